@@ -15,7 +15,7 @@ from dashboards.build import boards, main
 from dashboards.words import BLUE_GREY, MODES, STATES, UNWELL, VERDICTS
 from offsetwatch.model import connectors
 from offsetwatch.model.findings import FindingName, Verdict
-from offsetwatch.remedy.guards.table import GUARDS
+from offsetwatch.remedy.guards import GUARDS
 from offsetwatch.remedy.model.service_api import Mode
 from offsetwatch.serve.metrics.catalog import CATALOG
 from tools.promtool import check_rules

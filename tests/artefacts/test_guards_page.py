@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from offsetwatch.remedy.guards_page import render_page
+from tools.references import guards
 
 PAGE = Path(__file__).parents[2] / "docs" / "guards.md"
 
 
 def test_the_page_is_what_the_code_makes_of_it():
-    assert PAGE.read_text() == render_page(), (
-        "run: python -m offsetwatch.remedy.guards_page > docs/guards.md"
-    )
+    assert PAGE.read_text() == guards.render(), "run: python -m tools.references"

@@ -18,7 +18,7 @@ from offsetwatch.model.moments import Moment
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.remediation import GuardRow, OpenPlan, RemediationReported, StepRow
 from offsetwatch.model.topology import MirrorFlow, Topology
-from offsetwatch.remedy.guards.table import GUARDS
+from offsetwatch.remedy.guards import GUARDS
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from offsetwatch.state.totals import MARK_INTERVAL_S, Trends
 from tests.changed import replace

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.remedy.gather.journal_facts import collect_journal_facts
+from offsetwatch.remedy.gather.facts_collector import collect_journal_facts
 from offsetwatch.remedy.gather.snapshot_queries import RemediationCase, collect_plan_facts
 from offsetwatch.remedy.guards import GuardResult, Stage, evaluate
 from offsetwatch.remedy.journal.journal import Journal

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from offsetwatch.config import reference
-from offsetwatch.remedy import guards_page
 from offsetwatch.serve.documents import openapi
-from tools.references import commands, configuration, metrics
+from tools.references import commands, configuration, guards, metrics
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -24,7 +23,7 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
         folder / "configuration.md": configuration.render(),
         folder / "cli.md": commands.render(),
         folder / "read-api.json": openapi.format_document(),
-        root / "docs" / "guards.md": guards_page.render_page(),
+        root / "docs" / "guards.md": guards.render(),
         root / "config-reference.yaml": reference.render_reference(),
     }
 

@@ -29,7 +29,7 @@ from offsetwatch.remedy.loop import ROUND_S, RemediationLoop
 from offsetwatch.remedy.model.approval import PlanStatus
 from offsetwatch.remedy.model.service_api import AlertHint
 from offsetwatch.remedy.replicas.replica import LeadershipTerm, Replica
-from offsetwatch.remedy.views import status_view
+from offsetwatch.remedy.views import plan_view
 from offsetwatch.state.snapshot import Snapshot
 
 STOP_S: Final = (
@@ -216,8 +216,8 @@ def _summarize_agent(agent: RemediationLoop, now: float) -> RemediationReported:
     states.update(
         history.stands.value for history in agent.dossiers() if history.plan.remedy is not None
     )
-    open_plans, more_plans = status_view.list_open_plans(agent.dossiers(), agent.refused, now)
-    refusals, more_refusals = status_view.list_refusals(agent.refusals(), open_plans)
+    open_plans, more_plans = plan_view.list_open_plans(agent.dossiers(), agent.refused, now)
+    refusals, more_refusals = plan_view.list_refusals(agent.refusals(), open_plans)
     return RemediationReported(
         at=now,
         mode=agent.mode.value,

@@ -34,17 +34,12 @@ from offsetwatch.remedy.gather.snapshot_queries import (
     find_unlisted_times,
     kind_of,
 )
-from offsetwatch.remedy.guards import (
-    GuardAnswer,
-    Stage,
-    evaluate,
-    find_tripped_breakers,
-)
+from offsetwatch.remedy.guards import evaluate, find_tripped_breakers
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification
 from offsetwatch.remedy.model import plan_templates, service_api
 from offsetwatch.remedy.model.facts import PlanApproval
-from offsetwatch.remedy.model.guard_answer import RequestedPlan, select_denying
+from offsetwatch.remedy.model.guard_answer import GuardAnswer, RequestedPlan, Stage, select_denying
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
 from offsetwatch.remedy.model.plan import Action, PartitionOffset, Plan, PlanSubject, RequestedState
 from offsetwatch.remedy.model.policy import Policy

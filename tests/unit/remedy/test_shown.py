@@ -21,7 +21,7 @@ from offsetwatch.remedy.model.plan import (
     ToState,
 )
 from offsetwatch.remedy.model.service_api import Mode
-from offsetwatch.remedy.views import status_view
+from offsetwatch.remedy.views import plan_view
 from tests.unit.remedy.agency import POLICY, Agency
 
 AT = 1_800_000_000.0
@@ -61,7 +61,7 @@ REFUSED = ActionRefused(
 
 
 def plans(*dossiers: PlanHistory, refused: ActionRefused | None = None, now: float = AT + 10.0):
-    return status_view.list_open_plans(dossiers, lambda _: refused, now)
+    return plan_view.list_open_plans(dossiers, lambda _: refused, now)
 
 
 def test_a_proposal_is_shown_with_each_guard_and_each_request():
@@ -109,12 +109,12 @@ def test_the_newest_are_shown_and_the_rest_counted():
             DOSSIER,
             plan=msgspec.structs.replace(PLAN, plan_id=f"p{number}", created_at=AT + number),
         )
-        for number in range(status_view.ROWS_MAX + 7)
+        for number in range(plan_view.ROWS_MAX + 7)
     ]
     found, more = plans(*many)
     assert more == 7
     assert [at.plan_id for at in found][:2] == ["p26", "p25"]
-    assert len(found) == status_view.ROWS_MAX
+    assert len(found) == plan_view.ROWS_MAX
 
 
 def test_a_request_of_thousands_of_offsets_is_cut():
@@ -122,14 +122,14 @@ def test_a_request_of_thousands_of_offsets_is_cut():
     long = msgspec.structs.replace(PLAN, steps=(Alter(pairs),))
     ((found,), _) = plans(replace(DOSSIER, plan=long))
     (request,) = found.steps[0].requests
-    assert len(request) < 2 * status_view.REQUEST_CHARS_MAX
+    assert len(request) < 2 * plan_view.REQUEST_CHARS_MAX
     assert "characters more" in request
 
 
 def test_of_a_plan_of_any_number_of_steps_the_first_are_shown():
-    steps = (ToState(RequestedState.STOPPED),) * (status_view.STEPS_MAX + 1)
+    steps = (ToState(RequestedState.STOPPED),) * (plan_view.STEPS_MAX + 1)
     ((found,), _) = plans(replace(DOSSIER, plan=msgspec.structs.replace(PLAN, steps=steps)))
-    assert len(found.steps) == status_view.STEPS_MAX
+    assert len(found.steps) == plan_view.STEPS_MAX
 
 
 @pytest.mark.parametrize(("over", "end"), [(0, "}]}"), (1, "… (1 characters more)")])
@@ -142,13 +142,13 @@ def test_a_request_of_some_offsets_is_shown_whole(over, end):
         (request,) = found.steps[0].requests
         return request
 
-    request = requested("n" * (status_view.REQUEST_CHARS_MAX + 1 + over - len(requested("n"))))
-    assert request[status_view.REQUEST_CHARS_MAX - 3 * (not over) :] == end
+    request = requested("n" * (plan_view.REQUEST_CHARS_MAX + 1 + over - len(requested("n"))))
+    assert request[plan_view.REQUEST_CHARS_MAX - 3 * (not over) :] == end
 
 
 def test_refusals_are_shown_the_newest_first():
     older = msgspec.structs.replace(REFUSED, at=AT, connector="other", would=True)
-    found, more = status_view.list_refusals([older, REFUSED], ())
+    found, more = plan_view.list_refusals([older, REFUSED], ())
     assert [(at.connector, at.would) for at in found] == [("orders", False), ("other", True)]
     assert more == 0
     assert found[0].guards[0].said == "three others fail"
@@ -156,7 +156,7 @@ def test_refusals_are_shown_the_newest_first():
 
 def test_what_there_is_a_plan_for_by_now_is_not_told_as_refused():
     planned, _ = plans(DOSSIER)
-    assert status_view.list_refusals([REFUSED], planned) == ((), 0)
+    assert plan_view.list_refusals([REFUSED], planned) == ((), 0)
 
 
 def failed_once(agency: Agency):

@@ -16,8 +16,8 @@ from offsetwatch.cli.plans.service_access import ServiceSession
 from offsetwatch.config.durations import format_duration
 from offsetwatch.daemon import state_dir
 from offsetwatch.remedy.execute.runner import compute_plan_exit_code
+from offsetwatch.remedy.guards import AUTOMATIC_GUARDS
 from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S
-from offsetwatch.remedy.guards.table import AUTOMATIC_GUARDS
 from offsetwatch.remedy.model.journal_records import PlanEnding, PlanFailureCause
 from offsetwatch.remedy.model.service_api import PlanDetails, PlanRow, PlanState
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from offsetwatch.remedy.classify import SKIPPABLE
 from offsetwatch.remedy.model.facts import PoisonSignal
 from offsetwatch.remedy.model.fleet_state import ConnectorKey
 from offsetwatch.remedy.model.guard_answer import (
@@ -25,9 +26,6 @@ SIMILAR_FAILURES_MAX: Final = 2  # one other may fail by chance within the same 
 RESTARTS_MAX: Final = 2  # each delivers a batch again; what two do not mend a third does not
 RESTART_BACKOFF_S: Final = 300.0
 HOPELESS_KINDS: Final = frozenset({"config", "auth"})  # nothing of these changes by trying again
-SKIPPABLE_KINDS: Final = frozenset(
-    {"deserialization", "schema", "transform", "sink_data", "producer_size", "corrupt"}
-)
 
 
 def observed(*, findings: frozenset[str]) -> GuardReply:
@@ -66,9 +64,7 @@ def repeated(
 
 def poison_class(*, failure_kind: str) -> GuardReply:
     """A single record can cause this kind of failure."""
-    return reply_pass_if(
-        f"the failure is of kind {failure_kind}", if_=failure_kind in SKIPPABLE_KINDS
-    )
+    return reply_pass_if(f"the failure is of kind {failure_kind}", if_=failure_kind in SKIPPABLE)
 
 
 def no_veto(*, veto: str) -> GuardReply:

@@ -15,18 +15,18 @@ records are written to the topic first, and what they lock follows from the reco
 from __future__ import annotations
 
 import hashlib
+import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
-from offsetwatch.disk import sync_folder
+from offsetwatch.disk import find_ownership_problem, sync_folder
 from offsetwatch.errors import JournalDamaged, NotLeader, PlanStateConflict, PlanUnfinished
 from offsetwatch.remedy.execute import connector_locks
-from offsetwatch.remedy.journal import file
 from offsetwatch.remedy.model.approval import PlanStatus, build_plan_history
 from offsetwatch.remedy.model.journal_records import (
     AnyRecord,
@@ -128,8 +128,8 @@ class Journal:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             (folder / LOCKS).mkdir(exist_ok=True, mode=0o700)
             path = folder / FILE_NAME
-            file.require_private_files(path)
-            file.create_private_file(path)
+            _require_private_files(path)
+            _create_private_file(path)
             self._db = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = FULL")
@@ -440,3 +440,26 @@ def hash_line(seq: int, v: int, plan_id: str, body: bytes, prev: str) -> str:
     return hashlib.sha256(
         b"%d %d %s %s " % (seq, v, plan_id.encode(), prev.encode()) + body
     ).hexdigest()
+
+
+def _create_private_file(path: Path) -> None:
+    """Create an empty file that only its owner can read, unless it exists.
+
+    An existing one is not even opened. POSIX drops all locks of a process on a file when it closes
+    any handle of it, those of SQLite's other connections among them. Then the next process to leave
+    considers itself the last and deletes the log that this one is writing.
+    """
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    with suppress(FileExistsError):
+        os.close(os.open(path, flags, 0o600))
+
+
+def _require_private_files(path: Path) -> None:
+    """Check that only the owner can write the file and those that SQLite keeps beside it.
+
+    What they contain is carried out. Raises JournalDamaged.
+    """
+    for at in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
+        problem = find_ownership_problem(at)
+        if problem is not None:
+            raise JournalDamaged(f"{at} cannot be used: {problem}")

@@ -10,7 +10,7 @@ import pytest
 from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.remedy.execute.incarnation_pins import StatePin, compare_state, pin_state
-from offsetwatch.remedy.gather.journal_facts import count_ineffective_restarts
+from offsetwatch.remedy.gather.facts_collector import count_ineffective_restarts
 from offsetwatch.remedy.gather.snapshot_queries import (
     RemediationCase,
     compute_incarnation,

@@ -1,17 +1,11 @@
-"""Reference page of all guards (docs/guards.md), rendered from the guard table.
-
-`python -m offsetwatch.remedy.guards_page > docs/guards.md` writes it; a test compares it with the
-code.
-"""
+"""Reference page of all guards (docs/guards.md), rendered from the guard table."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
 from typing import Final
 
 from offsetwatch.config.schema.remediation import RemedyConfig
-from offsetwatch.remedy.guards import RULES_ELSEWHERE, GuardDescription, describe_guards
+from offsetwatch.remedy.guards import RULES_ELSEWHERE, PlanGuard, describe_guards
 from offsetwatch.remedy.model.facts import SubjectKind
 from offsetwatch.remedy.policy_settings import build_policy
 
@@ -40,13 +34,14 @@ each guard's default threshold. `config-reference.yaml` has under `remedy:` what
 """
 
 
-def render_page() -> str:
+def render() -> str:
     """Return the whole page as Markdown."""
     rows = "\n".join(_format_row(guard) for guard in describe_guards(build_policy(RemedyConfig())))
-    return f"{_HEAD}{rows}\n\n" + "\n".join(_list_elsewhere()) + "\n"
+    elsewhere = "\n".join(f"- {number}: {rule}" for number, rule in sorted(RULES_ELSEWHERE.items()))
+    return f"{_HEAD}{rows}\n\n{elsewhere}\n"
 
 
-def _format_row(guard: GuardDescription) -> str:
+def _format_row(guard: PlanGuard) -> str:
     cells = (
         str(guard.number),
         f"`{guard.name}`",
@@ -59,16 +54,7 @@ def _format_row(guard: GuardDescription) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _format_kinds(guard: GuardDescription) -> str:
+def _format_kinds(guard: PlanGuard) -> str:
     if len(guard.kinds) == len(SubjectKind):
         return ""
     return f" ({', '.join(f'{kind.value} only' for kind in guard.kinds)})".replace(" only, ", ", ")
-
-
-def _list_elsewhere() -> Iterator[str]:
-    for number, where in sorted(RULES_ELSEWHERE.items()):
-        yield f"- {number}: {where}"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render_page())
