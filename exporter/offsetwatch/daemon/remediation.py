@@ -212,7 +212,6 @@ def _pause_shorter_if_stopping(stop: threading.Event, seconds: float) -> None:
 def _summarize_agent(agent: RemediationLoop, now: float) -> RemediationReported:
     fleet, counts = agent.fleet, agent.counts
     states = Counter(dict.fromkeys(_OPEN_STATES, 0))
-    states.update({stands.value: count for stands, count in agent.over.items()})
     states.update(
         history.stands.value for history in agent.dossiers() if history.plan.remedy is not None
     )

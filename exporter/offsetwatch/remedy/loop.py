@@ -8,7 +8,7 @@ left open, before anything new.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -207,11 +207,6 @@ class RemediationLoop:
     def dossiers(self) -> Collection[PlanHistory]:
         """Return the histories of all plans that are not over."""
         return self._ledger.dossiers.values()
-
-    @property
-    def over(self) -> Mapping[PlanStatus, int]:
-        """Return the number of plans that are over, by status."""
-        return self._ledger.over
 
     def refused(self, plan: Plan) -> ActionRefused | None:
         """Return the last refusal for a plan's incident and action; None if there is none."""

@@ -1,23 +1,17 @@
 """Index of the journal: plan histories and fleet state, updated as records are appended.
 
-Plans that are over only increase in number: they are counted, and stay on disk.
+Plans that are over only increase in number: they stay on disk.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.journal.journal import CONTROL_PLAN_ID, Journal, LinePublisher
-from offsetwatch.remedy.model.approval import (
-    PlanHistory,
-    PlanStatus,
-    build_plan_history,
-    extend_plan_history,
-)
+from offsetwatch.remedy.journal.journal import Journal, LinePublisher
+from offsetwatch.remedy.model.approval import PlanHistory, build_plan_history
 from offsetwatch.remedy.model.fleet_state import FleetState
 from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
@@ -37,7 +31,6 @@ class JournalIndex:
     """Index of the journal of one state directory. It belongs to one thread, as its journal does.
 
     dossiers    histories of the plans that are not over, in the order of their beginnings
-    over        number of remediation plans that are over, by status
     copied      records that were copied to quarantine
     refusals    last refusal of an action for a current incident, by the incident, the action, the
                 Connect cluster and the connector
@@ -46,8 +39,7 @@ class JournalIndex:
     def __init__(self, folder: Path, publish: LinePublisher | None = None) -> None:
         self.journal = Journal(folder, publish)
         self.fleet = FleetState()
-        self.dossiers: dict[str, PlanHistory] = {}
-        self.over: Counter[PlanStatus] = Counter()
+        self.dossiers = self.fleet.plans
         self.copied: list[QuarantineRow] = []
         self.refusals: dict[tuple[str, str, str, str], ActionRefused] = {}
         self._wishes: dict[tuple[str, str], str] = {}
@@ -101,22 +93,13 @@ class JournalIndex:
                 self.refusals = {
                     key: held for key, held in self.refusals.items() if key[0] != record.incident
                 }
-        if plan_id == CONTROL_PLAN_ID:
-            return
-        found = extend_plan_history(self.dossiers.get(plan_id), record)
-        if found is None:
-            return
-        self.dossiers[plan_id] = found
-        match record:
             case PlanProposed():
                 self._wishes.setdefault((record.key, record.plan.created_by), plan_id)
-            case StepVerified(undoing=False):
-                step = found.plan.steps[record.index]
+            case StepVerified(undoing=False) if plan_id in self.dossiers:
+                plan = self.dossiers[plan_id].plan
+                step = plan.steps[record.index]
                 if isinstance(step, Copy):
-                    self.copied.append(_build_quarantine_row(found.plan, step, record))
-        if found.stands.over:
-            del self.dossiers[plan_id]
-            self.over[found.stands] += found.plan.remedy is not None
+                    self.copied.append(_build_quarantine_row(plan, step, record))
 
 
 def _build_quarantine_row(plan: Plan, step: Copy, step_verified: StepVerified) -> QuarantineRow:

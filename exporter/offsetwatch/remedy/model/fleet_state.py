@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
+from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus, extend_plan_history
 from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
     AnyRecord,
@@ -20,15 +21,9 @@ from offsetwatch.remedy.model.journal_records import (
     IncidentEnded,
     ModeSet,
     PauseSet,
-    PlanApproved,
     PlanEnded,
     PlanEnding,
-    PlanLapsed,
-    PlanOpened,
     PlanParked,
-    PlanProposed,
-    PlanRejected,
-    PlanResumed,
     StepIntended,
     StepVerified,
 )
@@ -47,6 +42,8 @@ from offsetwatch.remedy.model.service_api import Mode
 
 POLICY_APPROVER: Final = "policy"  # who approves where no person has to
 NEAR_OFFSETS: Final = 100  # offsets: two skips of one kind this close are not two accidents
+
+_BEGUN: Final = frozenset({PlanStatus.RUNNING, PlanStatus.PARKED})
 
 ConnectorKey = tuple[str, str]  # place, connector
 
@@ -87,24 +84,12 @@ class Breaker:
 
 
 @dataclass(slots=True)
-class _PlanLifecycle:
-    """Plan with its progress so far.
-
-    stopped_at  since when the plan has, or may have, stopped its connector
-    """
-
-    plan: Plan
-    approved_by: str | None = None
-    decided: bool = False
-    begun: bool = False
-    over: bool = False
-    parked: bool = False
-    stopped_at: float | None = None
-
-
-@dataclass(slots=True)
 class FleetState:
-    """State of all connectors; `successes` counts plans that an operator had approved."""
+    """State of all connectors.
+
+    successes   counts plans that an operator had approved
+    plans       histories of the plans that are not over, in the order of their beginnings
+    """
 
     seq: int = 0
     mode: ModeSet | None = None
@@ -116,7 +101,9 @@ class FleetState:
     refused: dict[tuple[str, str], ActionRefused] = field(default_factory=dict)
     ended_at: dict[ConnectorKey, float] = field(default_factory=dict)
     successes: Counter[tuple[ConnectorKey, Action]] = field(default_factory=Counter)
-    _lives: dict[str, _PlanLifecycle] = field(default_factory=dict)
+    plans: dict[str, PlanHistory] = field(default_factory=dict)
+    # Since when each plan has, or may have, stopped its connector.
+    _stopped_at: dict[str, float] = field(default_factory=dict)
     _held: dict[ConnectorKey, tuple[float, str]] = field(default_factory=dict)
 
     # --- what guards ask -------------------------------------------------------------------------
@@ -136,29 +123,28 @@ class FleetState:
     def at_work(self) -> frozenset[ConnectorKey]:
         """Return the connectors with a plan that has begun and is not over, parked or not."""
         return frozenset(
-            _connector_key_of(live.plan) for live in self._lives.values() if live.begun
+            _connector_key_of(history.plan)
+            for history in self.plans.values()
+            if history.stands in _BEGUN
         )
 
     def parked(self) -> frozenset[ConnectorKey]:
         """Return the connectors with a parked plan, which an operator must decide."""
-        return frozenset(
-            _connector_key_of(live.plan) for live in self._lives.values() if live.parked
-        )
+        return frozenset(map(_connector_key_of, self._plans_in(PlanStatus.PARKED).values()))
 
     def proposed(self) -> dict[str, Plan]:
         """Return the plans that are not decided yet."""
-        return {
-            plan_id: plan_lifecycle.plan
-            for plan_id, plan_lifecycle in self._lives.items()
-            if not (plan_lifecycle.decided or plan_lifecycle.begun)
-        }
+        return self._plans_in(PlanStatus.PROPOSED)
 
     def approved(self) -> dict[str, Plan]:
         """Return the approved plans that have not begun, in the order of their proposals."""
+        return self._plans_in(PlanStatus.APPROVED)
+
+    def _plans_in(self, status: PlanStatus) -> dict[str, Plan]:
         return {
-            plan_id: plan_lifecycle.plan
-            for plan_id, plan_lifecycle in self._lives.items()
-            if plan_lifecycle.approved_by is not None and not plan_lifecycle.begun
+            plan_id: history.plan
+            for plan_id, history in self.plans.items()
+            if history.stands is status
         }
 
     def not_before(self, plan: Plan, cool_down_s: float) -> float:
@@ -177,10 +163,9 @@ class FleetState:
         Each is listed until it is verified to run again, or an operator has taken over.
         """
         found = {key: moment for key, (moment, _) in self._held.items()}
-        for live in self._lives.values():
-            if live.stopped_at is not None:
-                key = _connector_key_of(live.plan)
-                found[key] = min(live.stopped_at, found.get(key, live.stopped_at))
+        for plan_id, stopped_at in self._stopped_at.items():
+            key = _connector_key_of(self.plans[plan_id].plan)
+            found[key] = min(stopped_at, found.get(key, stopped_at))
         return found
 
     def holding(self, stopped: Collection[ConnectorKey]) -> frozenset[str]:
@@ -220,62 +205,50 @@ class FleetState:
                 self._incident_over(record.incident)
             case ActionRefused():
                 self.refused[record.incident, record.action] = record
-            case PlanProposed():
-                self._lives[plan_id] = _PlanLifecycle(record.plan)
-            case PlanOpened():
-                self._lives.setdefault(plan_id, _PlanLifecycle(record.plan)).begun = True
-            case _ if plan_id in self._lives:
-                self._step(self._lives[plan_id], record)
-                if self._lives[plan_id].over:
-                    del self._lives[plan_id]
-
-    def _step(self, plan_lifecycle: _PlanLifecycle, record: AnyRecord) -> None:
-        match record:
-            case PlanApproved():
-                plan_lifecycle.approved_by, plan_lifecycle.decided = record.by, True
-            case PlanRejected() | PlanLapsed():
-                plan_lifecycle.over = True
-            case PlanResumed():
-                plan_lifecycle.parked = False
-            case StepIntended():
-                self._intended(plan_lifecycle, record)
-            case StepVerified():
-                if _is_running_again(plan_lifecycle, record):
-                    plan_lifecycle.stopped_at = None
-                if _is_manual_restart(plan_lifecycle, record):
-                    self.restarts.append(
-                        ConnectorRestart(record.at, _connector_key_of(plan_lifecycle.plan), "")
-                    )
-            case PlanParked():
-                plan_lifecycle.parked = True
-                self._open(
-                    plan_lifecycle,
-                    record.at,
-                    f"plan {plan_lifecycle.plan.plan_id} is parked: {record.said}",
-                )
-            case PlanEnded():
-                self._ended(plan_lifecycle, record)
-
-    def _intended(self, plan_lifecycle: _PlanLifecycle, record: StepIntended) -> None:
-        plan, key = plan_lifecycle.plan, _connector_key_of(plan_lifecycle.plan)
-        if record.undoing:
+        before = self.plans.get(plan_id)
+        history = extend_plan_history(before, record)
+        if history is None:
             return
-        step = plan.steps[record.index]
-        match step:
+        self.plans[plan_id] = history
+        if before is not None:
+            self._take_of_plan(before, record)
+        if history.stands.over:
+            del self.plans[plan_id]
+            self._stopped_at.pop(plan_id, None)
+
+    def _take_of_plan(self, history: PlanHistory, record: AnyRecord) -> None:
+        """Apply a record of a plan; `history` is from before it."""
+        plan = history.plan
+        match record:
+            case StepIntended(undoing=False):
+                self._intended(plan, record)
+            case StepVerified(undoing=False):
+                step = plan.steps[record.index]
+                if isinstance(step, ToState) and step.state is not RequestedState.STOPPED:
+                    self._stopped_at.pop(plan.plan_id, None)
+                if plan.remedy is None and isinstance(step, Restart) and step.include_tasks:
+                    # By hand, with the toolbox: it names no incident, which may have outlasted it.
+                    self.restarts.append(ConnectorRestart(record.at, _connector_key_of(plan), ""))
+            case PlanParked():
+                self._open(plan, record.at, f"plan {plan.plan_id} is parked: {record.said}")
+            case PlanEnded():
+                self._ended(history, record)
+
+    def _intended(self, plan: Plan, record: StepIntended) -> None:
+        match plan.steps[record.index]:
             case ToState(state=RequestedState.STOPPED):
-                plan_lifecycle.stopped_at = plan_lifecycle.stopped_at or record.at
+                self._stopped_at.setdefault(plan.plan_id, record.at)
             case Restart() if plan.remedy is not None:
+                key = _connector_key_of(plan)
                 self.restarts.append(ConnectorRestart(record.at, key, plan.remedy.incident))
             case Alter() if plan.remedy is not None and plan.remedy.skip_key is not None:
-                self._skipped(plan_lifecycle, record.at)
+                self._skipped(plan, plan.remedy.signature, record.at)
 
-    def _skipped(self, plan_lifecycle: _PlanLifecycle, moment: float) -> None:
-        plan, key = plan_lifecycle.plan, _connector_key_of(plan_lifecycle.plan)
-        assert plan.remedy is not None
+    def _skipped(self, plan: Plan, signature: str | None, moment: float) -> None:
         if any(skip.plan_id == plan.plan_id for skip in self.skips):
             return  # asked for once more
         record = next(step.record for step in plan.steps if isinstance(step, Copy))
-        skip = RecordSkip(moment, plan.plan_id, key, record, plan.remedy.signature)
+        skip = RecordSkip(moment, plan.plan_id, _connector_key_of(plan), record, signature)
         for earlier in self.skips:
             if _are_similar(earlier, skip):
                 log = f"{record.topic}-{record.partition}"
@@ -284,29 +257,24 @@ class FleetState:
                     f"{earlier.record.offset} and {record.offset} of {log}; check the producer "
                     "that writes them, not the records"
                 )
-                self._open(plan_lifecycle, moment, said)
+                self._open(plan, moment, said)
         self.skips.append(skip)
 
-    def _ended(self, plan_lifecycle: _PlanLifecycle, record: PlanEnded) -> None:
-        plan, key = plan_lifecycle.plan, _connector_key_of(plan_lifecycle.plan)
-        plan_lifecycle.over = True
-        if not plan_lifecycle.begun or plan.remedy is None:
+    def _ended(self, history: PlanHistory, record: PlanEnded) -> None:
+        plan, key = history.plan, _connector_key_of(history.plan)
+        if history.stands not in _BEGUN or plan.remedy is None:
             return
         self.ended_at[key] = record.at
         # A restart that did not help is what a skip waits for; how many there may be is a guard's.
         restart = plan.remedy.action is Action.RESTART_FAILED
         if record.ending is PlanEnding.INEFFECTIVE and not restart:
-            self._open(
-                plan_lifecycle, record.at, f"plan {plan.plan_id} did not help: {record.said}"
-            )
-        if record.ending is PlanEnding.SUCCEEDED and plan_lifecycle.approved_by not in {
-            None,
-            POLICY_APPROVER,
-        }:
+            self._open(plan, record.at, f"plan {plan.plan_id} did not help: {record.said}")
+        if record.ending is not PlanEnding.SUCCEEDED:
+            return
+        if history.approved_by not in {None, POLICY_APPROVER}:
             self.successes[key, plan.remedy.action] += 1
-        stays = plan.final is RequestedState.STOPPED and record.ending is PlanEnding.SUCCEEDED
-        if stays and plan_lifecycle.stopped_at is not None:
-            self._held[key] = (plan_lifecycle.stopped_at, plan.remedy.incident)
+        if plan.final is RequestedState.STOPPED and plan.plan_id in self._stopped_at:
+            self._held[key] = (self._stopped_at[plan.plan_id], plan.remedy.incident)
 
     def _incident_over(self, incident: str) -> None:
         self.incidents.pop(incident, None)
@@ -320,10 +288,10 @@ class FleetState:
         else:
             self.breakers.pop(record.scope, None)
 
-    def _open(self, plan_lifecycle: _PlanLifecycle, moment: float, said: str) -> None:
-        if plan_lifecycle.plan.remedy is None:
+    def _open(self, plan: Plan, moment: float, said: str) -> None:
+        if plan.remedy is None:
             return  # a person's own change of the toolbox
-        scope = "/".join(_connector_key_of(plan_lifecycle.plan))
+        scope = "/".join(_connector_key_of(plan))
         self.breakers.setdefault(scope, Breaker(scope, moment, said))
 
 
@@ -339,25 +307,3 @@ def _are_similar(one: RecordSkip, other: RecordSkip) -> bool:
     )
     near = abs(one.record.offset - other.record.offset) <= NEAR_OFFSETS
     return one.whose == other.whose and same_log and near and one.signature == other.signature
-
-
-def _is_manual_restart(plan_lifecycle: _PlanLifecycle, record: StepVerified) -> bool:
-    """Return whether an operator's restart of tasks with the toolbox is done.
-
-    It names no incident, and one that exists may have outlasted it.
-    """
-    if record.undoing or plan_lifecycle.plan.remedy is not None:
-        return False
-    step = plan_lifecycle.plan.steps[record.index]
-    return isinstance(step, Restart) and step.include_tasks
-
-
-def _is_running_again(plan_lifecycle: _PlanLifecycle, record: StepVerified) -> bool:
-    """Check whether the verified step shows that a connector stopped by the plan no longer is.
-
-    In a rollback this is the last step, and the end of the plan shows it.
-    """
-    if record.undoing:
-        return False
-    step = plan_lifecycle.plan.steps[record.index]
-    return isinstance(step, ToState) and step.state is not RequestedState.STOPPED
