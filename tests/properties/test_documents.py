@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.differences import compute_changes, compute_differences
+from offsetwatch.toolbox.change import compute_changes, compute_differences
 from offsetwatch.toolbox.documents import OffsetsDocument, format_kip199, parse_document
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,

@@ -1,4 +1,6 @@
-"""A parser of Java properties files, equal to `java.util.Properties.load`.
+"""Java properties files, and what librdkafka and Java call differently in Kafka client settings.
+
+The parser is equal to `java.util.Properties.load`.
 
 No error repeats a part of a file, which may be secret.
 """
@@ -6,7 +8,7 @@ No error repeats a part of a file, which may be secret.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -68,3 +70,54 @@ def unescape(text: str) -> str:
         return chr(int(what[1:], 16)) if len(what) == 5 else _SHORT_ESCAPES.get(what, what)
 
     return _ESCAPE.sub(one, text)
+
+
+# --- Kafka client settings -----------------------------------------------------------------------
+
+_MODULES: Final = "org.apache.kafka.common.security"
+OAUTH_LOGIN_MODULE: Final = f"{_MODULES}.oauthbearer.OAuthBearerLoginModule"
+OAUTH_CALLBACK_HANDLER: Final = f"{_MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
+# Mechanisms with a username and a password.
+LOGIN_MODULES: Final = {
+    "PLAIN": f"{_MODULES}.plain.PlainLoginModule",
+    "SCRAM-SHA-256": f"{_MODULES}.scram.ScramLoginModule",
+    "SCRAM-SHA-512": f"{_MODULES}.scram.ScramLoginModule",
+}
+# librdkafka's NAME.pem, and Java's setting with the same text where the store's type is PEM.
+PEM_SETTINGS: Final = {
+    "ssl.ca": "ssl.truststore.certificates",
+    "ssl.certificate": "ssl.keystore.certificate.chain",
+    "ssl.key": "ssl.keystore.key",
+}
+_LOGIN = re.compile(
+    r"\s*([\w.$]+)\s+(required|requisite|sufficient|optional)\b(.*?);\s*", re.DOTALL
+)
+_LOGIN_OPTION = re.compile(
+    r"""\s+([\w.\-]+)\s*=\s*("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[^\s"';]+)""", re.DOTALL
+)
+_LOGIN_ESCAPES: Final = str.maketrans(
+    {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+)
+
+
+def format_login(module: str, options: Mapping[str, str]) -> str:
+    """Return a `sasl.jaas.config` with one login; Java reads its values with C's escapes."""
+    pairs = " ".join(
+        f'{name}="{value.translate(_LOGIN_ESCAPES)}"' for name, value in options.items()
+    )
+    return f"{module} required {pairs};"
+
+
+def parse_login(text: str) -> tuple[str, dict[str, str]] | None:
+    """Return module and options of a `sasl.jaas.config`; None if it is not one login."""
+    match = _LOGIN.fullmatch(text)
+    if match is None:
+        return None
+    options: dict[str, str] = {}
+    position = 0
+    while option := _LOGIN_OPTION.match(match[3], position):
+        # Java's StreamTokenizer reads C's escapes inside quotes.
+        quoted = option[2][0] in "\"'"
+        options[option[1]] = unescape(option[2][1:-1]) if quoted else option[2]
+        position = option.end()
+    return None if match[3][position:].strip() else (match[1], options)

@@ -1,17 +1,21 @@
-"""Preparation of every change of the toolbox: from a request to a checked plan.
+"""Changes of offsets: what a request would change, and the checked plan for it.
 
 Nothing here changes anything.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from typing import NamedTuple
 
+from offsetwatch.decode.dialects import compare_offsets, find_dialect, read_position
+from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.errors import RemoteRefusal
 from offsetwatch.model.moments import Moment
-from offsetwatch.model.offsets import Order
+from offsetwatch.model.offsets import Order, SourceOffset
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import (
     AnyStep,
@@ -24,12 +28,7 @@ from offsetwatch.remedy.model.plan import (
     ToState,
     Write,
 )
-from offsetwatch.toolbox.differences import (
-    Change,
-    compute_change,
-    compute_changes,
-    describe_directions,
-)
+from offsetwatch.toolbox.offset_shapes import SINK, parse_fields
 from offsetwatch.toolbox.store.offset_store import ChangeSteps, OffsetStore, StateBeforeChange
 from offsetwatch.toolbox.suggestions import suggest_name
 from offsetwatch.toolbox.validation import (
@@ -39,6 +38,136 @@ from offsetwatch.toolbox.validation import (
     find_named_partitions,
     find_problems,
 )
+
+
+class OffsetChangeKind(StrEnum):
+    """The kind of change of one partition's offset."""
+
+    ADDED = "added"
+    CHANGED = "changed"
+    REMOVED = "removed"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A partition whose current and requested offsets differ.
+
+    before, after   JSON, or None for none
+    key             as in PartitionOffset
+    order           of `after` against `before`, where the connector has an order and both exist
+    distance        from `before` to `after`, where the position is one number
+    """
+
+    partition: str
+    before: str | None
+    after: str | None
+    order: Order | None = None
+    key: str | None = None
+    distance: int | None = None
+
+    @property
+    def kind(self) -> OffsetChangeKind:
+        """The kind of change, by which of `before` and `after` exist."""
+        if self.before is None:
+            return OffsetChangeKind.ADDED
+        return OffsetChangeKind.REMOVED if self.after is None else OffsetChangeKind.CHANGED
+
+    @property
+    def pair(self) -> PartitionOffset:
+        """The requested offset as a pair."""
+        return PartitionOffset(self.partition, self.after, self.key)
+
+
+def compute_changes(
+    now: tuple[PartitionOffset, ...], wanted: tuple[PartitionOffset, ...], class_name: str = ""
+) -> tuple[Change, ...]:
+    """Return what a request would change, in its order; partitions that it does not name stay.
+
+    `class_name` is the connector's, where it is known: it determines the meaning of its offsets.
+    Numbers are compared with their types: 5 and 5.0 differ to a connector.
+    """
+    have = {pair.partition: pair.offset for pair in now}
+    return tuple(
+        compute_change(
+            pair.partition,
+            have.get(pair.partition),
+            pair.offset,
+            pair.key,
+            class_name=class_name,
+        )
+        for pair in wanted
+        if have.get(pair.partition) != pair.offset
+    )
+
+
+def compute_differences(
+    now: tuple[PartitionOffset, ...], wanted: tuple[PartitionOffset, ...], class_name: str = ""
+) -> tuple[Change, ...]:
+    """Return all differences, sorted, including partitions that only `now` has.
+
+    `class_name` is as in compute_changes.
+    """
+    named = {pair.partition for pair in wanted}
+    gone = tuple(
+        PartitionOffset(pair.partition, None) for pair in now if pair.partition not in named
+    )
+    return tuple(
+        sorted(
+            compute_changes(now, (*wanted, *gone), class_name), key=lambda change: change.partition
+        )
+    )
+
+
+def describe_directions(found: tuple[Change, ...]) -> tuple[str, ...]:
+    """Describe the effect of moving forward or back, for changes with a known order."""
+    said = {
+        Order.AHEAD: "forward: the records in between are skipped for good",
+        Order.BEHIND: "back: the records in between are processed again",
+    }
+    counted = Counter(change.order for change in found)
+    return tuple(
+        f"{counted[order]} partition(s) go {words}"
+        for order, words in said.items()
+        if counted[order]
+    )
+
+
+def compute_change(
+    partition: str,
+    before: str | None,
+    after: str | None,
+    key: str | None = None,
+    *,
+    class_name: str = "",
+) -> Change:
+    """Build one partition's change, with its order and distance where they are known."""
+    order = distance = None
+    if before is not None and after is not None:
+        fields = parse_fields(partition)
+        if fields is not None and fields.keys() == SINK.partition.keys():
+            was, now = (_parse_sink_offset(text) for text in (before, after))
+            distance = None if was is None or now is None else now - was
+            order = Order.UNORDERED
+            if distance:
+                order = Order.AHEAD if distance > 0 else Order.BEHIND
+        else:
+            dialect = find_dialect(fields, class_name)
+            old, new = (_parse_offset(text) for text in (before, after))
+            order = compare_offsets(dialect, old, new)
+            was, now = (read_position(dialect, offset) for offset in (old, new))
+            distance = None if was is None or now is None else now - was
+    return Change(partition, before, after, order=order, key=key, distance=distance)
+
+
+def _parse_sink_offset(text: str) -> int | None:
+    number = (parse_fields(text) or {}).get(SINK.position)
+    return number if isinstance(number, int) else None
+
+
+def _parse_offset(text: str) -> SourceOffset | None:
+    offset = decode_value(text.encode())
+    return offset if isinstance(offset, SourceOffset) else None
+
 
 Recheck = Callable[[FrozenOffsets], tuple[str, ...]]
 """Called by the runner after the connector has stopped; returns why the plan no longer holds."""
@@ -87,51 +216,50 @@ class PreparedChange:
 
 
 def prepare_change(
-    store: OffsetStore, asked: ConnectorChangeRequest, author: Author
+    store: OffsetStore, change: ConnectorChangeRequest, author: Author
 ) -> PreparedChange:
     """Read and check everything that the change depends on.
 
     The result has a plan if the change is possible and makes a difference.
     """
-    name = asked.request.connector
-    state_before = store.read_state(name)
-    if isinstance(state_before, ValidationProblem):
-        return PreparedChange(name, (state_before,))
-    if state_before.new and asked.whole:
+    name, request = change.request.connector, change.request
+    state = store.read_state(name)
+    if isinstance(state, ValidationProblem):
+        return PreparedChange(name, (state,))
+    if state.new and change.whole:
         return PreparedChange(name, (_report_unknown_connector(store, name),))
     present = store.pairs(name)
-    request = asked.request
-    if asked.whole:
+    if change.whole:
         there = tuple(
             PartitionOffset(pair.partition, None) for pair in present if pair.offset is not None
         )
         request = replace(request, pairs=there)
     facts = store.gather_facts(name, present, find_named_partitions(request.pairs))
-    wanted = compute_changes(present, request.pairs, facts.class_name)
-    said = (
-        *state_before.notes,
-        *((str(_report_unknown_connector(store, name)),) if state_before.new else ()),
+    changes = compute_changes(present, request.pairs, facts.class_name)
+    notes = (
+        *state.notes,
+        *((str(_report_unknown_connector(store, name)),) if state.new else ()),
         *store.notes(name),
         *collect_notes(request, facts),
-        *describe_directions(wanted),
+        *describe_directions(changes),
     )
-    found = find_problems(request, facts)
-    if state_before.blocked is not None:
-        found = (state_before.blocked, *found)
-    effect = None if found else _build_change_steps(store, name, wanted, whole=asked.whole)
-    if found or not (effect or asked.also):
-        return PreparedChange(name, found, wanted, said)
-    steps = asked.also
-    if effect is not None:
-        steps, said = (*effect.steps, *steps), (*said, *effect.notes)
+    problems = find_problems(request, facts)
+    if state.blocked is not None:
+        problems = (state.blocked, *problems)
+    planned = None if problems else _build_change_steps(store, name, changes, whole=change.whole)
+    if problems or not (planned or change.also):
+        return PreparedChange(name, problems, changes, notes)
+    steps = change.also
+    if planned is not None:
+        steps, notes = (*planned.steps, *steps), (*notes, *planned.notes)
     return PreparedChange(
         connector=name,
         problems=(),
-        changes=wanted,
-        notes=said,
-        plan=_build_plan(state_before, steps, asked, author),
+        changes=changes,
+        notes=notes,
+        plan=_build_plan(state, steps, change, author),
         driver=store.driver(name),
-        recheck=None if asked.whole else _build_recheck(store, request, wanted),
+        recheck=None if change.whole else _build_recheck(store, request, changes),
     )
 
 
@@ -141,44 +269,44 @@ def _report_unknown_connector(store: OffsetStore, name: str) -> ValidationProble
 
 
 def _build_change_steps(
-    store: OffsetStore, name: str, wanted: tuple[Change, ...], *, whole: bool
+    store: OffsetStore, name: str, changes: tuple[Change, ...], *, whole: bool
 ) -> ChangeSteps | None:
     """Return the steps; None if nothing would differ.
 
     A whole reset also removes offsets that no task would receive, as under a key in other bytes,
     where they can be reached.
     """
-    if wanted:
-        return store.plan_steps(name, tuple(change.pair for change in wanted), whole=whole)
+    if changes:
+        return store.plan_steps(name, tuple(change.pair for change in changes), whole=whole)
     if not whole:
         return None
     try:
-        effect = store.plan_steps(name, (), whole=True)
+        planned = store.plan_steps(name, (), whole=True)
     except RemoteRefusal:
         return None  # there is not even a topic
-    left = any(isinstance(step, Write) and step.records for step in effect.steps)
-    return effect if left else None
+    writes = any(isinstance(step, Write) and step.records for step in planned.steps)
+    return planned if writes else None
 
 
 def _build_plan(
-    state_before_change: StateBeforeChange,
+    state: StateBeforeChange,
     between: tuple[AnyStep, ...],
     request: ConnectorChangeRequest,
     author: Author,
 ) -> Plan:
     """Build a plan that stops the connector and restores its state, if it has a state."""
     steps: tuple[AnyStep, ...] = (Settle(), Freeze(), *between)
-    if state_before_change.state is not None:
+    if state.state is not None:
         steps = (ToState(RequestedState.STOPPED), *steps)
-    if state_before_change.state not in (None, RequestedState.STOPPED):
-        steps = (*steps, ToState(state_before_change.state))
+    if state.state not in (None, RequestedState.STOPPED):
+        steps = (*steps, ToState(state.state))
     return Plan(
         plan_id=author.plan_id,
         verb=request.verb,
-        subject=state_before_change.subject,
+        subject=state.subject,
         steps=steps,
-        original=state_before_change.state,
-        final=state_before_change.state,
+        original=state.state,
+        final=state.state,
         created_at=Moment(author.at),
         created_by=author.by,
     )

@@ -23,8 +23,9 @@ from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.state.mirror.flows import find_cluster_at
+from offsetwatch.toolbox.offset_shapes import ReadableRange
 from offsetwatch.toolbox.suggestions import suggest_name
-from offsetwatch.toolbox.validation import ReadableRange, ValidationFacts
+from offsetwatch.toolbox.validation import ValidationFacts
 
 LISTING_TIMEOUT_S: Final = 30.0  # from a worker's memory; generous, as somebody waits for it
 READS_S_MAX: Final = 30.0  # of single records, one for each partition

@@ -33,8 +33,7 @@ from offsetwatch.remedy.model.plan import (
     ToState,
 )
 from offsetwatch.toolbox import connector_facts
-from offsetwatch.toolbox.change import Author, PreparedChange
-from offsetwatch.toolbox.differences import compute_changes
+from offsetwatch.toolbox.change import Author, PreparedChange, compute_changes
 from offsetwatch.toolbox.documents import OffsetsDocument, OffsetsSection, parse_document
 from offsetwatch.toolbox.store.rest import (
     RestOffsetStore,

@@ -5,7 +5,11 @@
 An entry of a source partition whose map is no HashMap also has its raw key, as a text: `key`.
 
 Parsing is strict where Connect is not: what Connect would misinterpret (a missing `offset` as a
-reset, the last of duplicate partitions as the only one) is a problem with its position. Pure.
+reset, the last of duplicate partitions as the only one) is a problem with its position.
+
+Connectors, and MirrorMaker's cluster aliases, can be renamed. Both are part of the keys by which
+Connect finds offsets: without its renamed offsets, a connector that is renamed, or recreated under
+another alias, starts from scratch. Pure.
 """
 
 from __future__ import annotations
@@ -13,15 +17,17 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
+from offsetwatch.decode.dialects import DIALECTS, MIRROR_HEARTBEAT, MIRROR_SOURCE, find_dialect
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.model.offsets import INT64_MAX, INT64_MIN, Scalar, SourceKey
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.suggestions import find_nearest
+from offsetwatch.toolbox.offset_shapes import Fields, parse_fields
+from offsetwatch.toolbox.suggestions import find_nearest, suggest_name
 from offsetwatch.toolbox.validation import ValidationProblem
 
 _ENTRY = ("partition", "offset")
@@ -82,7 +88,8 @@ def parse_document(
             ValidationProblem("$", f"{_describe_json_type(parsed)} and no object", _DOCUMENT_SHAPE),
         )
     found.extend(_find_duplicate_names("$", parsed))
-    if patch_of is not None and _is_patch(parsed):
+    # An empty object is a PATCH body, too, although it has no `offsets`.
+    if patch_of is not None and (not parsed or any(name == "offsets" for name, _ in parsed)):
         sections = [_parse_patch(patch_of, parsed, found)]
     else:
         sections = [
@@ -132,15 +139,11 @@ def format_kip199(sections: Iterable[tuple[str, Iterable[PartitionOffset]]]) -> 
 
 
 def _format_section(name: str, pairs: Iterable[PartitionOffset]) -> str:
-    lines = [
-        f'{{"partition": {pair.partition}, "offset": {pair.offset or "null"}{_format_key(pair)}}}'
-        for pair in pairs
-    ]
+    lines = []
+    for pair in pairs:
+        key = "" if pair.key is None else f', "{_KEY}": {encode_sorted(pair.key).decode()}'
+        lines.append(f'{{"partition": {pair.partition}, "offset": {pair.offset or "null"}{key}}}')
     return f"{encode_sorted(name).decode()}: {_format_block('[', ']', '  ', lines)}"
-
-
-def _format_key(pair: PartitionOffset) -> str:
-    return "" if pair.key is None else f', "{_KEY}": {encode_sorted(pair.key).decode()}'
 
 
 def _format_block(left: str, right: str, indent: str, lines: list[str]) -> str:
@@ -170,11 +173,6 @@ def _parse_json(raw: bytes) -> Any:
 
 def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
-
-
-def _is_patch(parsed: _JsonObject) -> bool:
-    """Return whether the object is a PATCH body; an empty one is, although it has no `offsets`."""
-    return not parsed or any(name == "offsets" for name, _ in parsed)
 
 
 def _parse_patch(
@@ -321,3 +319,87 @@ def _describe_json_type(value: Any) -> str:
             return "an object"
         case _:
             return "a list"
+
+
+# The fields that hold an alias. A checkpoint's topic begins with one as its replication policy puts
+# it there, which is not known here; but no task ever reads a checkpoint's offset.
+_ALIASES = {
+    MIRROR_SOURCE: ("cluster",),
+    MIRROR_HEARTBEAT: ("sourceClusterAlias", "targetClusterAlias"),
+}
+
+
+def rename_document(
+    document: OffsetsDocument, connectors: Mapping[str, str], aliases: Mapping[str, str]
+) -> OffsetsDocument | tuple[ValidationProblem, ...]:
+    """Return the document with new names, or the problems.
+
+    A problem is a name that is not in the document, or two names that become one.
+    """
+    known = set(document.connectors())
+    found = [*_find_unknown_names("--rename", connectors, known)]
+    found += _find_unknown_names("--rename-alias", aliases, _collect_aliases(document))
+    sections = tuple(
+        OffsetsSection(
+            connector=connectors.get(section.connector, section.connector),
+            pairs=tuple(_rename_pair(pair, aliases) for pair in section.pairs),
+            where=section.where,
+        )
+        for section in document.sections
+    )
+    found += _find_collisions(sections)
+    for section in sections:
+        found += find_duplicate_partitions(section.where, section.pairs)
+    return tuple(found) or replace(document, sections=sections)
+
+
+def _find_collisions(sections: tuple[OffsetsSection, ...]) -> list[ValidationProblem]:
+    names = [section.connector for section in sections]
+    return [
+        ValidationProblem(
+            "--rename", f"{name} would be there twice", "one document for each of them"
+        )
+        for name in sorted({name for name in names if names.count(name) > 1})
+    ]
+
+
+def _find_unknown_names(
+    option: str, renamed: Mapping[str, str], known: set[str]
+) -> list[ValidationProblem]:
+    return [
+        ValidationProblem(option, f"the document has no {name}", suggest_name(name, known))
+        for name in renamed
+        if name not in known
+    ]
+
+
+def _collect_aliases(document: OffsetsDocument) -> set[str]:
+    found: set[str] = set()
+    for section in document.sections:
+        for pair in section.pairs:
+            fields = parse_fields(pair.partition)
+            found.update(
+                str(fields[name]) for name in _find_alias_fields(fields) if fields is not None
+            )
+    return found
+
+
+def _find_alias_fields(fields: Fields | None) -> tuple[str, ...]:
+    """Return the fields that hold an alias.
+
+    A document has no class, and needs none here: the shapes are MirrorMaker's alone. For a
+    connector of another class, the write refuses partitions that never existed.
+    """
+    return _ALIASES.get(DIALECTS[find_dialect(fields, "")], ())
+
+
+def _rename_pair(pair: PartitionOffset, aliases: Mapping[str, str]) -> PartitionOffset:
+    fields = parse_fields(pair.partition)
+    names = _find_alias_fields(fields)
+    if fields is None or not aliases or not names:
+        return pair
+    renamed = {
+        name: aliases.get(str(value), value) if name in names else value
+        for name, value in fields.items()
+    }
+    return PartitionOffset(partition=encode_sorted(renamed).decode(), offset=pair.offset)

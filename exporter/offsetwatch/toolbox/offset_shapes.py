@@ -1,6 +1,10 @@
-"""Shapes of the partitions and offsets of known connectors, and checks. Pure.
+"""Shapes of the partitions and offsets of known connectors, and checks; also against log ranges.
 
 A connector type that is not here has its own format: only the offsets that it wrote are known.
+
+Two kinds of offset differ by one: a sink's is the NEXT record to read, MirrorMaker's the LAST one
+it has copied (MirrorSourceTask seeks to offset + 1). Past the end of its log a consumer applies
+`auto.offset.reset`, which copies all of a topic again, or none of it. Pure.
 """
 
 from __future__ import annotations
@@ -123,7 +127,8 @@ def find_offset_flaws(shape: Shape, fields: Fields) -> Iterator[Flaw]:
     value = fields.get(shape.position)
     if shape.position not in fields:
         return
-    if shape.constant and not _is_number(value, 0):
+    is_zero = value == 0 and isinstance(value, int) and not isinstance(value, bool)
+    if shape.constant and not is_zero:
         yield shape.position, f"{format_value(value)}, where a {shape.name} has 0", example
     elif not shape.constant:
         yield from _check_number(shape.position, value, None)
@@ -153,10 +158,6 @@ def _check_number(name: str, value: Scalar, largest: int | None) -> Iterator[Fla
         yield name, f"{value} is negative", right
     elif largest is not None and value > largest:
         yield name, f"no partition has the number {value}", f"up to {largest}"
-
-
-def _is_number(value: Scalar, wanted: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value == wanted
 
 
 def _guess_number(value: Scalar) -> int | None:
@@ -190,3 +191,59 @@ def describe_type(value: Scalar) -> str:
             return "a text"
         case None:
             return "null"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableRange:
+    """The offsets of a partition's readable records: from `start` up to, but without, `end`.
+
+    end     as the connector's consumer sees it: the last stable offset where it reads committed
+            records only, else the high watermark
+    """
+
+    start: int
+    end: int
+
+
+def check_next_offset(name: str, log: ReadableRange, value: int) -> tuple[str, str] | None:
+    """Return why `value` cannot be the next record to read, and what can; None if it can."""
+    if log.start <= value <= log.end:
+        return None
+    right = (
+        f"{format_range(log.start, log.end)}, the NEXT record to read ({log.end} waits for "
+        "new ones)"
+    )
+    return _describe_out_of_range(name, log, value, over=value > log.end), right
+
+
+def check_last_offset(
+    name: str, log: ReadableRange, value: int, *, null_is_end: bool
+) -> tuple[str, str] | None:
+    """Return why `value` cannot be the last record copied, and what can; None if it can.
+
+    null_is_end     a partition without an offset is read from its end
+    """
+    first, last = max(log.start - 1, 0), log.end - 1
+    if first <= value <= last:
+        return None
+    null = "null starts at the END" if null_is_end else "null starts at the first record"
+    right = f"only null: {null}"
+    if first <= last:
+        right = (
+            f"{format_range(first, last)}, the LAST record copied (for X to be the next: X-1); "
+            f"{null}"
+        )
+    return _describe_out_of_range(name, log, value, over=value > last), right
+
+
+def format_range(first: int, last: int) -> str:
+    """Format a range that includes both ends."""
+    return f"only {first}" if first == last else f"{first} to {last}"
+
+
+def _describe_out_of_range(name: str, log: ReadableRange, value: int, *, over: bool) -> str:
+    if not over:
+        return f"{value} is before the first record of {name}, which is {log.start}"
+    if log.start >= log.end:
+        return f"{value} is past the end: {name} is empty, its next record will be {log.end}"
+    return f"{value} is past the end: the last record of {name} is {log.end - 1}"

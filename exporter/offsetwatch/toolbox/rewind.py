@@ -14,14 +14,20 @@ from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.change import (
     Author,
+    Change,
     ConnectorChangeRequest,
+    OffsetChangeKind,
     PreparedChange,
     prepare_change,
 )
-from offsetwatch.toolbox.differences import Change, OffsetChangeKind
-from offsetwatch.toolbox.mirror.copy_costs import CopyCost, compute_copy_cost, describe_costs
+from offsetwatch.toolbox.mirror.copy_costs import (
+    CopyCost,
+    build_upstream_partition,
+    compute_copy_cost,
+    describe_costs,
+    parse_mirror_pairs,
+)
 from offsetwatch.toolbox.mirror.flow_reset import FlowChange
-from offsetwatch.toolbox.mirror.pairs import build_upstream_partition, parse_mirror_pairs
 from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,

@@ -16,23 +16,21 @@ from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.log_ranges import (
-    PartitionLogRange,
-    check_last_offset,
-    check_next_offset,
-    format_range,
-)
 from offsetwatch.toolbox.offset_shapes import (
     FILE_STREAM,
     MIRROR_SOURCE,
     SINK,
     Fields,
     Flaw,
+    ReadableRange,
     Shape,
+    check_last_offset,
+    check_next_offset,
     describe_type,
     find_offset_flaws,
     find_partition_flaws,
     find_shape,
+    format_range,
     format_value,
     parse_fields,
 )
@@ -72,18 +70,6 @@ class OffsetsRequest:
     pairs: tuple[PartitionOffset, ...]
     where: str
     allow_new: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ReadableRange:
-    """The offsets of a partition's readable records: from `start` up to, but without, `end`.
-
-    end     as the connector's consumer sees it: the last stable offset where it reads committed
-            records only, else the high watermark
-    """
-
-    start: int
-    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,8 +162,7 @@ def _report_unreadable_logs(
             request.where,
             f"the first and last record of {names} cannot be read",
             f"{request_check.advice() or 'configure the Kafka cluster that it reads from'}; "
-            "--allow-new "
-            "writes them unchecked",
+            "--allow-new writes them unchecked",
         ),
     )
 
@@ -395,11 +380,11 @@ class _RequestCheck:
         assert self.shape is not None  # it has logs
         value = offset[self.shape.position]
         assert isinstance(value, int)  # its shape is right
-        log = PartitionLogRange(_format_partition(partition), bounds.start, bounds.end)
+        name = _format_partition(partition)
         if self.shape is SINK:
-            found = check_next_offset(log, value)
+            found = check_next_offset(name, bounds, value)
         else:
-            found = check_last_offset(log, value, null_is_end=self._starts_at_the_end())
+            found = check_last_offset(name, bounds, value, null_is_end=self._starts_at_the_end())
         if found is not None:
             yield self.shape.position, *found
 

@@ -28,9 +28,9 @@ from offsetwatch.toolbox.change import (
     StateBeforeChange,
     prepare_change,
 )
+from offsetwatch.toolbox.offset_shapes import ReadableRange
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,
-    ReadableRange,
     ValidationFacts,
     ValidationProblem,
 )

@@ -22,7 +22,7 @@ from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox import connector_facts
 from offsetwatch.toolbox.connector_facts import KafkaClusterPool
-from offsetwatch.toolbox.validation import ReadableRange
+from offsetwatch.toolbox.offset_shapes import ReadableRange
 from tests.fakes.broker import PARTITIONS, MockBroker
 from tests.fakes.worker import ok, serving
 from tests.unit.toolbox.mirror.test_copy_costs import mirror

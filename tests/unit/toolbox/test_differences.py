@@ -6,7 +6,7 @@ import pytest
 
 from offsetwatch.model.offsets import Order
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.differences import (
+from offsetwatch.toolbox.change import (
     OffsetChangeKind,
     compute_change,
     compute_changes,

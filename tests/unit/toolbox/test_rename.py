@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.documents import OffsetsDocument, parse_document
-from offsetwatch.toolbox.rename import rename_document
+from offsetwatch.toolbox.documents import OffsetsDocument, parse_document, rename_document
 
 SOURCE = '{"cluster":"west","partition":0,"topic":"orders"}'
 

@@ -3,8 +3,9 @@ from __future__ import annotations
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import Alter, FrozenOffsets, PartitionOffset, RequestedState
 from offsetwatch.toolbox.mirror.flow_reset import FlowChange
+from offsetwatch.toolbox.offset_shapes import ReadableRange
 from offsetwatch.toolbox.rewind import prepare_rewind
-from offsetwatch.toolbox.validation import OffsetsRequest, ReadableRange
+from offsetwatch.toolbox.validation import OffsetsRequest
 from tests.unit.toolbox import worlds
 from tests.unit.toolbox.mirror.test_copy_costs import pair
 from tests.unit.toolbox.mirror.test_flow_reset import AUTHOR, EU, ORDERS, World

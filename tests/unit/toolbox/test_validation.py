@@ -16,9 +16,9 @@ from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox import documents
+from offsetwatch.toolbox.offset_shapes import ReadableRange
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,
-    ReadableRange,
     ValidationFacts,
     ValidationProblem,
     collect_notes,

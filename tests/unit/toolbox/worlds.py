@@ -7,7 +7,8 @@ from typing import Any
 from offsetwatch.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.validation import ReadableRange, ValidationFacts
+from offsetwatch.toolbox.offset_shapes import ReadableRange
+from offsetwatch.toolbox.validation import ValidationFacts
 
 MIRROR_CLASS = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
 FILE_CLASS = "org.apache.kafka.connect.file.FileStreamSourceConnector"

@@ -33,9 +33,13 @@ from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.offsets import Order
 from offsetwatch.remedy.engine.requests import build_offset_entry
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.differences import Change, OffsetChangeKind, compute_differences
-from offsetwatch.toolbox.documents import OffsetsDocument, format_kip199, parse_document
-from offsetwatch.toolbox.rename import rename_document
+from offsetwatch.toolbox.change import Change, OffsetChangeKind, compute_differences
+from offsetwatch.toolbox.documents import (
+    OffsetsDocument,
+    format_kip199,
+    parse_document,
+    rename_document,
+)
 from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.store.worker_storage import WorkerOffsetStore
 from offsetwatch.toolbox.suggestions import explain_offsets_name, suggest_name

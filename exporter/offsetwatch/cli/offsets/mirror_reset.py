@@ -20,20 +20,21 @@ from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import Connector, ConnectorSettings
 from offsetwatch.toolbox.change import PreparedChange
-from offsetwatch.toolbox.mirror.connect_clusters import (
-    inspect_connect_clusters,
-    prepare_sync_deletion,
-)
-from offsetwatch.toolbox.mirror.copy_costs import CopyCost
-from offsetwatch.toolbox.mirror.flow_request import FlowResetTarget, find_flow_connectors
+from offsetwatch.toolbox.mirror.copy_costs import CopyCost, format_partition_name
 from offsetwatch.toolbox.mirror.flow_reset import (
     FlowChange,
     FlowResetRequest,
+    FlowResetTarget,
     SyncTopicDeletion,
+    find_flow_connectors,
     prepare_flow_reset,
 )
-from offsetwatch.toolbox.mirror.pairs import format_partition_name
-from offsetwatch.toolbox.mirror.sync_topic_users import ConnectClusterInventory, find_syncs_topic
+from offsetwatch.toolbox.mirror.sync_topic_users import (
+    ConnectClusterInventory,
+    find_syncs_topic,
+    inspect_connect_clusters,
+    prepare_sync_deletion,
+)
 from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.store.worker_config import has_flows
 from offsetwatch.toolbox.store.worker_storage import WorkerOffsetStore

@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from offsetwatch.config.properties import PEM_SETTINGS
+
 _JAVA: Final = "a property of Java clients"
 _PEM: Final = "convert the store to PEM (keytool -exportcert, openssl pkcs12)"
 # Of Java's client properties, those that say how to connect, and librdkafka's way to say it.
@@ -22,9 +24,7 @@ _JAVA_PROPERTY_ADVICE: Final = {
     "ssl.truststore.location": f"{_JAVA}; {_PEM} and name it in ssl.ca.location",
     "ssl.truststore.password": f"{_JAVA}; leave it out, a PEM file of certificates has none",
     "ssl.truststore.type": f"{_JAVA}; leave it out",
-    "ssl.truststore.certificates": f"{_JAVA}; write ssl.ca.pem",
-    "ssl.keystore.certificate.chain": f"{_JAVA}; write ssl.certificate.pem",
-    "ssl.keystore.key": f"{_JAVA}; write ssl.key.pem",
+    **{java: f"{_JAVA}; write {name}.pem" for name, java in PEM_SETTINGS.items()},
     "ssl.keystore.type": f"{_JAVA}; leave it out",
     "ssl.protocol": f"{_JAVA}; leave it out",
     "ssl.enabled.protocols": f"{_JAVA}; leave it out",

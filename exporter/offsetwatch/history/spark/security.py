@@ -13,6 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from offsetwatch.config.properties import (
+    LOGIN_MODULES,
+    OAUTH_CALLBACK_HANDLER,
+    OAUTH_LOGIN_MODULE,
+    PEM_SETTINGS,
+    format_login,
+)
 from offsetwatch.errors import HistoryError
 
 # Properties that tune or name OUR librdkafka clients and say nothing about reaching the cluster.
@@ -47,7 +54,6 @@ _ALIASES = {
     "sasl.oauthbearer.client.credentials.client.secret": "sasl.oauthbearer.client.secret",
 }
 _PROTOCOLS = frozenset({"plaintext", "ssl", "sasl_plaintext", "sasl_ssl"})
-_MODULES = "org.apache.kafka.common.security"
 _PKCS8 = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----")
 _FILE_BYTES_MAX = 1024 * 1024
 
@@ -157,7 +163,7 @@ def _tls(client_properties: _ClientProperties) -> Iterator[tuple[str, str]]:
     authorities = client_properties.text("ssl.ca")
     if authorities is not None:
         yield "ssl.truststore.type", "PEM"
-        yield "ssl.truststore.certificates", authorities
+        yield PEM_SETTINGS["ssl.ca"], authorities
     certificate, key = client_properties.text("ssl.certificate"), client_properties.text("ssl.key")
     if (certificate is None) != (key is None):
         raise client_properties.refuse("ssl.certificate and ssl.key", "one needs the other")
@@ -167,8 +173,8 @@ def _tls(client_properties: _ClientProperties) -> Iterator[tuple[str, str]]:
                 "ssl.key", "not PKCS#8, as `openssl pkcs8 -topk8` writes it"
             )
         yield "ssl.keystore.type", "PEM"
-        yield "ssl.keystore.certificate.chain", certificate
-        yield "ssl.keystore.key", key
+        yield PEM_SETTINGS["ssl.certificate"], certificate
+        yield PEM_SETTINGS["ssl.key"], key
     # Java before 19 cannot open a key that openssl encrypted by its default, PBES2, and says so
     # when the stream starts; `openssl pkcs8 -topk8 -v1 PBE-SHA1-3DES` writes one that it can.
     password = client_properties.take("ssl.key.password")
@@ -183,17 +189,16 @@ def _sasl(client_properties: _ClientProperties) -> dict[str, str]:
     mechanism = client_properties.need("sasl.mechanism").upper()
     if mechanism == "OAUTHBEARER":
         return {"sasl.mechanism": mechanism, **_oidc(client_properties)}
-    if mechanism == "PLAIN":
-        module = f"{_MODULES}.plain.PlainLoginModule"
-    elif mechanism in {"SCRAM-SHA-256", "SCRAM-SHA-512"}:
-        module = f"{_MODULES}.scram.ScramLoginModule"
-    else:
+    if mechanism not in LOGIN_MODULES:
         raise client_properties.refuse("sasl.mechanism", "neither PLAIN, SCRAM nor OAUTHBEARER")
     options = {
         "username": client_properties.need("sasl.username"),
         "password": client_properties.need("sasl.password"),
     }
-    return {"sasl.mechanism": mechanism, "sasl.jaas.config": _jaas(module, options)}
+    return {
+        "sasl.mechanism": mechanism,
+        "sasl.jaas.config": format_login(LOGIN_MODULES[mechanism], options),
+    }
 
 
 def _oidc(client_properties: _ClientProperties) -> dict[str, str]:
@@ -217,22 +222,10 @@ def _oidc(client_properties: _ClientProperties) -> dict[str, str]:
         name, _, value = pair.partition("=")
         if name:
             options[f"extension_{name.strip()}"] = value.strip()
-    handler = f"{_MODULES}.oauthbearer.OAuthBearerLoginCallbackHandler"
     return {
         "sasl.oauthbearer.token.endpoint.url": client_properties.need(
             "sasl.oauthbearer.token.endpoint.url"
         ),
-        "sasl.login.callback.handler.class": handler,
-        "sasl.jaas.config": _jaas(f"{_MODULES}.oauthbearer.OAuthBearerLoginModule", options),
+        "sasl.login.callback.handler.class": OAUTH_CALLBACK_HANDLER,
+        "sasl.jaas.config": format_login(OAUTH_LOGIN_MODULE, options),
     }
-
-
-def _jaas(module: str, options: Mapping[str, str]) -> str:
-    """Return one entry of a login configuration; the JVM reads its values with C's escapes."""
-    pairs = " ".join(f'{name}="{_escape_value(value)}"' for name, value in options.items())
-    return f"{module} required {pairs};"
-
-
-def _escape_value(value: str) -> str:
-    escapes = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
-    return "".join(escapes.get(character, character) for character in value)

@@ -1,11 +1,11 @@
-"""Costs of moving a mirror, in records: those copied again, and those never copied.
+"""Offsets of a MirrorSourceConnector, and the costs of moving them: records copied again or never.
 
 MM2's offset is that of the LAST record it copied, so it continues at the next one. Without an
 offset it begins by its consumer's auto.offset.reset, and also, without an error, where the log does
 not have the next record any more, or not yet (MirrorSourceTask.initializeConsumer, KAFKA-13988).
 
 Log offsets are counted, including those of transaction markers and compacted records: the count is
-an upper bound.
+an upper bound. Pure.
 """
 
 from __future__ import annotations
@@ -14,16 +14,54 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from offsetwatch.decode.dialects import parse_mirror_partition
+from offsetwatch.decode.json_text import encode_sorted, is_flat_map, parse_json
 from offsetwatch.model.connectors import MirrorSettings
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.mirror.pairs import (
-    build_upstream_partition,
-    format_partition_name,
-    parse_mirror_pairs,
-)
-from offsetwatch.toolbox.validation import ReadableRange, ValidationProblem
+from offsetwatch.toolbox.offset_shapes import ReadableRange
+from offsetwatch.toolbox.validation import ValidationProblem
+
+
+def build_upstream_partition(partition: MirrorPartition) -> TopicPartition:
+    """Build the upstream partition."""
+    return TopicPartition(partition.topic, partition.partition)
+
+
+def format_partition(partition: MirrorPartition) -> str:
+    """Format the source partition as MirrorSourceConnector does, in JSON with sorted keys."""
+    return encode_sorted(
+        {"cluster": partition.cluster, "partition": partition.partition, "topic": partition.topic}
+    ).decode()
+
+
+def format_offset(stored: int | None) -> str | None:
+    """Format the offset as MirrorSourceConnector does."""
+    return None if stored is None else f'{{"offset":{stored}}}'
+
+
+def parse_mirror_pairs(pairs: Collection[PartitionOffset]) -> dict[MirrorPartition, int | None]:
+    """Parse the pairs that have the shape of a MirrorSourceConnector's.
+
+    The number is None for no offset, and for one that MM2 could not read.
+    """
+    found = {}
+    for pair in pairs:
+        fields = parse_json(pair.partition.encode())
+        partition = parse_mirror_partition(fields) if is_flat_map(fields) else None
+        if partition is not None:
+            offset = parse_json((pair.offset or "null").encode())
+            number = offset.get("offset") if is_flat_map(offset) else None
+            whole = isinstance(number, int) and not isinstance(number, bool)
+            found[partition] = number if whole else None
+    return found
+
+
+def format_partition_name(partition: MirrorPartition) -> str:
+    """Format topic and partition, for users."""
+    return f"{partition.topic}-{partition.partition}"
+
 
 UPPER_BOUND_NOTE: Final = (
     "counted in log offsets: transaction markers, and records that compaction took, make it the "
@@ -89,28 +127,19 @@ def describe_costs(counts: Collection[CopyCost]) -> tuple[str, ...]:
     found = []
     if again:
         found.append(
-            f"at most {_format_records(sum(again))} of {_format_partitions(len(again))} will "
-            "be copied again: "
-            "they will be DUPLICATES downstream"
+            f"at most {_count(sum(again), 'record')} of {_count(len(again), 'partition')} will be "
+            "copied again: they will be DUPLICATES downstream"
         )
     if skipped:
         found.append(
-            f"at most {_format_records(sum(skipped))} of {_format_partitions(len(skipped))} "
-            "will be skipped: "
-            "they will be LOST downstream, unless they are there already"
+            f"at most {_count(sum(skipped), 'record')} of {_count(len(skipped), 'partition')} will "
+            "be skipped: they will be LOST downstream, unless they are there already"
         )
     return (*found, UPPER_BOUND_NOTE) if found else ()
 
 
-def _format_records(number: int) -> str:
-    return f"{number} record{'' if number == 1 else 's'}"
-
-
-def _format_partitions(number: int) -> str:
-    return f"{number} partition{'' if number == 1 else 's'}"
-
-
-# --- whether it may be ----------------------------------------------------------------------------
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def find_skips(counts: Collection[CopyCost]) -> tuple[ValidationProblem, ...]:

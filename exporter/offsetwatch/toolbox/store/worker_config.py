@@ -7,6 +7,7 @@ Raises ConfigError; no mistake repeats a value that could be a secret.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,18 +18,12 @@ from urllib.parse import urlsplit
 
 from pydantic import ValidationError
 
+from offsetwatch.addresses import normalize_address
 from offsetwatch.config import Kafka
 from offsetwatch.config.files import describe_file_error
-from offsetwatch.config.properties import parse_properties
+from offsetwatch.config.properties import LOGIN_MODULES, PEM_SETTINGS, parse_login, parse_properties
 from offsetwatch.decode.java.values import trim_blanks, values_of
 from offsetwatch.errors import ConfigError
-from offsetwatch.toolbox.store.client_properties import (
-    UNRESOLVED_NOTE,
-    UntranslatableSettings,
-    has_placeholder,
-    resolve_placeholders,
-    translate_client_settings,
-)
 
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
 _FLUSH_MS: Final = 60_000  # Connect's own default, as the next two
@@ -36,6 +31,27 @@ _FLUSH_TIMEOUT_MS: Final = 5_000
 _LISTENERS: Final = "http://:8083"
 _FILE: Final = "offset.storage.file.filename"
 _TOPIC: Final = "offset.storage.topic"
+_PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*)\}")
+_PROVIDERS: Final = "org.apache.kafka.common.config.provider."
+_FILE_PROVIDER: Final = _PROVIDERS + "FileConfigProvider"
+_DIRECTORY_PROVIDER: Final = _PROVIDERS + "DirectoryConfigProvider"
+_UNRESOLVED_NOTE: Final = "its config provider does not run here, or has no such value"
+_KAFKA_OPTION_ADVICE: Final = "name a cluster of the configuration instead, with --kafka"
+# They say how a connection is made, which librdkafka has its own good answers to, not to whom.
+_TUNING: Final = frozenset(
+    {
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    }
+)
+_STORES: Final = ("ssl.keystore.", "ssl.truststore.")
+_TRANSLATED_SETTINGS: Final = frozenset(
+    {"ssl.endpoint.identification.algorithm", "ssl.key.password", "sasl.mechanism"}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +101,18 @@ class StandaloneStorage:
     converters: OffsetEnvelopes
 
 
+class WorkerConfigError(Exception):
+    """Mistakes in a worker's file; each names a setting, and never its value."""
+
+    def __init__(self, *mistakes: str) -> None:
+        super().__init__("; ".join(mistakes))
+        self.mistakes = mistakes
+
+
+class UntranslatableSettings(WorkerConfigError):
+    """Client settings without an equivalent in librdkafka."""
+
+
 def read_worker_config(
     path: Path, *, flow: str | None, translate: bool
 ) -> DistributedStorage | StandaloneStorage:
@@ -98,17 +126,17 @@ def read_worker_config(
         if "clusters" in settings:
             return _parse_mirror_maker(path, settings, flow, translate=translate)
         if flow is not None:
-            raise _WorkerConfigError(
+            raise WorkerConfigError(
                 "clusters: missing, so that this is no MirrorMaker and has no flows"
             )
         if _FILE in settings and _TOPIC in settings:
-            raise _WorkerConfigError(
+            raise WorkerConfigError(
                 f"{_FILE} and {_TOPIC}: a worker keeps its offsets in one of them"
             )
         if _FILE in settings:
             return _parse_standalone(path, settings)
         return _parse_distributed(path, settings, translate=translate)
-    except (_WorkerConfigError, UntranslatableSettings) as exc:
+    except WorkerConfigError as exc:
         raise ConfigError(tuple(f"{path}: {mistake}" for mistake in exc.mistakes)) from None
 
 
@@ -139,12 +167,6 @@ def _read_settings(path: Path) -> dict[str, str]:
         raise ConfigError((f"{path}: {describe_file_error(exc)}",)) from exc
 
 
-class _WorkerConfigError(Exception):
-    def __init__(self, *mistakes: str) -> None:
-        super().__init__("; ".join(mistakes))
-        self.mistakes = mistakes
-
-
 def _parse_standalone(path: Path, settings: Mapping[str, str]) -> StandaloneStorage:
     # Relative to where the worker is started; nobody tells where that is, so it is where we are.
     file = Path(_require_setting(settings, _FILE)).absolute()
@@ -169,7 +191,7 @@ def _parse_urls(settings: Mapping[str, str]) -> tuple[str, ...]:
         except ValueError:
             port = None
         if port is None or parts.scheme.lower() not in {"http", "https"}:
-            raise _WorkerConfigError(f"listeners: {listener} is no http://host:port")
+            raise WorkerConfigError(f"listeners: {listener} is no http://host:port")
         anywhere = parts.hostname in {None, "", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
         host = "127.0.0.1" if anywhere else str(parts.hostname)
         host = f"[{host}]" if ":" in host else host
@@ -186,7 +208,7 @@ def _parse_distributed(
         if not settings.get(name)
     ]
     if missing:
-        raise _WorkerConfigError(*missing)
+        raise WorkerConfigError(*missing)
     return DistributedStorage(
         path=path,
         bootstrap=_parse_bootstrap(settings),
@@ -235,12 +257,10 @@ def _select_alias_settings(settings: Mapping[str, str], alias: str) -> dict[str,
 
 
 def _select_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    names = ("bootstrap.servers", "security.protocol")
-    prefixes = ("ssl.", "sasl.")
     return {
         name: value
         for name, value in settings.items()
-        if name in names or name.startswith(prefixes)
+        if name in {"bootstrap.servers", "security.protocol"} or name.startswith(("ssl.", "sasl."))
     }
 
 
@@ -255,13 +275,13 @@ def _select_flow(settings: Mapping[str, str], wanted: str | None) -> tuple[str, 
     flows = {f"{a}->{b}": (a, b) for a, b in permutations(aliases, 2)}
     if wanted is not None:
         if wanted not in flows:
-            raise _WorkerConfigError(f"clusters: no flow {wanted} between {', '.join(aliases)}")
+            raise WorkerConfigError(f"clusters: no flow {wanted} between {', '.join(aliases)}")
         return flows[wanted]
     # Boolean.parseBoolean of the text as it is written: to it, blanks behind make a truth false.
     enabled = [name for name in flows if settings.get(f"{name}.enabled", "").lower() == "true"]
     if len(enabled) != 1:
         several = f"several flows are enabled, {', '.join(enabled)}" if enabled else "no flow is"
-        raise _WorkerConfigError(
+        raise WorkerConfigError(
             f"clusters: {several}{'' if enabled else ' enabled'}; name one with --flow"
         )
     return flows[enabled[0]]
@@ -275,9 +295,9 @@ def _parse_aliases(settings: Mapping[str, str]) -> tuple[str, ...]:
 def _require_setting(settings: Mapping[str, str], name: str, default: str = "") -> str:
     value = settings.get(name, default).strip()
     if not value:
-        raise _WorkerConfigError(f"{name}: missing")
-    if has_placeholder(value):
-        raise _WorkerConfigError(f"{name}: {UNRESOLVED_NOTE}")
+        raise WorkerConfigError(f"{name}: missing")
+    if _PLACEHOLDER.search(value):
+        raise WorkerConfigError(f"{name}: {_UNRESOLVED_NOTE}")
     return value
 
 
@@ -287,7 +307,7 @@ def _compute_flush_s(settings: Mapping[str, str]) -> float:
         settings.get("offset.flush.timeout.ms", str(_FLUSH_TIMEOUT_MS)).strip(),
     ]
     if not all(name.isdecimal() for name in found):
-        raise _WorkerConfigError(
+        raise WorkerConfigError(
             "offset.flush.interval.ms, offset.flush.timeout.ms: not both numbers"
         )
     return sum(int(name) for name in found) / 1000.0
@@ -310,5 +330,142 @@ def _parse_envelopes(settings: Mapping[str, str]) -> OffsetEnvelopes:
         schemas = settings.get(f"{what}.schemas.enable", "true" if name else "false")
         found.append(schemas.strip().lower() == "true")
     if mistakes:
-        raise _WorkerConfigError(*mistakes)
+        raise WorkerConfigError(*mistakes)
     return OffsetEnvelopes(keys=found[0], values=found[1])
+
+
+# --- settings of Kafka clients -------------------------------------------------------------------
+
+
+def resolve_placeholders(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings with the values that Kafka's own config providers read from files.
+
+    KIP-297 defines the providers. Placeholders of other providers stay, and so do missing values:
+    the worker's environment is not available here.
+    """
+    names = values_of(settings.get("config.providers", ""))
+    classes = {
+        name: trim_blanks(settings.get(f"config.providers.{name}.class", "")) for name in names
+    }
+    return {
+        name: _PLACEHOLDER.sub(lambda match: _fetch_value(match, classes), value)
+        for name, value in settings.items()
+    }
+
+
+def _fetch_value(match: re.Match[str], classes: Mapping[str, str]) -> str:
+    kind, path, key = classes.get(match[1], ""), Path(match[2] or ""), match[3]
+    try:
+        if kind == _FILE_PROVIDER:
+            return parse_properties(path.read_bytes())[key]
+        if kind == _DIRECTORY_PROVIDER and key in {file.name for file in path.iterdir()}:
+            return (path / key).read_text()
+    except (OSError, KeyError, UnicodeDecodeError):
+        pass
+    return match[0]
+
+
+def translate_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Translate un-prefixed Java client settings to librdkafka properties.
+
+    Raises UntranslatableSettings with every setting that has no equivalent.
+    """
+    mistakes: list[str] = []
+    kept = {name: trim_blanks(value) for name, value in _select_client_settings(settings).items()}
+    for name in sorted(name for name, value in kept.items() if _PLACEHOLDER.search(value)):
+        mistakes.append(f"{name}: {_UNRESOLVED_NOTE}; {_KAFKA_OPTION_ADVICE}")
+        del kept[name]
+    made: dict[str, str] = {}
+    if kept.get("bootstrap.servers"):
+        # Java's clients take a protocol in front, and an IPv6 host without brackets.
+        servers = (server.rpartition("://")[2] for server in values_of(kept["bootstrap.servers"]))
+        made["bootstrap.servers"] = ",".join(
+            normalize_address(server) for server in servers if server
+        )
+    elif not mistakes:
+        mistakes.append("bootstrap.servers: missing")
+    protocol = kept.get("security.protocol", "PLAINTEXT").upper()
+    made["security.protocol"] = protocol.lower()
+    if protocol.endswith("SSL"):
+        made |= _translate_tls(kept, mistakes)
+    if protocol.startswith("SASL"):
+        made |= _translate_sasl(kept, mistakes)
+    if mistakes:
+        raise UntranslatableSettings(*mistakes)
+    return made
+
+
+def _translate_tls(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    made = {}
+    algorithm = kept.get("ssl.endpoint.identification.algorithm", "https")
+    made["ssl.endpoint.identification.algorithm"] = algorithm.lower() or "none"
+    if "ssl.key.password" in kept:
+        made["ssl.key.password"] = kept["ssl.key.password"]
+    made |= _translate_truststore(kept, mistakes)
+    made |= _translate_keystore(kept, mistakes)
+    for name in sorted(kept):
+        if not name.startswith("ssl.") or name.startswith(_STORES):
+            continue
+        if name not in _TUNING | _TRANSLATED_SETTINGS and kept[name]:
+            mistakes.append(f"{name}: has no counterpart here; {_KAFKA_OPTION_ADVICE}")
+    return made
+
+
+def _translate_truststore(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    inline, file = kept.get(PEM_SETTINGS["ssl.ca"]), kept.get("ssl.truststore.location")
+    kind = kept.get("ssl.truststore.type", "JKS").upper()
+    if not inline and not file:
+        return {}  # the authorities of the JVM, and here those of the operating system
+    if kind != "PEM":
+        mistakes.append(
+            f"ssl.truststore.type: {_describe_store_type(kind)}, where PEM can be read; "
+            f"{_KAFKA_OPTION_ADVICE}"
+        )
+        return {}
+    return {"ssl.ca.pem": inline} if inline else {"ssl.ca.location": str(file)}
+
+
+def _translate_keystore(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    chain, key = kept.get(PEM_SETTINGS["ssl.certificate"]), kept.get(PEM_SETTINGS["ssl.key"])
+    file, kind = kept.get("ssl.keystore.location"), kept.get("ssl.keystore.type", "JKS").upper()
+    if not chain and not key and not file:
+        return {}
+    if kind == "PKCS12" and file:
+        password = kept.get("ssl.keystore.password", "")
+        return {"ssl.keystore.location": file, "ssl.keystore.password": password}
+    if kind != "PEM":
+        mistakes.append(
+            f"ssl.keystore.type: {_describe_store_type(kind)}, where PEM can be read; "
+            f"{_KAFKA_OPTION_ADVICE}"
+        )
+        return {}
+    if file:  # one file with the key and the chain
+        return {"ssl.certificate.location": file, "ssl.key.location": file}
+    return {"ssl.certificate.pem": chain or "", "ssl.key.pem": key or ""}
+
+
+def _describe_store_type(kind: str) -> str:
+    return kind if kind in {"JKS", "PKCS12", "BCFKS"} else "of another kind"
+
+
+def _translate_sasl(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    mechanism = kept.get("sasl.mechanism", "GSSAPI").upper()
+    module = LOGIN_MODULES.get(mechanism)
+    if module is None:
+        known = ", ".join(LOGIN_MODULES)
+        mistakes.append(f"sasl.mechanism: none of {known}; {_KAFKA_OPTION_ADVICE}")
+        return {}
+    found, options = parse_login(kept.get("sasl.jaas.config", "")) or ("", {})
+    if found != module or not {"username", "password"} <= options.keys() or "tokenauth" in options:
+        mistakes.append(
+            f"sasl.jaas.config: not one login by {module} with username and password; "
+            f"{_KAFKA_OPTION_ADVICE}"
+        )
+        return {}
+    if any(name.startswith("sasl.") and "callback" in name and kept[name] for name in kept):
+        mistakes.append(f"sasl.*.callback.handler.class: runs in Java; {_KAFKA_OPTION_ADVICE}")
+    return {
+        "sasl.mechanism": mechanism,
+        "sasl.username": options["username"],
+        "sasl.password": options["password"],
+    }

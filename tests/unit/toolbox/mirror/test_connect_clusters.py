@@ -8,12 +8,12 @@ from offsetwatch.config import parse
 from offsetwatch.errors import ClientError, NotFound, ResponseTimeout
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.remedy.model.plan import DeleteTopic
-from offsetwatch.toolbox.mirror.connect_clusters import (
+from offsetwatch.toolbox.mirror.sync_topic_users import (
+    ConnectClusterInventory,
     _describe_activity,
     inspect_connect_clusters,
     prepare_sync_deletion,
 )
-from offsetwatch.toolbox.mirror.sync_topic_users import ConnectClusterInventory
 from tests.fakes.worker import ok, serving
 from tests.unit.toolbox.mirror.test_copy_costs import mirror
 from tests.unit.toolbox.mirror.test_sync_topic_users import ADDRESSES, ME, SYNCS, connector

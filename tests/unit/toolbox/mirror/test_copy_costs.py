@@ -5,9 +5,8 @@ from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.mirror import copy_costs
-from offsetwatch.toolbox.mirror.copy_costs import CopyCost
-from offsetwatch.toolbox.mirror.pairs import format_offset, format_partition
-from offsetwatch.toolbox.validation import ReadableRange
+from offsetwatch.toolbox.mirror.copy_costs import CopyCost, format_offset, format_partition
+from offsetwatch.toolbox.offset_shapes import ReadableRange
 
 ORDERS = MirrorPartition("west", "orders", 0)
 AT = TopicPartition("orders", 0)

@@ -6,15 +6,15 @@ from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.mirror.flow_request import (
+from offsetwatch.toolbox.mirror.copy_costs import format_partition, parse_mirror_pairs
+from offsetwatch.toolbox.mirror.flow_reset import (
     FlowResetTarget,
     PartitionSelection,
     compute_flow_offsets,
     find_flow_connectors,
     select_partitions,
 )
-from offsetwatch.toolbox.mirror.pairs import format_partition, parse_mirror_pairs
-from offsetwatch.toolbox.validation import ReadableRange
+from offsetwatch.toolbox.offset_shapes import ReadableRange
 from tests.unit.toolbox.mirror.test_copy_costs import mirror, pair
 
 TOPICS = {"orders": 2, "payments": 1, "audit": 1}

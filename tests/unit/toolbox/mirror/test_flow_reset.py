@@ -19,15 +19,16 @@ from offsetwatch.remedy.model.plan import (
     ToState,
 )
 from offsetwatch.toolbox.change import Author
-from offsetwatch.toolbox.mirror.flow_request import FlowResetTarget
 from offsetwatch.toolbox.mirror.flow_reset import (
     FlowChange,
     FlowResetRequest,
+    FlowResetTarget,
     SyncTopicDeletion,
     prepare_flow_reset,
 )
+from offsetwatch.toolbox.offset_shapes import ReadableRange
 from offsetwatch.toolbox.store.offset_store import ChangeSteps, StateBeforeChange
-from offsetwatch.toolbox.validation import ReadableRange, ValidationFacts, ValidationProblem
+from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
 from tests.unit.toolbox import worlds
 from tests.unit.toolbox.mirror.test_copy_costs import pair
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.toolbox.store.client_properties import (
+from offsetwatch.toolbox.store.worker_config import (
     UntranslatableSettings,
     translate_client_settings,
 )
