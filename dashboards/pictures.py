@@ -14,18 +14,23 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
-from xml.sax.saxutils import escape
 
 import httpx
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.transforms import Bbox
 
 from dashboards.build import BOARDS
 from dashboards.panels import Json
 from dashboards.words import BLUE_GREY
+from tools.figures import to_svg
 
 LABEL: Final = (
     "drawn from the queries of this board by offsetwatch's own builder; Grafana was not run"
 )
+DPI = 72  # a point is a pixel
 CELL_W, CELL_H, HEAD, PAD = 52, 32, 44, 8
+FAINT: Final = "#777777"
 POINTS: Final = 80
 RATE_WINDOW_S: Final = 60
 LEGENDS_MAX: Final = 5
@@ -109,47 +114,49 @@ def legend(template: str, labels: Labels) -> str:
     return re.sub(r"\{\{(\w+)\}\}", lambda found: labels.get(found[1], ""), template)
 
 
-def text(
-    x: float, y: float, words: str, *, size: int = 12, fill: str = "#222", more: str = ""
-) -> str:
-    """A line of text."""
-    place = f'x="{x:.0f}" y="{y:.0f}" font-size="{size}" fill="{fill}"'
-    return f"<text {place}{more}>{escape(words)}</text>"
-
-
-def box(x: float, y: float, w: float, h: float, fill: str, stroke: str = "none") -> str:
-    """A rectangle."""
-    return (
-        f'<rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h:.1f}" fill="{fill}" '
-        f'stroke="{stroke}" rx="2"/>'
-    )
-
-
 def picture(board: Json, source: Source) -> str:
     """Draw a whole board, with its rows opened."""
-    shown = list(_opened(board))
-    bottom = max(at["gridPos"]["y"] + at["gridPos"]["h"] for at in shown)
+    panels = list(_opened(board))
+    bottom = max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in panels)
     source = source.of(board)
-    w, h = 24 * CELL_W + 2 * PAD, bottom * CELL_H + HEAD + PAD
-    out = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w} {h}" font-family="sans-serif">',
-        box(0, 0, w, h, "#f4f5f5"),
-        text(PAD, 20, board["title"], size=16),
-        text(PAD, 37, LABEL, size=11, fill="#777"),
-    ]
-    for panel in shown:
-        at = panel["gridPos"]
-        x, y = PAD + at["x"] * CELL_W, HEAD + at["y"] * CELL_H
-        pw, ph = at["w"] * CELL_W, at["h"] * CELL_H
+    width, height = 24 * CELL_W + 2 * PAD, bottom * CELL_H + HEAD + PAD
+    figure = Figure(figsize=(width / DPI, height / DPI), dpi=DPI, facecolor="#f4f5f5")
+    page = _add_axes(figure, 0, 0, width, height)
+    page.axis("off")
+    page.text(PAD, 20, board["title"], fontsize=16)
+    page.text(PAD, 37, LABEL, fontsize=11, color=FAINT)
+    for panel in panels:
+        grid = panel["gridPos"]
+        x, y = PAD + grid["x"] * CELL_W, HEAD + grid["y"] * CELL_H
         if panel["type"] == "row":
             sign = "\u25b8 " if panel["collapsed"] else ""
-            out.append(text(x, y + 21, sign + panel["title"], size=14, more=' font-weight="bold"'))
+            page.text(x, y + 21, sign + panel["title"], fontsize=14, fontweight="bold")
             continue
-        out += [f'<svg x="{x + 2}" y="{y + 2}" width="{pw - 4}" height="{ph - 4}">']
-        out += [box(0.5, 0.5, pw - 5, ph - 5, "white", "#ddd"), text(8, 17, panel["title"])]
-        out += _DRAW[panel["type"]](panel, source, pw - 4, ph - 4)
-        out.append("</svg>")
-    return "\n".join([*out, "</svg>\n"])
+        axes = _add_axes(figure, x + 2, y + 2, grid["w"] * CELL_W - 4, grid["h"] * CELL_H - 4)
+        axes.spines[:].set_color("#dddddd")
+        axes.text(8, 17, panel["title"], clip_on=True)
+        _DRAW[panel["type"]](panel, source, axes)
+    return to_svg(figure)
+
+
+def _add_axes(figure: Figure, x: float, y: float, w: float, h: float) -> Axes:
+    """Add axes there, in pixels from the top left; their own units are pixels too."""
+    width, height = figure.bbox.size
+    axes = figure.add_axes((x / width, 1 - (y + h) / height, w / width, h / height))
+    axes.set(xlim=(0, w), ylim=(h, 0), xticks=(), yticks=())
+    return axes
+
+
+def _add_plot(axes: Axes, left: float, top: float, bottom: float, source: Source) -> Axes:
+    """Add a plot over time inside of a panel, with these margins in pixels."""
+    w, h = axes.bbox.size
+    plot = axes.inset_axes((left / w, bottom / h, (w - left - 10) / w, (h - top - bottom) / h))
+    backs = (source.seconds, source.seconds / 2, 0)
+    plot.set(xlim=(-source.seconds, 0), xticks=[-back for back in backs])
+    plot.set_xticklabels([f"-{back / 60:.0f} min" if back else "now" for back in backs])
+    plot.tick_params(labelsize=9, length=0)
+    plot.spines[:].set_visible(False)
+    return plot
 
 
 def _opened(board: Json) -> Iterator[Json]:
@@ -165,15 +172,16 @@ def _opened(board: Json) -> Iterator[Json]:
             pushed += last - panel["gridPos"]["y"] - 1
 
 
-def _nothing(w: float, h: float, words: str = "no data") -> list[str]:
-    return [text(w / 2, h / 2 + 10, words, size=14, fill="#999", more=' text-anchor="middle"')]
+def _nothing(axes: Axes, words: str = "no data") -> None:
+    axes.text(0.5, 0.45, words, fontsize=14, color="#999999", ha="center", transform=axes.transAxes)
 
 
-def _stat(panel: Json, source: Source, w: float, h: float) -> list[str]:
+def _stat(panel: Json, source: Source, axes: Axes) -> None:
     target, config = panel["targets"][0], panel["fieldConfig"]
     series = source.instant(target["expr"])
     if not series:
-        return _nothing(w, h, config["defaults"]["noValue"])
+        _nothing(axes, config["defaults"]["noValue"])
+        return
     labels, value = series[0]
     if panel["options"]["textMode"] == "name":
         words = legend(target["legendFormat"], labels)
@@ -181,24 +189,23 @@ def _stat(panel: Json, source: Source, w: float, h: float) -> list[str]:
     else:
         words = shown(value, config["defaults"]["unit"])
         steps = config["defaults"]["thresholds"]["steps"]
-        passed = [at["color"] for at in steps if at["value"] is None or value >= at["value"]]
+        passed = [
+            step["color"] for step in steps if step["value"] is None or value >= step["value"]
+        ]
         colour = COLOURS[passed[-1]]
-    middle = ' text-anchor="middle"'
-    return [
-        box(0, 0, w, h, colour),
-        text(8, 17, panel["title"], fill="white"),
-        text(w / 2, h / 2 + 20, words, size=30, fill="white", more=middle),
-    ]
+    axes.set_facecolor(colour)
+    axes.texts[0].set_color("white")
+    axes.text(0.5, 0.35, words, fontsize=30, color="white", ha="center", transform=axes.transAxes)
 
 
-def _table(panel: Json, source: Source, w: float, h: float) -> list[str]:
+def _table(panel: Json, source: Source, axes: Axes) -> None:
     organize = panel["transformations"][-1]["options"]
     rows: dict[tuple[tuple[str, str], ...], dict[str, str]] = {}
     units = {
-        at["matcher"]["options"]: one["value"]
-        for at in panel["fieldConfig"]["overrides"]
-        for one in at["properties"]
-        if one["id"] == "unit"
+        override["matcher"]["options"]: own["value"]
+        for override in panel["fieldConfig"]["overrides"]
+        for own in override["properties"]
+        if own["id"] == "unit"
     }
     for target in panel["targets"]:
         value = "Value" if len(panel["targets"]) == 1 else f"Value #{target['refId']}"
@@ -208,69 +215,71 @@ def _table(panel: Json, source: Source, w: float, h: float) -> list[str]:
             if name is not None:
                 row[name] = shown(number, units[name])
     if not rows:
-        return _nothing(w, h)
-    order = [organize["renameByName"].get(at, at) for at in organize["indexByName"]]
-    columns = [at for at in order if any(at in row for row in rows.values())]
-    widest = [max(len(at), *(len(row.get(at, "")) for row in rows.values())) + 2 for at in columns]
-    xs = [8 + (w - 16) * sum(widest[:at]) / sum(widest) for at in range(len(columns))]
+        _nothing(axes)
+        return
+    order = [organize["renameByName"].get(name, name) for name in organize["indexByName"]]
+    columns = [name for name in order if any(name in row for row in rows.values())]
+    widest = [
+        max(len(name), *(len(row.get(name, "")) for row in rows.values())) + 2 for name in columns
+    ]
+    w, h = axes.bbox.size
     room = int((h - 50) // 17)
-    lines = [[*columns], *([row.get(at, "") for at in columns] for row in [*rows.values()][:room])]
-    out = [
-        text(x, 38 + 17 * number, words, size=11, fill="#777" if number == 0 else "#222")
-        for number, line in enumerate(lines)
-        for x, words in zip(xs, line, strict=True)
-    ]
-    more = len(rows) - room
-    return [
-        *out,
-        *([text(w - 90, 17, f"and {more} more", size=11, fill="#777")] if more > 0 else []),
-    ]
+    lines = [[row.get(name, "") for name in columns] for row in [*rows.values()][:room]]
+    tall = 17 * (len(lines) + 1)
+    table = axes.table(
+        lines,
+        colLabels=columns,
+        colWidths=[width / sum(widest) for width in widest],
+        cellLoc="left",
+        colLoc="left",
+        edges="open",
+        bbox=Bbox.from_bounds(4 / w, 1 - (26 + tall) / h, (w - 8) / w, tall / h),
+    )
+    table.auto_set_font_size(False)
+    table.set_fontsize(11)
+    for number in range(len(columns)):
+        table[0, number].get_text().set_color(FAINT)
+    if len(rows) > room:
+        axes.text(w - 90, 17, f"and {len(rows) - room} more", fontsize=11, color=FAINT)
 
 
-def _lines(panel: Json, source: Source, w: float, h: float) -> list[str]:
-    series = sorted(_ranged(panel, source), key=lambda at: -at[1][-1][1])
+def _lines(panel: Json, source: Source, axes: Axes) -> None:
+    series = sorted(_ranged(panel, source), key=lambda named: -named[1][-1][1])
     if not series:
-        return _nothing(w, h)
+        _nothing(axes)
+        return
     defaults, colours = panel["fieldConfig"]["defaults"], _coloured(panel)
     values = [value for _, points in series for _, value in points]
-    told = [shown(points[-1][1], defaults["unit"]) for _, points in series]
+    newest = [shown(points[-1][1], defaults["unit"]) for _, points in series]
     if "stacking" in defaults["custom"]:
         series, values = _stacked(series)
     low, high = min(0.0, *values), max(values) if any(values) else 1.0
     legends = min(len(series), LEGENDS_MAX)
-    left, top, bottom = 58, 26, h - 24 - 14 * legends
-
-    def place(t: float, value: float) -> str:
-        x = left + (w - left - 10) * (1 - (source.at - t) / source.seconds)
-        return f"{x:.1f},{bottom - (bottom - top) * (value - low) / (high - low):.1f}"
-
-    out = []
-    for share in (0, 0.5, 1):
-        y, value = bottom - (bottom - top) * share, low + (high - low) * share
-        out.append(f'<path d="M{left} {y:.1f}H{w - 10}" stroke="#e5e5e5"/>')
-        end = ' text-anchor="end"'
-        out.append(text(left - 5, y + 4, shown(value, defaults["unit"]), size=10, more=end))
-    for back in (0, source.seconds / 2, source.seconds):
-        x = float(place(source.at - back, low).split(",")[0])
-        ago = f"-{back / 60:.0f} min" if back else "now"
-        more = f' text-anchor="{"end" if not back else "middle"}"'
-        out.append(text(x, bottom + 12, ago, size=9, fill="#777", more=more))
+    plot = _add_plot(axes, 58, 26, 24 + 14 * legends, source)
+    ticks = (low, (low + high) / 2, high)
+    plot.set(ylim=(low, high), yticks=ticks)
+    plot.set_yticklabels([shown(tick, defaults["unit"]) for tick in ticks])
+    plot.grid(axis="y", color="#e5e5e5")
     for step in defaults.get("thresholds", {}).get("steps", ())[1:]:
         if low <= step["value"] <= high:
-            y = float(place(source.at, step["value"]).split(",")[1])
-            dashes = f'stroke="{COLOURS[step["color"]]}" stroke-dasharray="6 4"'
-            out.append(f'<path d="M{left} {y:.1f}H{w - 10}" {dashes}/>')
+            plot.axhline(step["value"], color=COLOURS[step["color"]], linestyle="--", linewidth=1)
+    keys = []
     for number, (name, points) in enumerate(series):
         colour = colours.get(name, PALETTE[number % len(PALETTE)])
         for part in _unbroken(points, source):
-            path = " ".join(place(t, value) for t, value in part)
-            out.append(f'<polyline points="{path}" fill="none" stroke="{colour}"/>')
-        if number < legends:
-            last = number == legends - 1 and len(series) > legends
-            words = f"and {len(series) - number} more" if last else f"{name}  {told[number]}"
-            y = bottom + 26 + 14 * number
-            out += [box(10, y - 8, 12, 4, colour), text(28, y, words, size=10)]
-    return out
+            times = [t - source.at for t, _ in part]
+            drawn = plot.plot(times, [value for _, value in part], color=colour, linewidth=1)
+        keys.append((drawn[0], f"{name}  {newest[number]}"))
+    if len(series) > legends:
+        keys[legends - 1] = (keys[legends - 1][0], f"and {len(series) - legends + 1} more")
+    axes.legend(
+        *zip(*keys[:legends], strict=True),
+        loc="lower left",
+        fontsize=10,
+        frameon=False,
+        labelspacing=0.2,
+        borderaxespad=0.1,
+    )
 
 
 def _stacked(series: list[tuple[str, Points]]) -> tuple[list[tuple[str, Points]], list[float]]:
@@ -304,23 +313,23 @@ def _ranged(panel: Json, source: Source) -> Iterator[tuple[str, Points]]:
                 yield legend(target["legendFormat"], labels), points
 
 
-def _states(panel: Json, source: Source, w: float, h: float) -> list[str]:
+def _states(panel: Json, source: Source, axes: Axes) -> None:
     series = list(_ranged(panel, source))
     if not series:
-        return _nothing(w, h)
-    left, top, tall = 90, 28, min(26, (h - 50) / len(series))
-    step, out = max(1, source.seconds // POINTS), []
+        _nothing(axes)
+        return
+    tall = min(26, (axes.bbox.height - 50) / len(series))
+    plot = _add_plot(axes, 90, 28, axes.bbox.height - 28 - tall * len(series), source)
+    step, colours = max(1, source.seconds // POINTS), _coloured(panel)
     for number, (name, points) in enumerate(series):
-        y = top + tall * number
-        colour = _coloured(panel).get(name, COLOURS["gray"])
-        out.append(text(8, y + tall / 2 + 4, name, size=11))
-        for part in _unbroken(points, source):
-            begin, end = (
-                left + (w - left - 10) * min(1, max(0, 1 - (source.at - t) / source.seconds))
-                for t in (part[0][0], part[-1][0] + step / 2)
-            )
-            out.append(box(begin, y + 2, end - begin, tall - 4, colour))
-    return out
+        spans = [
+            (part[0][0] - source.at, part[-1][0] + step / 2 - part[0][0])
+            for part in _unbroken(points, source)
+        ]
+        colour = colours.get(name, COLOURS["gray"])
+        plot.broken_barh(spans, (number - 0.42, 0.84), color=colour)
+    plot.set(ylim=(len(series) - 0.5, -0.5), yticks=range(len(series)))
+    plot.set_yticklabels([name for name, _ in series], fontsize=11)
 
 
 def _coloured(panel: Json) -> dict[str, str]:
@@ -330,15 +339,16 @@ def _coloured(panel: Json) -> dict[str, str]:
     }
 
 
-def _note(panel: Json, _source: Source, _w: float, _h: float) -> list[str]:
-    lines = [at for at in panel["options"]["content"].splitlines() if at and "---" not in at]
-    return [
-        text(8, 38 + 18 * number, at.strip("| ").replace("`", "").replace(" | ", ":  "), size=11)
-        for number, at in enumerate(lines)
+def _note(panel: Json, _source: Source, axes: Axes) -> None:
+    lines = [
+        line for line in panel["options"]["content"].splitlines() if line and "---" not in line
     ]
+    for number, line in enumerate(lines):
+        words = line.strip("| ").replace("`", "").replace(" | ", ":  ")
+        axes.text(8, 38 + 18 * number, words, fontsize=11, clip_on=True)
 
 
-_Draw = Callable[[Json, Source, float, float], list[str]]
+_Draw = Callable[[Json, Source, Axes], None]
 _DRAW: Final[dict[str, _Draw]] = {
     "stat": _stat,
     "table": _table,
