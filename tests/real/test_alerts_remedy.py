@@ -197,4 +197,4 @@ def test_the_alert_is_resolved_everywhere_and_the_incident_is_over(told: Told) -
     ]
     assert (of_it[0], of_it[-1]) == ("incident_seen", "incident_over")
     others = [at for at in told.values["plans"] if at["plan_id"] != told.plans["skip"]["plan_id"]]
-    assert {(at["action"], at["state"]) for at in others} <= {("restart_failed", "lapsed")}
+    assert {(at["action"], at["state"]) for at in others} <= {("restart_failed", "expired")}

@@ -91,7 +91,7 @@ def test_a_paused_connector_is_left_alone(remedies: Stories) -> None:
     told = remedies["paused"]
     name = "ref-paused-sink"
     assert told.changes[name] == []
-    assert told.values[f"{name} approval"] in {"approved", "lapsed"}
+    assert told.values[f"{name} approval"] in {"approved", "expired"}
     assert told.ends[name]["record"] == "lapsed"
     assert "wanted_running" in reasons(told.refusals["paused"])
     assert "wanted_running" in told.values[f"{name} explained"]
@@ -101,7 +101,7 @@ def test_a_plan_for_a_connector_that_was_made_again_is_void(remedies: Stories) -
     told = remedies["paused"]
     name = "ref-again-sink"
     assert told.changes[name] == []
-    assert told.values[f"{name} approval"] in {"approved", "lapsed"}
+    assert told.values[f"{name} approval"] in {"approved", "expired"}
     assert told.ends[name]["record"] == "lapsed"
     said = told.ends[name]["said"]
     # The new one works for a moment: whoever looks just then sees that nothing is to be done.

@@ -216,10 +216,10 @@ def test_a_proposal_lapses_by_the_clock_before_anybody_writes_so(bureau, office)
     bureau.clock.advance(3599.0)
     assert office.plan("p1").row.state is PlanState.PROPOSED
     bureau.clock.advance(1.0)
-    assert office.plan("p1").row.state is PlanState.LAPSED
+    assert office.plan("p1").row.state is PlanState.EXPIRED
     assert office.approve("p1", plan.sha256, "ada", "") == ProposalExpired(at=bureau.clock.now())
     assert office.plans(PlanState.PROPOSED) == ()
-    assert len(office.plans(PlanState.LAPSED)) == 1
+    assert len(office.plans(PlanState.EXPIRED)) == 1
 
 
 def test_a_rejected_plan_stays_rejected(bureau, office):

@@ -78,7 +78,7 @@ def test_a_proposal_is_shown_with_each_guard_and_each_request():
 
 def test_a_proposal_whose_time_is_over_is_no_proposal_any_more():
     ((found,), _) = plans(DOSSIER, now=AT + 3600.0)
-    assert found.state == "lapsed"
+    assert found.state == "expired"
 
 
 def test_of_an_approved_one_that_is_held_back_the_guards_say_why():

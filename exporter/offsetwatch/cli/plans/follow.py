@@ -93,7 +93,7 @@ def compute_exit_code(row: PlanRow) -> int:
     match row.state:
         case PlanState.REJECTED:
             return CHANGED
-        case PlanState.LAPSED:
+        case PlanState.EXPIRED:
             return DENIED  # the guards have not let it begin, or not in time
         case _:
             cause = None if row.cause is None else PlanFailureCause(row.cause)

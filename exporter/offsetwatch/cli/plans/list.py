@@ -62,7 +62,7 @@ _STATUSES_BEFORE_START = frozenset(
     }
 )
 _STATES_BEFORE_START = frozenset(
-    {PlanState.PROPOSED, PlanState.APPROVED, PlanState.REJECTED, PlanState.LAPSED}
+    {PlanState.PROPOSED, PlanState.APPROVED, PlanState.REJECTED, PlanState.EXPIRED}
 )
 
 

@@ -84,7 +84,7 @@ class ControlProblem(msgspec.Struct):
     message: str = ""
     plan_sha256: str = ""
     expired_at: Moment = Moment(0)
-    state: PlanState = PlanState.LAPSED
+    state: PlanState = PlanState.EXPIRED
     by: str | None = None
     guards: tuple[GuardAnswerRow, ...] = ()
 

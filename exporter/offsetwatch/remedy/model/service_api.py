@@ -38,7 +38,7 @@ class PlanState(StrEnum):
     running     is being carried out, or rolled back
     parked      an operator must decide; keeps its connector locked
     in_doubt    a request may yet take effect; keeps its connector locked
-    rejected, lapsed        rejected, or withdrawn without approval; nothing was begun
+    rejected, expired       rejected, or withdrawn without approval; nothing was begun
     succeeded, ineffective, restored, unchanged, resolved   over; see PlanEnding
     """
 
@@ -48,7 +48,7 @@ class PlanState(StrEnum):
     PARKED = "parked"
     IN_DOUBT = "in_doubt"
     REJECTED = "rejected"
-    LAPSED = "lapsed"
+    EXPIRED = "expired"
     SUCCEEDED = "succeeded"
     INEFFECTIVE = "ineffective"
     RESTORED = "restored"

@@ -36,8 +36,8 @@ _STATES = {
     PlanStatus.PROPOSED: PlanState.PROPOSED,
     PlanStatus.APPROVED: PlanState.APPROVED,
     PlanStatus.REJECTED: PlanState.REJECTED,
-    PlanStatus.EXPIRED: PlanState.LAPSED,
-    PlanStatus.VOID: PlanState.LAPSED,
+    PlanStatus.EXPIRED: PlanState.EXPIRED,
+    PlanStatus.VOID: PlanState.EXPIRED,
     PlanStatus.RUNNING: PlanState.RUNNING,
 }
 
@@ -45,7 +45,7 @@ _STATES = {
 def compute_plan_state(found: PlanHistory, now: float) -> PlanState:
     """Return the state of a plan as reported.
 
-    An expired proposal has lapsed, whether that was recorded yet or not.
+    A proposal past its time has expired, whether that was recorded yet or not.
     """
     if found.stands is PlanStatus.PARKED:
         assert found.parked is not None
@@ -55,7 +55,7 @@ def compute_plan_state(found: PlanHistory, now: float) -> PlanState:
         return PlanState(found.ended.ending.value)
     late = found.expires_at is not None and now >= found.expires_at
     if late and found.stands is PlanStatus.PROPOSED:
-        return PlanState.LAPSED
+        return PlanState.EXPIRED
     return _STATES[found.stands]
 
 

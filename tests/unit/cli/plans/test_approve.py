@@ -191,7 +191,7 @@ def test_a_proposal_whose_time_is_over_is_too_late(tmp_path):
     bureau.proposed()
     done = approved(bureau, "--yes")
     assert done.exit_code == 4
-    assert "too late: plan p1 is lapsed already" in done.stderr
+    assert "too late: plan p1 is expired already" in done.stderr
 
 
 def test_a_plan_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bureau):
@@ -297,7 +297,7 @@ def test_what_holds_an_approved_plan_back_is_said_once(bureau, capsys):
     said = capsys.readouterr().err
     assert said.count("not begun yet: storm: 5 of 9 connectors are unhealthy") == 1
     assert "it begins by itself if this passes within 10m of the approval" in said
-    assert "lapsed: storm: still" in said
+    assert "expired: storm: still" in said
 
 
 def test_a_plan_that_somebody_else_rejects_meanwhile_is_told_as_that(bureau):
@@ -455,7 +455,7 @@ def test_what_a_guard_holds_back_to_the_end_is_told_as_denied(agency, capsys):
     assert decided(agency) == 3
     said = capsys.readouterr().err
     assert said.count("not begun yet: pause:") == 1
-    assert "lapsed: pause:" in said
+    assert "expired: pause:" in said
     assert agency.changes() == []
 
 

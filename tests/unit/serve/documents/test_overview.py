@@ -157,7 +157,7 @@ def test_a_plan_that_waits_has_the_command_that_approves_it():
     assert arguments[-2:] == OPTIONS.split()
 
 
-@pytest.mark.parametrize("state", ["approved", "running", "parked", "lapsed"])
+@pytest.mark.parametrize("state", ["approved", "running", "parked", "expired"])
 def test_a_plan_that_is_decided_has_no_command(state):
     seen = mornings.full()
     assert seen.remedies is not None
