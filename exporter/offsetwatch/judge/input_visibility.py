@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final
 
-from offsetwatch.judge.time_words import format_moment, format_timespan
+from offsetwatch.judge.text_formats import format_moment, format_timespan
 from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, ConnectorKind
 from offsetwatch.model.observations import (
     CONNECT_REST,

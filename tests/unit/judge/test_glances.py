@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.judge.progress import tracker as module
+from offsetwatch.judge.progress import tick_budget as module
 from offsetwatch.judge.progress.tracker import ProgressTracker
 from offsetwatch.model.findings import Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
@@ -148,8 +148,8 @@ def test_at_leisure_so_many_are_judged_in_a_tick(leisure, ticks, at_once, left, 
     desk = Desk(*(read("lake", 10, number=n) for n in range(5)))
     monkeypatch.setattr(module, "JUDGED_PER_TICK_MAX", at_once)
     desk.tick(60.0)
-    assert desk.progress._under_way is not None
-    assert len(desk.progress._under_way.left) == left
+    assert desk.progress._pass is not None
+    assert len(desk.progress._pass.left) == left
 
 
 def test_a_look_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch):
@@ -166,8 +166,8 @@ def test_a_look_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch)
     assert told is not None
     assert (told.at, told.watched) == (began, 60.0)
     assert {kept.window.position for kept in told.subjects} == {11}
-    assert desk.tick(54.0).progress._under_way is None
-    assert desk.tick(1.0).progress._under_way is not None  # an interval after it began
+    assert desk.tick(54.0).progress._pass is None
+    assert desk.tick(1.0).progress._pass is not None  # an interval after it began
 
 
 def test_what_moved_before_a_glance_was_due_is_seen_by_it(monkeypatch):

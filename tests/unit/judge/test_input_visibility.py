@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace as replace_struct
+from offsetwatch.model.baselines import HOURS, Baseline
+from offsetwatch.state.baseline_view import BaselinesView
 
 from offsetwatch.judge.input_visibility import (
     InputVisibility,
     pause_state_of,
 )
-from offsetwatch.judge.time_words import format_moment
+from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.connectors import ConnectorKind, Task
-from offsetwatch.model.history_documents import HOURS, Baseline
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, Frozen, InputId
 from offsetwatch.model.topology import (
     KafkaTopic,
@@ -21,7 +22,6 @@ from offsetwatch.model.topology import (
     Topology,
 )
 from offsetwatch.state.failover import build_groups_input
-from offsetwatch.state.history_documents import BaselinesView
 from offsetwatch.state.snapshot import (
     EMPTY_SNAPSHOT,
     ConnectorListView,

@@ -111,33 +111,33 @@ def test_it_is_urgent_when_a_connector_falls_ill_and_not_while_it_is_well():
 def test_the_look_that_comes_once_an_interval_takes_its_time_and_one_at_what_went_blind_does_not(
     monkeypatch,
 ):
-    monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_PER_TICK_MIN", 1)
+    monkeypatch.setattr("offsetwatch.judge.progress.tick_budget.JUDGED_PER_TICK_MIN", 1)
     estate_of = estate(12)
     estate_of.go(10 * MINUTE)
     progress, snapshot = estate_of.judge._progress, estate_of.judged
-    while progress._under_way is not None:
+    while progress._pass is not None:
         snapshot = replace(snapshot, at=snapshot.at + 1)
         progress.judgements(snapshot)
-    progress._next_w = progress._w  # the interval is over
+    progress._schedule.full_w = progress._w  # the interval is over
     left: list[int] = []
-    while progress._under_way is not None or not left:
+    while progress._pass is not None or not left:
         snapshot = replace(snapshot, at=snapshot.at + 1)
         progress.judgements(snapshot)
-        left.append(0 if progress._under_way is None else len(progress._under_way.left))
+        left.append(0 if progress._pass is None else len(progress._pass.left))
     assert left == list(reversed(range(13)))
-    progress._next_w = progress._w
+    progress._schedule.full_w = progress._w
     progress.judgements(replace(snapshot, at=snapshot.at + 1))
-    assert progress._under_way is not None
+    assert progress._pass is not None
     blind = replace(snapshot, at=snapshot.at + 2, inputs=())
     progress.judgements(blind)
-    assert progress._under_way is None
+    assert progress._pass is None
     progress.judgements(replace(blind, at=blind.at + 1))
-    assert progress._looked_at == blind.at + 1  # and what it is now was looked at next
+    assert progress._unsaved[0] == blind.at + 1  # and what it is now was looked at next
 
 
 def test_a_look_at_many_takes_several_ticks_and_comes_to_the_same(monkeypatch):
     whole = estate(12).go(10 * MINUTE)
-    monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_PER_TICK_MAX", 5)
+    monkeypatch.setattr("offsetwatch.judge.progress.tick_budget.JUDGED_PER_TICK_MAX", 5)
     spread = estate(12).go(10 * MINUTE)
     for judged in (whole, spread):
         judged.actors[0].hangs = True

@@ -6,8 +6,8 @@ from math import inf
 
 import pytest
 
-from offsetwatch.judge.progress import rewinds as module
-from offsetwatch.judge.progress.rewinds import Recopy, RewindState, RewindTracker, SharedRewind
+from offsetwatch.judge.findings import rewinds as module
+from offsetwatch.judge.findings.rewinds import Recopy, RewindState, RewindTracker, SharedRewind
 from offsetwatch.model.topology import Topology
 from tests.changed import replace
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.judge.progress.verdict_rules import VerdictCase, decide_verdict
-from offsetwatch.judge.time_words import format_moment
+from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace

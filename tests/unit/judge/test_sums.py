@@ -10,7 +10,7 @@ import pytest
 from offsetwatch.judge.progress.cases import NO_LOG_END
 from offsetwatch.judge.progress.tracker import ProgressState
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
-from offsetwatch.judge.time_words import format_moment
+from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.connectors import StateChange, StateHistory, Task
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
@@ -189,7 +189,7 @@ def test_of_a_connector_whose_task_or_itself_has_failed_others_know_nothing():
         ("pond", Verdict.STALLED),
         ("pool", Verdict.SILENT),
     ]
-    tracks = desk.progress._roll.tracks
+    tracks = desk.progress._registry.tracks
     assert [tracks["lab", name].failed_at for name in ("lake", "pond", "pool")] == [
         desk.now,
         desk.now,
@@ -200,10 +200,10 @@ def test_of_a_connector_whose_task_or_itself_has_failed_others_know_nothing():
 def test_a_restart_forgets_nothing_of_a_connector():
     desk = Desk(read("lake", 10), connectors=(connector("lake", tasks=(Task(0, "failed"),)),))
     desk.looks(1).looks(1, connectors=(connector("lake"),))
-    before = desk.progress._roll.tracks["lab", "lake"]
+    before = desk.progress._registry.tracks["lab", "lake"]
     known = (before.why_w, before.restarted_w, before.failed_w, before.failed_at)
     assert known == (120.0, 120.0, 60.0, BEGAN + 60)
-    after = desk.restart().progress._roll.tracks["lab", "lake"]
+    after = desk.restart().progress._registry.tracks["lab", "lake"]
     assert (after.why_w, after.restarted_w, after.failed_w, after.failed_at) == known
     assert after.why is None
 
@@ -218,7 +218,7 @@ def test_a_document_of_before_failures_had_a_time_is_gone_on_with():
     )
     desk.looks(1, histories=(fails(desk.now - 90),))
     desk.looks(1, histories=(fails(desk.now - 150, desk.now + 30),))
-    assert desk.progress._roll.tracks["lab", "lake"].failed_at == desk.now
+    assert desk.progress._registry.tracks["lab", "lake"].failed_at == desk.now
 
 
 def test_a_restart_goes_on_with_the_verdicts_and_the_patience_that_there_were():

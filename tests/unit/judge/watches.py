@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.judge.progress.rewinds import RewindTracker
+from offsetwatch.judge.findings.rewinds import RewindTracker
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, Topology
 from offsetwatch.state.snapshot import (
     EMPTY_SNAPSHOT,

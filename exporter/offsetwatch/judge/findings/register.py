@@ -13,13 +13,13 @@ from typing import Final
 import msgspec
 
 from offsetwatch.judge.findings.advice import add_advice
-from offsetwatch.judge.findings.list_phrases import build_time_item
 from offsetwatch.judge.findings.memory import RuleMemory, RuleMemoryState, decode_state
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.findings.rules.registry import RULES, drop_explained_findings
 from offsetwatch.judge.findings.visibility import FindingVisibility
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
+from offsetwatch.judge.text_formats import build_time_item
 from offsetwatch.model.findings import FINDINGS_MAX, EvidenceItem, FailureRun, Finding, Severity
 from offsetwatch.state.snapshot import Snapshot
 

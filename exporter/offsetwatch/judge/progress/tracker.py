@@ -9,26 +9,27 @@ resumed.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from operator import is_
 from sys import intern
 from typing import Final
 
 import msgspec
 
 from offsetwatch.judge.input_visibility import InputVisibility, pause_state_of
-from offsetwatch.judge.progress import evidence
 from offsetwatch.judge.progress.cases import (
     build_case,
+    build_partition_evidence,
+    build_summary_evidence,
     compute_patience_end_w,
     compute_valid_until_w,
 )
-from offsetwatch.judge.progress.judged_subjects import JudgedPartitionRegistry
-from offsetwatch.judge.progress.observation_window import ObservationWindow
+from offsetwatch.judge.progress.observation_window import ClockMark, ObservationWindow, Stopwatch
 from offsetwatch.judge.progress.subjects import (
     JudgedConnector,
     JudgedPartition,
     JudgedPartitionKey,
+    JudgedPartitionRegistry,
     VerdictState,
     build_judgement,
     describe_failure,
@@ -36,6 +37,7 @@ from offsetwatch.judge.progress.subjects import (
     describe_trouble,
     is_fully_running,
 )
+from offsetwatch.judge.progress.tick_budget import JudgingPass, PassSchedule, compute_tick_share
 from offsetwatch.judge.progress.verdict_rules import (
     FAILED_CONNECTOR_RULE,
     NO_FIRST_COMMIT_RULE,
@@ -47,22 +49,15 @@ from offsetwatch.judge.progress.verdict_rules import (
     match_failed_connector,
     match_no_first_commit,
 )
-from offsetwatch.judge.progress.watch_time import ClockMark, Stopwatch
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.judge.time_words import format_moment
+from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.connectors import UNKNOWN_STATE, StateHistory
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import InputId
 from offsetwatch.state.connect.state_history import find_changes_since
 from offsetwatch.state.snapshot import ConnectorView, Snapshot
+from offsetwatch.state.snapshot_index import ConnectorKey
 
-JUDGED_PER_TICK_MAX: Final = 10_000  # partitions in one tick; more would hold up the tails
-# The look that comes once an interval has time: in a tick it takes so many, or this part of all.
-JUDGED_PER_TICK_MIN: Final = 1_000
-FULL_PASS_TICKS: Final = 16
-TROUBLED_PER_INTERVAL_MAX: Final = (
-    60_000  # partitions in one interval, beside the look at all of them
-)
 _TROUBLE_VERDICTS: Final = frozenset(
     {Verdict.SILENT, Verdict.STALLED, Verdict.REWOUND, Verdict.SLOW}
 )
@@ -91,47 +86,29 @@ class ProgressState(msgspec.Struct, frozen=True):
     marks: tuple[ClockMark, ...] = ()
 
 
-@dataclass(slots=True)
-class _JudgingPass:
-    """Pass over partitions that may take several ticks; `left` are those still to judge.
-
-    `at_once` is the number of partitions that one tick judges.
-    """
-
-    sight: InputVisibility
-    at: float
-    w: float
-    whole: bool
-    left: deque[JudgedPartition]
-    at_once: int
-    next_w: float
-    touched: set[tuple[str, str]] = field(default_factory=set)
-
-
 class ProgressTracker:
     """Tracker of verdicts. `urgent` is True until a connector's new verdict has been persisted."""
 
     def __init__(self, settings: JudgeSettings) -> None:
         self._settings = settings
         self._stopwatch = Stopwatch(settings.interval_s)
-        self._next_w = self._glance_w = 0.0
+        self._schedule = PassSchedule()
+        self._pass: JudgingPass | None = None
+        self._number = 0  # of the newest pass
+        self._registry = JudgedPartitionRegistry()
+        # What was processed last. Held, as the ids of what is gone are given to others.
         self._inputs: object = None
-        self._views: object = None
-        self._histories: object = None
-        self._followed: dict[tuple[str, str, int | None], StateHistory] = {}
+        self._views: tuple[object, ...] = ()
         self._connectors: object = None
-        self._failed: list[tuple[str, str]] = []
-        self._restated: set[tuple[str, str]] = set()
-        self._number = 0
-        self._under_way: _JudgingPass | None = None
-        self._roll = JudgedPartitionRegistry()
-        self._wholes: dict[_SummaryKey, VerdictState] = {}
-        self._summed: dict[tuple[str, str], tuple[Judgement, ...]] = {}
+        self._histories: object = None
+        self._followed: Mapping[tuple[str, str, int | None], StateHistory] = {}
+        self._failed: list[ConnectorKey] = []
+        self._restated: set[ConnectorKey] = set()  # connectors that failed, paused or resumed
         self._troubled: set[JudgedPartitionKey] = set()
+        self._summaries: dict[_SummaryKey, VerdictState] = {}
+        self._summed: dict[ConnectorKey, tuple[Judgement, ...]] = {}
         self._judgements: tuple[Judgement, ...] = ()
-        self._looked = False
-        self._looked_at = 0.0
-        self._looked_w = 0.0
+        self._unsaved: tuple[float, float] | None = None  # time and second of the newest pass
         self.urgent = False
 
     def judgements(self, snapshot: Snapshot) -> tuple[Judgement, ...]:
@@ -139,21 +116,19 @@ class ProgressTracker:
         self._stopwatch.advance(snapshot.at)
         self._track(snapshot)
         inputs = _find_live_inputs(snapshot)
-        # Held, and not their ids: those of what is gone are given to others.
         views = (snapshot.source_partitions, snapshot.mirror_partitions, snapshot.sink_partitions)
-        # What went blind or sees again is not to wait for the end of a leisurely look.
-        hurried = inputs != self._inputs
-        if self._under_way is not None:
-            if hurried:
-                self._under_way.at_once = JUDGED_PER_TICK_MAX
-            self._go_on(self._under_way)
+        changed = inputs != self._inputs
+        if self._pass is not None:
+            if changed:
+                self._pass.hurry()
+            self._go_on(self._pass)
             return self._judgements
-        if self._w >= self._next_w or hurried:
-            self._look(snapshot, None, leisurely=not hurried)
-        elif self._w < self._glance_w:
-            return self._judgements  # what moved since is seen when the glance is due
-        elif self._restated or (self._troubled and not _has_same_views(views, self._views)):
-            self._look(snapshot, self._troubled)
+        if self._w >= self._schedule.full_w or changed:
+            self._begin_pass(snapshot, None, leisurely=not changed)
+        elif self._w < self._schedule.partial_w:
+            return self._judgements  # what moved since is judged when the partial pass is due
+        elif self._restated or (self._troubled and not all(map(is_, views, self._views))):
+            self._begin_pass(snapshot, self._troubled)
         self._inputs, self._views = inputs, views
         return self._judgements
 
@@ -174,30 +149,30 @@ class ProgressTracker:
 
     def remembered(self) -> ProgressState | None:
         """Return the state to persist across restarts; None if nothing is new."""
-        if not self._looked:
+        if self._unsaved is None:
             return None
-        self._looked = self.urgent = False
+        (moment, w), self._unsaved, self.urgent = self._unsaved, None, False
         return ProgressState(
-            at=self._looked_at,
-            watched=self._looked_w,
+            at=moment,
+            watched=w,
             subjects=[
                 _PartitionRecord(
                     subject.key, subject.label, subject.sink, subject.standing, subject.window
                 )
-                for subject in self._roll.subjects.values()
+                for subject in self._registry.subjects.values()
                 if subject.window is not None
             ],
-            wholes=list(self._wholes.items()),
+            wholes=list(self._summaries.items()),
             tracks=[
                 (
-                    *of,
-                    judged_connector.why is not None,
-                    judged_connector.why_w,
-                    judged_connector.restarted_w,
-                    judged_connector.failed_w,
-                    judged_connector.failed_at,
+                    *key,
+                    track.why is not None,
+                    track.why_w,
+                    track.restarted_w,
+                    track.failed_w,
+                    track.failed_at,
                 )
-                for of, judged_connector in self._roll.tracks.items()
+                for key, track in self._registry.tracks.items()
             ],
             marks=self._stopwatch.marks,
         )
@@ -205,15 +180,15 @@ class ProgressTracker:
     def recall(self, progress: ProgressState) -> None:
         """Restore a persisted state."""
         self._stopwatch.recall(progress.at, progress.watched, progress.marks)
-        self._next_w = progress.watched
-        self._wholes = dict(progress.wholes)
-        for kept in progress.subjects:
-            kept.window.commits = None
-            subject = JudgedPartition(key=kept.key, label=kept.label, sink=kept.sink)
-            subject.standing, subject.window = kept.standing, kept.window
-            self._roll.add(subject)
+        self._schedule.full_w = progress.watched
+        self._summaries = dict(progress.wholes)
+        for record in progress.subjects:
+            record.window.commits = None
+            subject = JudgedPartition(key=record.key, label=record.label, sink=record.sink)
+            subject.standing, subject.window = record.standing, record.window
+            self._registry.add(subject)
         for cluster, connector, broken, why_w, *more in progress.tracks:
-            track = self._roll.track((cluster, connector))
+            track = self._registry.track((cluster, connector))
             track.why = "it could not work when it was last seen" if broken else None
             track.why_w = why_w
             track.restarted_w, track.failed_w, failed_at = more
@@ -222,29 +197,27 @@ class ProgressTracker:
     # --- at every tick ---------------------------------------------------------------------------
 
     def _track(self, snapshot: Snapshot) -> None:
+        """Update the tracks of connectors: a failure may be over before the next pass."""
+        now = snapshot.at
         if snapshot.connectors is not self._connectors:  # while it is the same, so are all states
             self._connectors = snapshot.connectors
-            self._failed = self._see(snapshot.connectors)
-        for of in self._failed:
-            self._roll.track(of).fail(snapshot.at, snapshot.at, self._w)
+            self._failed = self._update_states(snapshot.connectors)
+        for key in self._failed:
+            self._registry.track(key).fail(now, now, self._w)
         if snapshot.histories is self._histories:
             return
         self._histories = snapshot.histories  # they know of failures between two polls
-        before = self._followed
-        self._followed = {
-            (history.connect_cluster, history.connector, history.task): history
-            for history in snapshot.histories
-        }
-        for key, history in self._followed.items():
-            known = before.get(key)
+        before, self._followed = self._followed, snapshot.index.histories
+        for (cluster, connector, task), history in self._followed.items():
+            known = before.get((cluster, connector, task))
             if known is None or known is history:
-                continue  # of one that was not followed nothing orders its past and our looks
+                continue  # of one that was not followed nothing orders its past and our passes
             last = known.changes[-1]
-            news = find_changes_since(history.changes, last.at, last.state)
-            if any(change.state == "failed" for change in news):
-                self._roll.track(key[:2]).fail(snapshot.at, snapshot.at, self._w)
+            changes = find_changes_since(history.changes, last.at, last.state)
+            if any(change.state == "failed" for change in changes):
+                self._registry.track((cluster, connector)).fail(now, now, self._w)
 
-    def _see(self, connectors: tuple[ConnectorView, ...]) -> list[tuple[str, str]]:
+    def _update_states(self, connectors: tuple[ConnectorView, ...]) -> list[ConnectorKey]:
         """Update the tracks from the states of connectors; return the connectors that have failed.
 
         A connector counts as failed if it or one of its tasks has failed.
@@ -254,91 +227,78 @@ class ProgressTracker:
             if view.state == UNKNOWN_STATE:
                 continue  # it is as it was, for all that anybody knows
             why, why_all = describe_trouble(view)
-            of = (view.connect_cluster, view.name)
-            track = self._roll.track(of)
+            key = (view.connect_cluster, view.name)
+            track = self._registry.track(key)
             before = (track.rests, track.failed)
             track.see(pause_state_of(view), why, why_all=why_all, w=self._w)
             track.stand(describe_failure(view), runs=is_fully_running(view), w=self._w)
             if (track.rests, track.failed) != before:
-                self._restated.add(of)
+                self._restated.add(key)
             if track.failed is not None:
-                found.append(of)
+                found.append(key)
         return found
 
-    # --- a look ----------------------------------------------------------------------------------
+    # --- a pass ----------------------------------------------------------------------------------
 
-    def _look(
+    def _begin_pass(
         self, snapshot: Snapshot, only: set[JudgedPartitionKey] | None, *, leisurely: bool = False
     ) -> None:
         """Start a pass over all partitions, or over those in `only` and of changed connectors."""
         self._number += 1
-        visibility = InputVisibility(snapshot)
+        visibility, tracks = InputVisibility(snapshot), self._registry.tracks
         restated, self._restated = self._restated, set()
         if only is not None:
-            tracks = (self._roll.tracks[of] for of in restated if of in self._roll.tracks)
-            only = only.union(*(track.subjects for track in tracks))
-        seen = self._roll.seen(snapshot, only, self._number)
-        for of, track in self._roll.tracks.items():
+            only = only.union(*(tracks[key].subjects for key in restated & tracks.keys()))
+        seen = self._registry.seen(snapshot, only, self._number)
+        for key, track in tracks.items():
             track.look(
-                describe_states(visibility.connectors.get(of)),
-                visibility.explain_unknown_state(of),
-                visibility.explain_unusual_pause(of),
+                describe_states(visibility.connectors.get(key)),
+                visibility.explain_unknown_state(key),
+                visibility.explain_unusual_pause(key),
             )
-        left = deque(seen if only is not None else self._roll.subjects.values())
-        leisure = max(JUDGED_PER_TICK_MIN, -(-len(left) // FULL_PASS_TICKS))
-        self._under_way = _JudgingPass(
-            sight=visibility,
-            at=snapshot.at,
+        left = deque(self._registry.subjects.values() if only is None else seen)
+        self._pass = JudgingPass(
+            visibility=visibility,
             w=self._w,
             whole=only is None,
             left=left,
-            at_once=min(leisure, JUDGED_PER_TICK_MAX) if leisurely else JUDGED_PER_TICK_MAX,
+            share=compute_tick_share(len(left), leisurely=leisurely),
             next_w=self._w + self._settings.interval_s,
-            touched=restated & self._roll.tracks.keys(),
+            touched=restated & tracks.keys(),
         )
-        self._go_on(self._under_way)
+        self._go_on(self._pass)
 
-    def _go_on(self, judging_pass: _JudgingPass) -> None:
-        """Judge as many partitions of a pass as one tick allows.
-
-        The observations of a pass are all of the moment at which it began.
-        """
-        for _ in range(min(len(judging_pass.left), judging_pass.at_once)):
-            subject = judging_pass.left.popleft()
+    def _go_on(self, judging_pass: JudgingPass) -> None:
+        """Judge as many partitions of a pass as one tick allows."""
+        for subject in judging_pass.take():
             self._judge(subject, judging_pass)
             judging_pass.touched.add(subject.key[:2])
             due = compute_patience_end_w(subject, judging_pass.w, self._settings)
-            judging_pass.next_w = (
-                judging_pass.next_w if due is None else min(judging_pass.next_w, due)
-            )
+            if due is not None:
+                judging_pass.next_w = min(judging_pass.next_w, due)
             if subject.standing.verdict in _TROUBLE_VERDICTS:
                 self._troubled.add(subject.key)
             else:
                 self._troubled.discard(subject.key)
         if not judging_pass.left:
-            self._under_way = None
-            self._finish(judging_pass)
+            self._end_pass(judging_pass)
 
-    def _finish(self, judging_pass: _JudgingPass) -> None:
+    def _end_pass(self, judging_pass: JudgingPass) -> None:
+        self._pass = None
         if judging_pass.whole:
-            self._next_w = judging_pass.next_w
-            self._troubled -= self._roll.forget(
+            self._troubled -= self._registry.forget(
                 self._number, judging_pass.w, self._settings.patience_s
             )
-            self._roll.drop_tracks(frozenset(judging_pass.sight.connectors))
-            self._connectors = None  # one that came after the look began is to be seen again
-            judging_pass.touched = set(self._roll.tracks)
-        else:
-            self._next_w = min(self._next_w, judging_pass.next_w)
-        # A glance at five thousand costs what a tick may cost: of more there are fewer glances.
-        share = len(self._troubled) / TROUBLED_PER_INTERVAL_MAX
-        self._glance_w = judging_pass.w + share * self._settings.interval_s
+            self._registry.drop_tracks(judging_pass.visibility.connectors.keys())
+            self._connectors = None  # one that came after the pass began is to be seen again
+            judging_pass.touched = set(self._registry.tracks)
+        self._schedule.end(judging_pass, len(self._troubled), self._settings.interval_s)
         self._sum_up(judging_pass)
-        self._looked, self._looked_at, self._looked_w = True, judging_pass.at, judging_pass.w
+        self._unsaved = (judging_pass.at, judging_pass.w)
 
-    def _judge(self, subject: JudgedPartition, judging_pass: _JudgingPass) -> None:
+    def _judge(self, subject: JudgedPartition, judging_pass: JudgingPass) -> None:
         """Update one partition from the snapshot, decide its verdict, and build its evidence."""
-        track = self._roll.tracks[subject.key[:2]]
+        track = self._registry.tracks[subject.key[:2]]
         seen = subject.number == self._number
         if seen and subject.window is not None and not subject.changed(track, judging_pass.w):
             subject.window.pass_by(judging_pass.w, self._settings)
@@ -346,7 +306,7 @@ class ProgressTracker:
         case = build_case(
             subject,
             track,
-            judging_pass.sight,
+            judging_pass.visibility,
             self._settings,
             number=self._number,
             w=judging_pass.w,
@@ -362,66 +322,61 @@ class ProgressTracker:
             subject.reason = intern(decided.reason)  # that of 100,000 is seldom more than a few
         rule = 0 if decided is None else decided.rule
         subject.until_w = compute_valid_until_w(subject, case, rule)
-        subject.judged(evidence.build_partition_evidence(subject, track.states))
+        subject.judged(build_partition_evidence(subject, track.states))
 
     # --- the sum ---------------------------------------------------------------------------------
 
-    def _sum_up(self, judging_pass: _JudgingPass) -> None:
+    def _sum_up(self, judging_pass: JudgingPass) -> None:
         """Update the verdict of each connector and flow: the worst of its partitions."""
         if judging_pass.whole:
-            self._summed = {
-                of: told for of, told in self._summed.items() if of in judging_pass.touched
-            }
-        for of in judging_pass.touched:
-            self._summed[of] = tuple(
-                self._sums(of, self._roll.tracks[of], judging_pass.sight, judging_pass.at)
+            self._summed = {}
+        for key in judging_pass.touched:
+            self._summed[key] = tuple(
+                self._sum_up_connector(key, judging_pass.visibility, judging_pass.at)
             )
         if judging_pass.whole:
-            kept = {
-                (
-                    judgement.connect_cluster,
-                    judgement.connector,
-                    judgement.scope.value,
-                    judgement.subject,
-                )
-                for sums in self._summed.values()
+            known = {
+                (*key, judgement.scope.value, judgement.subject)
+                for key, sums in self._summed.items()
                 for judgement in sums
             }
-            self._wholes = {of: verdict for of, verdict in self._wholes.items() if of in kept}
+            self._summaries = {
+                key: verdict for key, verdict in self._summaries.items() if key in known
+            }
         self._judgements = (
             *(judgement for _, sums in sorted(self._summed.items()) for judgement in sums),
             *(
                 subject.judgement
-                for subject in self._roll.subjects.values()
+                for subject in self._registry.subjects.values()
                 if subject.judgement is not None and not subject.sink
             ),
         )
 
-    def _sums(
-        self,
-        of: tuple[str, str],
-        track: JudgedConnector,
-        visibility: InputVisibility,
-        moment: float,
-    ) -> Iterable[Judgement]:
+    def _sum_up_connector(
+        self, key: ConnectorKey, visibility: InputVisibility, moment: float
+    ) -> Iterator[Judgement]:
+        track = self._registry.tracks[key]
         subjects = [subject for subject in track.subjects.values() if subject.judgement is not None]
-        if subjects or of in visibility.connectors:
-            yield self._sum((*of, Scope.CONNECTOR.value, ""), subjects, track, visibility, moment)
-        flow = visibility.flows.get(of)
+        if subjects or key in visibility.connectors:
+            yield self._sum(Scope.CONNECTOR, key, "", subjects, visibility, moment)
+        flow = visibility.flows.get(key)
         if flow is not None:
             aliases = (flow.source, flow.target)
             in_flow = [subject for subject in subjects if subject.flow == aliases]
             name = f"{flow.source}->{flow.target}"
-            yield self._sum((*of, Scope.FLOW.value, name), in_flow, track, visibility, moment)
+            yield self._sum(Scope.FLOW, key, name, in_flow, visibility, moment)
 
     def _sum(
         self,
-        of: _SummaryKey,
+        scope: Scope,
+        key: ConnectorKey,
+        name: str,
         subjects: list[JudgedPartition],
-        track: JudgedConnector,
         visibility: InputVisibility,
         moment: float,
     ) -> Judgement:
+        """Return the judgement of a connector or a flow by those of its partitions."""
+        track = self._registry.tracks[key]
         counts = Counter(subject.standing.verdict for subject in subjects)
         verdict = find_worst_verdict(counts)
         speaks = [subject for subject in subjects if subject.standing.verdict is verdict]
@@ -433,31 +388,31 @@ class ProgressTracker:
             speaks, key=lambda subject: (subject.standing.since, subject.key), default=None
         )
         if instance is None:
-            decision = self._without_partitions(of[:2], track, visibility)
+            decision = self._decide_without_partitions(key, track, visibility)
         else:
             decision = Decision(verdict, instance.standing.rule, instance.reason)
         failed = None if track.blind is not None else match_failed_connector(track.failed)
         if failed is not None and decision.verdict not in STALL_VERDICTS:
             decision = Decision(Verdict.FAILED, FAILED_CONNECTOR_RULE, failed)
-        standing = self._wholes.setdefault(of, VerdictState(since=moment))
+        standing = self._summaries.setdefault((*key, scope.value, name), VerdictState(since=moment))
         was = standing.verdict
         if standing.settle(decision, moment):
             self.urgent |= bool({was, standing.verdict} & _TROUBLE_VERDICTS)
-        told = None
+        worst = None
         if instance is not None and instance.judgement is not None:
-            told = (instance.label, instance.judgement.evidence)
-        found = evidence.build_summary_evidence(counts, told)
-        return build_judgement(Scope(of[2]), of, of[3], standing, decision.reason, found)
+            worst = (instance.label, instance.judgement.evidence)
+        evidence = build_summary_evidence(counts, worst)
+        return build_judgement(scope, key, name, standing, decision.reason, evidence)
 
-    def _without_partitions(
-        self, of: tuple[str, str], track: JudgedConnector, visibility: InputVisibility
+    def _decide_without_partitions(
+        self, key: ConnectorKey, track: JudgedConnector, visibility: InputVisibility
     ) -> Decision:
         patience_s = self._settings.patience_s
         if track.blind is None and track.rests is not None:
             rests = decide_verdict(VerdictCase(patience_s=patience_s, rests=track.rests))
             assert rests is not None  # a law of its own for each of the two
             return rests
-        if track.blind is None and track.runs_w is not None and visibility.has_no_commits(of):
+        if track.blind is None and track.runs_w is not None and visibility.has_no_commits(key):
             since = format_moment(self._stopwatch.clock(track.runs_w))
             reason = match_no_first_commit(self._w - track.runs_w, patience_s, since)
             if reason is not None:
@@ -473,9 +428,3 @@ def _has_earlier_trouble(subject: JudgedPartition) -> bool:
 def _find_live_inputs(snapshot: Snapshot) -> tuple[bool, frozenset[InputId]]:
     """Return which inputs are available, and whether the first read of all is complete."""
     return (snapshot.ready, frozenset(view.id for view in snapshot.inputs if view.live))
-
-
-def _has_same_views(views: tuple[object, ...], before: object) -> bool:
-    return isinstance(before, tuple) and all(
-        new is old for new, old in zip(views, before, strict=True)
-    )

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from offsetwatch.judge.progress.observation_window import ObservationGaps, subtract_gaps
-from offsetwatch.judge.time_words import format_moment, format_timespan
+from offsetwatch.judge.text_formats import format_moment, format_timespan
 from offsetwatch.model.findings import Verdict
 
 UNAVAILABLE_INPUT_RULE: Final = (

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.judge.time_words import format_moment
+from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S
 from offsetwatch.remedy.model.approval import PROPOSAL_S
 from offsetwatch.remedy.model.fleet_state import Breaker, ConnectorKey, RecordSkip

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from offsetwatch import documents
-from offsetwatch.judge.progress.evidence import format_raw_key
+from offsetwatch.judge.progress.cases import format_raw_key
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.model.offsets import SourceOffset

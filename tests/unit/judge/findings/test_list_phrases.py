@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.judge.findings.list_phrases import (
+from offsetwatch.judge.text_formats import (
     EXAMPLES_MAX,
     OTHERS,
     build_examples,

@@ -7,10 +7,10 @@ from collections import Counter
 import pytest
 
 from offsetwatch.decode.source_offsets import decode_value
-from offsetwatch.judge.progress import evidence
+from offsetwatch.judge.progress import cases
 from offsetwatch.judge.progress.observation_window import ObservationWindow
 from offsetwatch.judge.progress.subjects import JudgedPartition
-from offsetwatch.judge.time_words import format_moment
+from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.findings import EvidenceItem, Verdict
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
@@ -75,14 +75,14 @@ def told(*, window: ObservationWindow | None = None, **views) -> dict[str, str]:
     """What stands in it, without the states, which always do."""
     looked = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0) if window is None else window
     subject = JudgedPartition(key=("lab", "any", "at"), label="at", window=looked, **views)
-    *found, states = evidence.build_partition_evidence(subject, "1 running")
+    *found, states = cases.build_partition_evidence(subject, "1 running")
     assert states == EvidenceItem("states", "1 running")
     return texts(tuple(found))
 
 
 def test_what_nobody_looked_at_yet_has_its_states_alone():
     nothing = JudgedPartition(key=("lab", "files", "at"), label="at", source=SOURCE)
-    assert evidence.build_partition_evidence(nothing, "1 failed") == (
+    assert cases.build_partition_evidence(nothing, "1 failed") == (
         EvidenceItem("states", "1 failed"),
     )
 
@@ -153,18 +153,16 @@ def test_a_replicated_partition_is_told_with_its_commits_times_as_well():
 
 def test_of_many_partitions_the_worst_verdicts_come_first_and_the_worst_of_them_with_its_own():
     counts = Counter({Verdict.OK: 7, Verdict.STALLED: 2})
-    assert pairs(evidence.build_summary_evidence(counts, None)) == [
+    assert pairs(cases.build_summary_evidence(counts, None)) == [
         ("stalled", "2 partitions"),
         ("ok", "7 partitions"),
     ]
     lag = EvidenceItem("lag", 10, "records")
-    assert evidence.build_summary_evidence(counts, ("orders-0", (lag,)))[2:] == (
+    assert cases.build_summary_evidence(counts, ("orders-0", (lag,)))[2:] == (
         EvidenceItem("for instance", "orders-0"),
         lag,
     )
 
 
 def test_of_no_partition_it_says_none():
-    assert pairs(evidence.build_summary_evidence(Counter(), None)) == [
-        ("partitions", "0 partitions")
-    ]
+    assert pairs(cases.build_summary_evidence(Counter(), None)) == [("partitions", "0 partitions")]

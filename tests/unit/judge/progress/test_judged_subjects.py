@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.judge.progress.judged_subjects import JudgedPartitionRegistry
+from offsetwatch.judge.progress.subjects import JudgedPartitionRegistry
 from offsetwatch.state.snapshot import (
     EMPTY_SNAPSHOT,
     MirrorPartitionView,

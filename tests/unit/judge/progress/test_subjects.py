@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.decode.source_offsets import decode_value
-from offsetwatch.judge.progress.judged_subjects import HIDDEN_RETENTION_S, JudgedPartitionRegistry
 from offsetwatch.judge.progress.observation_window import ObservationWindow
 from offsetwatch.judge.progress.subjects import (
+    HIDDEN_RETENTION_S,
     JudgedConnector,
     JudgedPartition,
+    JudgedPartitionRegistry,
     VerdictState,
     describe_states,
     describe_trouble,

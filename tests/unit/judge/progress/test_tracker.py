@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from offsetwatch.model.log_readings import FirstRecord
 
 from offsetwatch.judge.progress.cases import NO_LOG_END
 from offsetwatch.judge.progress.tracker import ProgressTracker
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.judge.time_words import format_moment
+from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
-from offsetwatch.model.observations import (
-    CONNECT_REST,
-    FirstRecord,
-    InputFailed,
-    InputId,
-    SinkOffset,
-)
+from offsetwatch.model.observations import CONNECT_REST, InputFailed, InputId, SinkOffset
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.evidence import texts
@@ -311,28 +306,28 @@ def test_who_has_failed_fails_for_as_long_as_nobody_says_otherwise():
         snapshot = world.snapshot()
         assert snapshot.connectors is first.connectors
         progress.judgements(snapshot)
-        assert progress._roll.track(("lab", "files")).failed_at == world.now
+        assert progress._registry.track(("lab", "files")).failed_at == world.now
     world.listed(source("files"))
     world.now += 1.0
     progress.judgements(world.snapshot())
-    assert progress._roll.track(("lab", "files")).failed_at == world.now - 1.0
+    assert progress._registry.track(("lab", "files")).failed_at == world.now - 1.0
 
 
 def test_a_connector_that_came_during_a_look_is_seen_although_that_look_forgets_it(monkeypatch):
-    monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_PER_TICK_MIN", 1)
-    monkeypatch.setattr("offsetwatch.judge.progress.tracker.FULL_PASS_TICKS", 100)
+    monkeypatch.setattr("offsetwatch.judge.progress.tick_budget.JUDGED_PER_TICK_MIN", 1)
+    monkeypatch.setattr("offsetwatch.judge.progress.tick_budget.FULL_PASS_TICKS", 100)
     world = files()
     for number in range(3):
         world.commit("files", {"filename": str(number)}, {"position": 1})
     watch = Watch(world)
     watch.look(2)
-    assert watch.progress._under_way is not None
+    assert watch.progress._pass is not None
     late = source("late", tasks=(Task(0, "failed"),))
     world.listed(source("files"), late)
-    while watch.progress._under_way is not None:
+    while watch.progress._pass is not None:
         watch.progress.judgements(world.snapshot())
     watch.progress.judgements(world.snapshot())
-    assert watch.progress._roll.tracks["lab", "late"].why == "task 0 has failed"
+    assert watch.progress._registry.tracks["lab", "late"].why == "task 0 has failed"
 
 
 def watched(*steps_s: float, restart: bool = False) -> float:
@@ -371,7 +366,7 @@ def test_a_restart_forgets_neither_why_it_cannot_work_nor_counts_old_commits_ane
     told = watch.progress.remembered()
     watch.progress = ProgressTracker(SETTINGS)
     watch.progress.recall(told or b"")
-    track = watch.progress._roll.tracks["lab", "files"]
+    track = watch.progress._registry.tracks["lab", "files"]
     assert track.why is not None
     (subject,) = track.subjects.values()
     assert subject.window is not None

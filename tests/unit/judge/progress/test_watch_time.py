@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.judge.progress.watch_time import MARKS_MAX, Stopwatch
+from offsetwatch.judge.progress.observation_window import MARKS_MAX, Stopwatch
 
 INTERVAL_S = 60.0
 BEGAN = 1_800_000_000.0

@@ -13,7 +13,8 @@ from offsetwatch.judge.findings.failure_history import (
     TaskFailureHistory,
     TaskKey,
 )
-from offsetwatch.judge.findings.list_phrases import (
+from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.text_formats import (
     NO_REASON,
     build_examples,
     build_position_item,
@@ -22,7 +23,6 @@ from offsetwatch.judge.findings.list_phrases import (
     format_names,
     parse_exception_name,
 )
-from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import (
     OFFSET,

@@ -7,9 +7,9 @@ from typing import Final
 
 from offsetwatch.decode.dialects import is_foreign_dialect, is_treated_as_absent
 from offsetwatch.decode.json_text import parse_flat_map
-from offsetwatch.judge.findings.list_phrases import build_examples, build_time_item, format_count
 from offsetwatch.judge.findings.rule_context import RuleContext
-from offsetwatch.judge.progress.evidence import format_raw_key
+from offsetwatch.judge.progress.cases import format_raw_key
+from offsetwatch.judge.text_formats import build_examples, build_time_item, format_count
 from offsetwatch.model.findings import (
     OFFSET,
     Evidence,

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offsetwatch.judge.findings.list_phrases import (
+from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.progress.cases import build_raw_key_evidence
+from offsetwatch.judge.text_formats import (
     build_examples,
     build_time_item,
     format_count,
     format_names,
 )
-from offsetwatch.judge.findings.rule_context import RuleContext
-from offsetwatch.judge.progress.evidence import build_raw_key_evidence
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import (
     Evidence,

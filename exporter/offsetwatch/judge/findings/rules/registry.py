@@ -14,7 +14,6 @@ from typing import Final
 from offsetwatch.judge.findings.rule_context import FindingRule
 from offsetwatch.judge.findings.rules import (
     connect,
-    failover,
     failures,
     missing_inputs,
     offsets,
@@ -45,7 +44,7 @@ RULES: Final[tuple[tuple[int, FindingRule], ...]] = (
     (18, offsets.find_duplicate_keys),
     (19, offsets.find_unusable_offsets),
     (20, offsets.find_internal_topic_problems),
-    (21, failover.find_stale_checkpoints),
+    (21, replication.find_stale_checkpoints),
     (22, missing_inputs.find_hanging_transactions),
     (23, missing_inputs.find_down_inputs),
     (24, replication.find_unusual_lag),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from offsetwatch.model.log_readings import LogBounds
 
 from offsetwatch.judge.findings.register import LAST_SEEN
-from offsetwatch.judge.time_words import format_moment
+from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.connectors import (
     Condition,
     ConnectorKind,
@@ -17,7 +18,7 @@ from offsetwatch.model.connectors import (
 )
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
-from offsetwatch.model.observations import LogBounds, SinkOffset
+from offsetwatch.model.observations import SinkOffset
 from offsetwatch.model.topology import TopicPartition
 from tests.changed import replace
 from tests.evidence import pairs, texts

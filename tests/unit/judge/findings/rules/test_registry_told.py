@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offsetwatch.judge.time_words import format_moment
+from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.observations import CONNECT_REST, Frozen, InputFailed, InputId, LogBounds

@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from offsetwatch.judge.progress.rewinds import (
+from offsetwatch.judge.findings.rewinds import (
     MANUAL_REWIND_INTERVALS,
     SharedRewind,
     find_pause_ends,
