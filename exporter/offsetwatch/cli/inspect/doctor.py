@@ -43,6 +43,7 @@ from offsetwatch.ingest.internal_topics_poll import TopicMemory, read_topic_fact
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import InternalTopicRole
+from offsetwatch.remedy.drivers.quarantine.store import build_configured_quarantine
 from offsetwatch.state.internal_topics import SHARED, find_internal_topics, find_topic_problems
 from offsetwatch.state.snapshot import Snapshot
 
@@ -222,6 +223,10 @@ class Doctor:
             about = f"journal {settings.kafka}/{settings.wanted.topic}"
             asks.append((about, partial(doctor_remediation.check_journal, settings)))
         acts = self._config.remedy.mode != "observe"
+        if acts and self._config.remedy.quarantine.kafka is not None:
+            quarantine = build_configured_quarantine(self._config, Path(self._config.state_dir))
+            about = f"quarantine {quarantine.name}"
+            asks.append((about, partial(doctor_remediation.check_quarantine, quarantine)))
         asks += [
             (
                 f"connect {cluster.name}",

@@ -1,4 +1,4 @@
-"""Checks of `doctor` for remediation: the shared journal topic, and the linked Strimzi resources.
+"""Checks of `doctor` for remediation: the journal topic, quarantine, and linked Strimzi resources.
 
 Nothing is changed. The checks raise ClientError.
 """
@@ -11,6 +11,7 @@ from offsetwatch.cli.inspect.diagnosis import DoctorCheck
 from offsetwatch.clients.kafka.journal_topic import find_unmet_requirements, read_journal_topic
 from offsetwatch.clients.kubernetes.reader import STRIMZI, KubeReader
 from offsetwatch.config import Connect
+from offsetwatch.remedy.drivers.quarantine.store import CombinedQuarantine
 from offsetwatch.remedy.drivers.strimzi.ownership import (
     ConnectClusterResource,
     build_kube_reader,
@@ -41,6 +42,16 @@ def check_journal(settings: ReplicaSettings) -> Iterator[DoctorCheck]:
         )
     if not wrong:
         yield DoctorCheck(about, "topic", "ok", f"{found.replication} replica(s), kept for ever")
+
+
+def check_quarantine(quarantine: CombinedQuarantine) -> Iterator[DoctorCheck]:
+    """Check whether the quarantine would take a copy. A topic that is missing is created then."""
+    about, problems = f"quarantine {quarantine.name}", quarantine.problems()
+    for problem in problems:
+        said = f"no record is skipped: {problem}"
+        yield DoctorCheck(about, "topic", "fail", said, "docs/remediation.md says how it must be")
+    if not problems:
+        yield DoctorCheck(about, "topic", "ok", "it takes copies, or is created for the first")
 
 
 def check_strimzi(connect: Connect, *, acts: bool) -> Iterator[DoctorCheck]:

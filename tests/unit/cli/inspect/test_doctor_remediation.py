@@ -119,3 +119,17 @@ def test_the_journal_has_to_be_there_and_fit(
     (line,) = doctor_remediation.check_journal(WANTED)
     assert (line.check, line.verdict) == ("topic", verdict)
     assert advice in (line.advice or "")
+
+
+@pytest.mark.parametrize("problems", [(), ("it is compacted", "it limits retention by size")])
+def test_a_quarantine_that_would_refuse_a_copy_is_named(problems: tuple[str, ...]):
+    class Quarantine:
+        name = "east/offsetwatch.quarantine"
+
+        def problems(self) -> tuple[str, ...]:
+            return problems
+
+    found = [*doctor_remediation.check_quarantine(Quarantine())]
+    assert {line.about for line in found} == {"quarantine east/offsetwatch.quarantine"}
+    assert [line.verdict for line in found] == (["fail"] * len(problems) or ["ok"])
+    assert all(any(problem in line.found for line in found) for problem in problems)
