@@ -33,19 +33,20 @@ def forget(world: World) -> None:
     """Everything that is remembered only because making it takes time."""
     book = world.book
     book._joined = TupleMemo()
-    book._budget._last = book._budget._used = None
-    book._connectors = Memo()
+    book._budget._last, book._budget._used = Memo(), Memo()
+    book._connectors, book._layout = Memo(), Memo()
     replication = book._replication
     replication._joined = TupleMemo()
     replication._positions_made.clear()
     replication._views.forget()
-    replication._sync_views_made = ((), ())
-    replication._shared_made = ((), {})
+    replication._sync_views_memo, replication._shared_syncs_memo = Memo(), Memo()
     for site in book._sites.values():
         site._joined = TupleMemo()
-        site._shadows_made._made.clear()
+        site._homes, site._layout, site._wanted_histories = Memo(), Memo(), Memo()
+        site._superseded.clear()
         for source_book in site._books.values():
-            source_book._shown = source_book._in_order = source_book._wanted = None
+            source_book._shown = Memo()
+            source_book._in_order = source_book._wanted = None
             source_book._unread.clear()
             for partition in source_book._all():
                 partition.view = None

@@ -14,8 +14,7 @@ from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.loss import persistence
 from offsetwatch.state.loss.flow import FlowInspection, LossAccounting
 from offsetwatch.state.mirror.lag import MirrorPosition
-from offsetwatch.state.mirror.replicated_partitions import SyncBook
-from offsetwatch.state.mirror.sync_gaps import SyncGapTracker
+from offsetwatch.state.mirror.offset_syncs import SyncBook, SyncGapTracker
 from offsetwatch.state.mirror.sync_lead import SyncLeads
 from tests.unit.state.worlds import sync
 

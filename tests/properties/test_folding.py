@@ -13,7 +13,7 @@ from offsetwatch.ingest.topic_readers import (
 )
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.state.connect.source_offsets import SourceBook
-from offsetwatch.state.mirror.replicated_partitions import SyncBook
+from offsetwatch.state.mirror.offset_syncs import SyncBook
 from offsetwatch.state.snapshot import SourcePartitionView
 from tests.changed import replace
 

@@ -119,7 +119,7 @@ class Book:
             cluster.name: ConnectClusterState(
                 cluster, self._inputs, source_partitions_max, interval_s
             )
-            for cluster in sites
+            for cluster in sorted(sites, key=lambda cluster: cluster.name)
         }
         self._wants_connector = {cluster.name: cluster.wants_connector for cluster in sites}
         self._topic_doubts: dict[str, str | None] = {}
@@ -150,7 +150,8 @@ class Book:
             self._sites, self._inputs, self._replication, self._failover, self._sinks
         )
         self._connectors: Memo[tuple[ConnectorView, ...]] = Memo()
-        self._layout: Memo[tuple[object, ...]] = Memo()
+        self._layout: Memo[object] = Memo()
+        self._topology = Topology(offsets_topics=(), flows=())
         self._handlers = self._build_handlers()
         self._rebuild_topology()
 
@@ -295,7 +296,7 @@ class Book:
     def _rebuild_topology(self) -> None:
         found: list[MirrorFlow] = []
         sinks: list[SinkGroup] = []
-        for name, site in sorted(self._sites.items()):
+        for name, site in self._sites.items():
             site.settle(self._addresses)
             if site.listed is None:
                 continue
@@ -306,8 +307,15 @@ class Book:
             for flow in self._named_flows
             if self._sites[flow.connect_cluster].of.wants_connector(flow.connector)
         ]
-        sites = [cluster for _, cluster in sorted(self._sites.items())]
+        sites = self._sites.values()
         flows = merge_named_flows(wanted, found)
+        if flows == self._topology.flows:
+            flows = self._topology.flows  # the same objects, for what is built from them
+        self._by_topic = frozenset(
+            (flow.connect_cluster, flow.connector)
+            for flow in flows
+            if self._sites[flow.connect_cluster].of.by_topic
+        )
         self._failover.follow(flows)
         checkpoints, heartbeats = self._failover.topics()
         self._topology = Topology(
@@ -339,17 +347,13 @@ class Book:
         self._settle_checks(now)
         by_rest = self._choose_stores(now)
         waiting_for = self._readiness.waiting_for(self._topology, now)
-        sites = [cluster for _, cluster in sorted(self._sites.items())]
+        sites = self._sites.values()
         sources = self._joined.of(tuple(cluster.views(now) for cluster in sites))
-        layouts = tuple(cluster.layout for cluster in sites)
-        layout = self._layout.get(*layouts, make=lambda: layouts)
-        by_topic = frozenset(
-            (flow.connect_cluster, flow.connector)
-            for flow in self._topology.flows
-            if self._sites[flow.connect_cluster].of.by_topic
-        )
+        layout = self._layout.get(*(cluster.layout for cluster in sites), make=object)
         mirrored = self._replication.views(now)
-        within = self._budget.within(sources, layout, mirrored, self._topology.flows, by_topic)
+        within = self._budget.within(
+            sources, layout, mirrored, self._topology.flows, self._by_topic
+        )
         losses, recreations = self._replication.fates(now)
         # A copy: readers of an earlier snapshot go on to build parts of that one.
         self._index_parts = dict(self._index_parts)
@@ -400,12 +404,12 @@ class Book:
         self,
         snapshot: Snapshot,
         left_out: tuple[DroppedSeries, ...],
-        layout: tuple[object, ...],
+        layout: object,
     ) -> Snapshot:
         """Return the snapshot reduced by `series_max`, with the counts of dropped entries."""
         listed = tuple(
             ClusterConnectors(name, connect_cluster.listed or ())
-            for name, connect_cluster in sorted(self._sites.items())
+            for name, connect_cluster in self._sites.items()
         )
         beyond = self._series.left_out(snapshot, listed, layout)
         by_topic = snapshot.by_topic
@@ -473,7 +477,7 @@ class Book:
                         yield ForeignWriter(at=topic.at, connector=foreign, home=home)
 
     def _choose_stores(self, now: float) -> tuple[RestConnector, ...]:
-        sites = [cluster for _, cluster in sorted(self._sites.items())]
+        sites = self._sites.values()
         for cluster in sites:
             cluster.choose_stores(now)
         self._sinks.choose_stores()
@@ -503,7 +507,7 @@ class Book:
 
     def _connector_views(self, now: float) -> tuple[ConnectorView, ...]:
         """Return the views of all connectors; the same tuple while no cluster has another list."""
-        sites = [cluster for _, cluster in sorted(self._sites.items())]
+        sites = self._sites.values()
         lists = [(cluster.listing_live(now) and cluster.listed) or () for cluster in sites]
         return self._connectors.get(
             *lists,

@@ -19,7 +19,8 @@ from offsetwatch.model.connectors import STATES, Connector, Task
 from offsetwatch.model.findings import Verdict
 from offsetwatch.model.history_documents import QUANTILES
 from offsetwatch.model.topology import MirrorFlow
-from offsetwatch.state.history_documents import BaselinesByConnector, BaselinesView
+from offsetwatch.state.history_documents import BaselinesByConnector
+from offsetwatch.state.memo import Memo
 from offsetwatch.state.snapshot import (
     SERIES_MAX,
     SERIES_PER_CONNECTOR_MAX,
@@ -40,7 +41,6 @@ LEFT_OUT_MAX: Final = 1_000_000  # partitions that are remembered; then they are
 
 _ConnectorKey = tuple[str, str]
 _ConnectorKeys = frozenset[_ConnectorKey]
-_Layout = tuple[object, ...]
 _MirrorPartitions = tuple[MirrorPartitionView, ...]
 _Flows = tuple[MirrorFlow, ...]
 _connector_of: Callable[[SourcePartitionView], _ConnectorKey] = attrgetter(
@@ -67,13 +67,8 @@ class ConnectorSeriesBudget:
         self._series_max = series_max
         self._left_out: set[tuple[str, str, str]] = set()
         self._cut = 0
-        self._last: (
-            tuple[_Layout, _MirrorPartitions, _Flows, _ConnectorKeys, ConnectorSeriesSelection]
-            | None
-        ) = None
-        self._used: (
-            tuple[_Layout, _ConnectorKeys, _ConnectorKeys, Counter[_ConnectorKey]] | None
-        ) = None
+        self._last: Memo[ConnectorSeriesSelection] = Memo()
+        self._used: Memo[Counter[_ConnectorKey]] = Memo()
 
     def dropped(self) -> dict[str, int]:
         """Return how many source partitions have been left out, by reason."""
@@ -82,7 +77,7 @@ class ConnectorSeriesBudget:
     def within(
         self,
         views: tuple[SourcePartitionView, ...],
-        layout: _Layout,
+        layout: object,
         mirrored: _MirrorPartitions,
         flows: _Flows,
         by_topic: _ConnectorKeys,
@@ -90,37 +85,27 @@ class ConnectorSeriesBudget:
         """Select what is exported. `by_topic` names the flows that are summed by topic anyway.
 
         The last result is returned while nothing has changed. `layout` shows whether the views
-        have: it is equal for two tuples of the same source partitions with the same number of
+        have: it is the same for two tuples of the same source partitions with the same number of
         fields each (state/connect/connect_cluster.py), whatever their positions.
         """
-        last = self._last
-        if (
-            last is not None
-            and last[1] is mirrored
-            and (last[0], *last[2:4]) == (layout, flows, by_topic)
-        ):
-            return last[4]
-        found = self._within(views, layout, mirrored, flows, by_topic)
-        self._last = (layout, mirrored, flows, by_topic, found)
-        return found
+        return self._last.get(
+            *(layout, mirrored, flows, by_topic),
+            make=lambda: self._within(views, layout, mirrored, flows, by_topic),
+        )
 
     def _within(
         self,
         views: tuple[SourcePartitionView, ...],
-        layout: _Layout,
+        layout: object,
         mirrored: _MirrorPartitions,
         flows: _Flows,
         by_topic: _ConnectorKeys,
     ) -> ConnectorSeriesSelection:
         mirrors = frozenset((flow.connect_cluster, flow.connector) for flow in flows)
-        if self._used is None or self._used[:3] != (layout, mirrors, by_topic):
-            self._used = (
-                layout,
-                mirrors,
-                by_topic,
-                _count_connector_series(views, mirrors, by_topic),
-            )
-        used = self._used[3].copy()
+        used = self._used.get(
+            *(layout, flows, by_topic),
+            make=lambda: _count_connector_series(views, mirrors, by_topic),
+        ).copy()
         for key, run in groupby(mirrored, key=_flow_of):
             if key not in by_topic:  # what it copies and never committed is no source partition
                 used[key] += PER_MIRROR_PARTITION * sum(view.committed is None for view in run)
@@ -283,8 +268,8 @@ class TotalSeriesBudget:
     def __init__(self, limits: SeriesLimits) -> None:
         self._series_max = limits.total
         self._per_connector_max = limits.per_connector
-        self._tasks: tuple[object, _TaskSeries] | None = None
-        self._sources: tuple[object, _SourceSeries] | None = None
+        self._tasks: Memo[_TaskSeries] = Memo()
+        self._sources: Memo[_SourceSeries] = Memo()
         self._last: tuple[object, _LeftOutOwners, tuple[DroppedSeries, ...]] | None = None
         self._counted: set[tuple[SeriesGroup, SeriesOwner]] = set()
         self._dropped: Counter[str] = Counter()
@@ -294,15 +279,21 @@ class TotalSeriesBudget:
         return self._dropped
 
     def left_out(
-        self, snapshot: Snapshot, listed: tuple[ClusterConnectors, ...], layout: tuple[object, ...]
+        self, snapshot: Snapshot, listed: tuple[ClusterConnectors, ...], layout: object
     ) -> tuple[DroppedSeries, ...]:
         """Return the series that are left out of a snapshot.
 
         Its `by_topic` and `not_exported` are the result of ConnectorSeriesBudget; `layout` is as
         there.
         """
-        tasks = self._of_tasks(snapshot.usual, listed)
-        sources = self._of_sources(snapshot, layout)
+        tasks = self._tasks.get(
+            snapshot.usual,
+            *(cluster.connectors for cluster in listed),
+            make=lambda: _count_tasks(listed, snapshot.usual.of),
+        )
+        sources = self._sources.get(
+            layout, snapshot.not_exported, make=lambda: _count_sources(snapshot)
+        )
         fixed = sum(
             2 + len(view.errors) + (PER_TAIL if view.tail is not None else 0)
             for view in snapshot.inputs
@@ -391,18 +382,6 @@ class TotalSeriesBudget:
         self._counted.update(new)
         if new:
             self._dropped[limit] += sum(sizes[item] for item in new)
-
-    def _of_tasks(self, usual: BaselinesView, listed: tuple[ClusterConnectors, ...]) -> _TaskSeries:
-        state = (usual, listed)
-        if self._tasks is None or self._tasks[0] != state:
-            self._tasks = (state, _count_tasks(listed, usual.of))
-        return self._tasks[1]
-
-    def _of_sources(self, snapshot: Snapshot, layout: tuple[object, ...]) -> _SourceSeries:
-        state = (layout, snapshot.not_exported)
-        if self._sources is None or self._sources[0] != state:
-            self._sources = (state, _count_sources(snapshot))
-        return self._sources[1]
 
 
 def _count_tasks(listed: tuple[ClusterConnectors, ...], usual: BaselinesByConnector) -> _TaskSeries:

@@ -204,11 +204,11 @@ def test_what_came_and_went_is_counted_again_only_if_too_many_would_have_to_be_r
 def test_while_nothing_changes_it_is_answered_from_memory():
     world = three_files(2 * ONE_FILE)
     views = world.snapshot().source_partitions
-    known, mirrored = ConnectorSeriesBudget(2 * ONE_FILE), ()
-    first = known.within(views, ("one",), mirrored, (), frozenset())
+    known, mirrored, none = ConnectorSeriesBudget(2 * ONE_FILE), (), frozenset()
+    first = known.within(views, "one", mirrored, (), none)
     assert len(first.not_exported) == 1
-    assert known.within((), ("one",), mirrored, (), frozenset()) is first
-    assert known.within(views[:2], ("other",), mirrored, (), frozenset()).not_exported == set()
+    assert known.within((), "one", mirrored, (), none) is first
+    assert known.within(views[:2], "other", mirrored, (), none).not_exported == set()
 
 
 def test_what_was_cut_is_not_counted_again_after_an_outage():

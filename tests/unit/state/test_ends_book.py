@@ -11,12 +11,11 @@ from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.loss.partition import NOTHING_LOST
 from offsetwatch.state.mirror.lag import MirrorPosition, OldestRecordAges
+from offsetwatch.state.mirror.offset_syncs import SyncBook, build_sync_views
 from offsetwatch.state.mirror.replicated_partitions import (
     LogEndsBook,
     ReplicatedPartition,
-    SyncBook,
     build_replicated_partitions,
-    build_sync_views,
     find_partition_index,
 )
 from offsetwatch.state.mirror.sync_lead import SyncLeads

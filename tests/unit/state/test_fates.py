@@ -18,7 +18,7 @@ from offsetwatch.state.loss.flow import (
     classify_activity,
 )
 from offsetwatch.state.loss.partition import NOTHING_LOST, WINDOW_S
-from offsetwatch.state.mirror.sync_gaps import SyncsSinceLastPoll
+from offsetwatch.state.mirror.offset_syncs import SyncsSinceLastPoll
 from offsetwatch.state.snapshot import Loss
 from tests.changed import replace
 

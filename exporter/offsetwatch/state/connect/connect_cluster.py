@@ -9,8 +9,9 @@ documentation promises is in no release). We do the same, and report that such a
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -41,15 +42,17 @@ from offsetwatch.model.topology import (
     TopicPartition,
 )
 from offsetwatch.state.connect.connector_list import ConnectorList
-from offsetwatch.state.connect.offsets_topics import OffsetsTopicIndex
 from offsetwatch.state.connect.raw_keys import FieldOrder, KnownSpellings
 from offsetwatch.state.connect.rest_offsets import RestOffsets
-from offsetwatch.state.connect.source_offsets import SourceBook, accept_all
+from offsetwatch.state.connect.source_offsets import (
+    SourceBook,
+    accept_all,
+    build_superseded_views,
+)
 from offsetwatch.state.connect.state_history import ConnectorStateHistories
-from offsetwatch.state.connect.superseded_offsets import SupersededOffsets
 from offsetwatch.state.connect.topic_listing import Listing
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.memo import TupleMemo
+from offsetwatch.state.memo import Memo, TupleMemo
 from offsetwatch.state.mirror.flows import find_cluster_at
 from offsetwatch.state.mirror.lag import MirrorPosition
 from offsetwatch.state.snapshot import ConnectorListView, RestConnector, SourcePartitionView
@@ -57,6 +60,8 @@ from offsetwatch.state.snapshot import ConnectorListView, RestConnector, SourceP
 # Of a topic that lists connectors: there is none, or it is not for us, as it holds secrets. What it
 # tells can be done without.
 UNREADABLE_REASONS: Final = frozenset({"not_found", "denied"})
+
+ConnectorsByTopic = tuple[tuple[KafkaTopic, frozenset[str]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,20 +130,23 @@ class ConnectClusterState:
         self._known_spellings: dict[str, dict[str, dict[str, KnownSpellings]]] = {}
         self._known_orders: dict[str, dict[str, tuple[FieldOrder, ...]]] = {}
         self._joined: TupleMemo[SourcePartitionView] = TupleMemo()
-        self._homes = OffsetsTopicIndex()
-        self._shadows_made = SupersededOffsets()
+        self._homes: Memo[ConnectorsByTopic] = Memo()
+        self._held_names: frozenset[str] = frozenset()
+        self._polled: frozenset[str] = frozenset()
+        self._superseded: dict[str, Memo[tuple[SourcePartitionView, ...]]] = {}
         self._rest = RestOffsets(of.name, partitions_max, of.wants_topic)
         self._unread: frozenset[KafkaTopic] = frozenset()  # REST stands in for these topics
         self._homeless = False  # and for the cluster's own, which nobody can name
         self._by_rest: frozenset[str] = frozenset()
-        self.layout: tuple[object, ...] = ()
-        """Of the last `views`: equal for two that are the same but for how far they have come."""
+        self._layout: Memo[object] = Memo()
+        self.layout: object = None
+        """The same for two results of `views` that differ only in how far they have come."""
         self.listing_topics: ListingTopics | None = None
         self._listing = Listing()
         self._has_list = False
         self._status_topic = of.status
         self._histories = ConnectorStateHistories(of.name)
-        self._wanted_histories: tuple[tuple[StateHistory, ...], tuple[StateHistory, ...]] = ((), ())
+        self._wanted_histories: Memo[tuple[StateHistory, ...]] = Memo()
         self._checkpoint_tasks: tuple[tuple[str, tuple[Task, ...]], ...] = ()
 
     # --- taking in -------------------------------------------------------------------------------
@@ -179,7 +187,8 @@ class ConnectClusterState:
         self._rest.classify(classes)
         for book in self._books.values():
             book.classify(classes)
-        self._shadows_made.keep(self._dedicated)
+        for name in self._superseded.keys() - self._dedicated.keys():
+            del self._superseded[name]
 
     def retire(self, tail: InputId) -> None:
         """Drop the offsets of a tail that has ended.
@@ -351,15 +360,10 @@ class ConnectClusterState:
 
         Empty unless their status topic is read to its end.
         """
-        found = self.all_histories(now)
-        if found is not self._wanted_histories[0]:
-            wanted = tuple(
-                state_history
-                for state_history in found
-                if self.of.wants_connector(state_history.connector)
-            )
-            self._wanted_histories = (found, found if len(wanted) == len(found) else wanted)
-        return self._wanted_histories[1]
+        found, wants = self.all_histories(now), self.of.wants_connector
+        return self._wanted_histories.get(
+            found, make=lambda: tuple(history for history in found if wants(history.connector))
+        )
 
     def all_histories(self, now: float) -> tuple[StateHistory, ...]:
         """Return the state histories, including connectors that the configuration leaves out."""
@@ -500,23 +504,34 @@ class ConnectClusterState:
         if self.listed is not None:
             return self.by_name
         held = {name for book in self._books.values() for name in book.connectors()}
-        return frozenset(name for name in held if self.of.wants_connector(name))
+        names = frozenset(name for name in held if self.of.wants_connector(name))
+        if names != self._held_names:
+            self._held_names = names
+        return self._held_names
 
     def views(self, now: float) -> tuple[SourcePartitionView, ...]:
         """Return the views of all source partitions whose inputs are live."""
+        listed, dedicated, home = self.names(), self._dedicated, self.home
         shown = [
             (self._books[topic], names)
-            for topic, names in self._homes.of(self.names(), self._dedicated, self.home)
+            for topic, names in self._homes.get(
+                *(listed, dedicated, home),
+                make=lambda: group_by_offsets_topic(listed, dedicated, home),
+            )
             if self.sound(topic, now)
         ]
         parts = [book.views(names) for book, names in shown]
-        shadows = [views for name in sorted(self._dedicated) if (views := self._shadows(name, now))]
-        self.layout = (*((book.layout, names) for book, names in shown), *shadows)
+        superseded = [
+            views for name in sorted(self._dedicated) if (views := self._superseded_of(name, now))
+        ]
+        layouts = [*chain.from_iterable((book.layout, names) for book, names in shown), *superseded]
         if self._by_rest:
             polled = frozenset(name for name in self._by_rest if self._is_polled(name, now))
-            self.layout = (*self.layout, (self._rest.layout, polled))
-            parts.append(self._rest.views(polled))
-        return self._joined.of((*parts, *shadows))
+            self._polled = self._polled if polled == self._polled else polled
+            layouts += (self._rest.layout, self._polled)
+            parts.append(self._rest.views(self._polled))
+        self.layout = self._layout.get(*layouts, make=object)
+        return self._joined.of((*parts, *superseded))
 
     def state_of(self, connector: str) -> tuple[SourceBook | RestOffsets | None, int]:
         """Return a value that changes whenever the known offsets of this connector change."""
@@ -647,7 +662,7 @@ class ConnectClusterState:
         rest = build_rest_offsets_input(self.name, connector)
         return self.listing_live(now) and self._inputs.live(rest, now)
 
-    def _shadows(self, connector: str, now: float) -> tuple[SourcePartitionView, ...]:
+    def _superseded_of(self, connector: str, now: float) -> tuple[SourcePartitionView, ...]:
         """Return a connector's offsets in the cluster's topic that its own topic supersedes."""
         topic = self.topic_of(connector)
         if topic is None or self.home is None or self.home == topic:
@@ -656,7 +671,29 @@ class ConnectClusterState:
             return ()
         if not self._inputs.whole(InputId.of_tail(topic), now):
             return ()  # its offset may be there, behind an open transaction
-        return self._shadows_made.of(connector, self._books[topic], self._books[self.home])
+        own, home = self._books[topic], self._books[self.home]
+        memo = self._superseded.setdefault(connector, Memo())
+        return memo.get(
+            *(own, own.version, home, home.version),
+            make=lambda: build_superseded_views(own.views_of(connector), home.views_of(connector)),
+        )
+
+
+def group_by_offsets_topic(
+    connectors: Iterable[str],
+    dedicated: Mapping[str, KafkaTopic | None],
+    home: KafkaTopic | None,
+) -> ConnectorsByTopic:
+    """Return connectors by offsets topic, sorted by topic; those without one are left out.
+
+    A connector uses its `dedicated` topic if it has one, otherwise `home`.
+    """
+    found: dict[KafkaTopic, set[str]] = {}
+    for name in connectors:
+        topic = dedicated.get(name, home)
+        if topic is not None:
+            found.setdefault(topic, set()).add(name)
+    return tuple((topic, frozenset(names)) for topic, names in sorted(found.items()))
 
 
 def _copy_spellings(

@@ -33,6 +33,7 @@ from offsetwatch.model.offsets import (
 )
 from offsetwatch.state.connect.source_offsets import accept_all
 from offsetwatch.state.key_budget import KeyBudget
+from offsetwatch.state.memo import Memo
 from offsetwatch.state.mirror.lag import UNDATED, MirrorPosition
 from offsetwatch.state.snapshot import InputView, RestConnector, Snapshot, SourcePartitionView
 
@@ -82,7 +83,7 @@ class RestOffsets:
         self._budget = KeyBudget(partitions_max)
         self._uncounted: set[str] = set()
         self._cut: set[str] = set()  # those whose last answer had entries that could not be read
-        self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
+        self._shown: Memo[tuple[SourcePartitionView, ...]] = Memo()
         self.dropped: dict[str, int] = {}
         self.version = 0
         self.layout: object = object()
@@ -204,15 +205,16 @@ class RestOffsets:
 
     def views(self, connectors: frozenset[str]) -> tuple[SourcePartitionView, ...]:
         """Return the views of these connectors' partitions; the same tuple while unchanged."""
-        if self._shown is None or self._shown[:2] != (self.version, connectors):
-            views = tuple(
+        return self._shown.get(
+            self.version,
+            connectors,
+            make=lambda: tuple(
                 partition.view or self._view(partition)
                 for name in sorted(connectors & self._of.keys())
                 for _, partition in sorted(self._of[name].items())
                 if self._is_shown(partition)
-            )
-            self._shown = (self.version, connectors, views)
-        return self._shown[2]
+            ),
+        )
 
     def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, MirrorPosition]:
         """Return the committed offsets of a MirrorSourceConnector under this source alias."""

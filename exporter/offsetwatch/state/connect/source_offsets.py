@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from offsetwatch.decode.dialects import (
     compare_offsets,
@@ -43,6 +44,7 @@ from offsetwatch.state.connect.raw_keys import (
     parse_field_order,
 )
 from offsetwatch.state.key_budget import KeyBudget
+from offsetwatch.state.memo import Memo
 from offsetwatch.state.mirror.lag import MirrorPosition
 from offsetwatch.state.snapshot import RawKeysView, SourcePartitionView
 
@@ -140,7 +142,7 @@ class SourceBook:
         self._classes: dict[str, str] = {}
         self._frozen: frozenset[int] = frozenset()
         self._mirrors: dict[tuple[str, str], dict[MirrorPartition, _Partition]] = {}
-        self._unread: dict[tuple[str, str], tuple[int, bool]] = {}
+        self._unread: dict[tuple[str, str], Memo[bool]] = {}
         self._trails: dict[str, dict[str, set[str | None]]] = {}
         self._spellings: dict[str, KeySpellings] = {}
         self._committed: dict[str, tuple[float, float]] = {}  # by timestamp, and by our clock
@@ -151,7 +153,7 @@ class SourceBook:
             None
         )
         self._outdated: list[_Partition] = []
-        self._shown: tuple[int, frozenset[str], tuple[SourcePartitionView, ...]] | None = None
+        self._shown: Memo[tuple[SourcePartitionView, ...]] = Memo()
         self.dropped: dict[str, int] = {}
         self.version = 0
         self.layout: object = object()
@@ -556,15 +558,14 @@ class SourceBook:
         """Return whether the connector may have a position that is not known."""
         if not self.complete():
             return True
-        made = self._unread.get((connector, source))
-        if made is None or made[0] != self.version:
-            unread = any(
+        return self._unread.setdefault((connector, source), Memo()).get(
+            self.version,
+            make=lambda: any(
                 _has_resumable_offset(partition)
                 and read_position(partition.key.dialect, partition.offset) is None
                 for partition in self._mirrors.get((connector, source), {}).values()
-            )
-            made = self._unread[connector, source] = (self.version, unread)
-        return made[1]
+            ),
+        )
 
     def watch(self, connector: str) -> None:
         """Record every offset of this connector from now on, until `unwatch`."""
@@ -630,17 +631,18 @@ class SourceBook:
 
     def views(self, listed: frozenset[str]) -> tuple[SourcePartitionView, ...]:
         """Return the views of these connectors' partitions; the same tuple while unchanged."""
-        if self._shown is None or self._shown[:2] != (self.version, listed):
-            self.prepare()
-            wanted, pictures = self._pictures(listed)
-            if self._frozen:
-                pictures = [
-                    view
-                    for partition, view in zip(wanted, pictures, strict=True)
-                    if partition.kafka_partition not in self._frozen
-                ]
-            self._shown = (self.version, listed, tuple(pictures))
-        return self._shown[2]
+        return self._shown.get(self.version, listed, make=lambda: self._build_views(listed))
+
+    def _build_views(self, listed: frozenset[str]) -> tuple[SourcePartitionView, ...]:
+        self.prepare()
+        wanted, views = self._pictures(listed)
+        if not self._frozen:
+            return tuple(views)
+        return tuple(
+            view
+            for partition, view in zip(wanted, views, strict=True)
+            if partition.kafka_partition not in self._frozen
+        )
 
     def _pictures(
         self, listed: frozenset[str]
@@ -785,3 +787,32 @@ def _find_raw_key(partition: _Partition) -> bytes:
 
 def _format_offset(offset: SourceOffset | None) -> str | None:
     return None if offset is None else offset.text
+
+
+def build_superseded_views(
+    own: Iterable[SourcePartitionView], home: Iterable[SourcePartitionView]
+) -> tuple[SourcePartitionView, ...]:
+    """Return the views of a connector with its own topic that only the cluster's topic has."""
+    labels = {view.identity: view.label for view in own}
+    used_labels = frozenset(labels.values())
+    return tuple(
+        replace(
+            view,
+            label=format_namesake_label(view.label, view.identity)
+            if view.label in used_labels
+            else view.label,
+            offset=None,
+            kafka_partition=None,
+            log_offset=None,
+            committed_at=None,
+            advanced_at=None,
+            read_at=None,
+            commits=0,
+            advances=0,
+            rewinds=0,
+            resets=0,
+            shadow=view.offset,
+        )
+        for view in home
+        if view.offset is not None and view.identity not in labels
+    )

@@ -27,7 +27,7 @@ from offsetwatch.state.loss.partition import (
     PartitionInspection,
     PartitionLossAccount,
 )
-from offsetwatch.state.mirror.sync_gaps import SyncsSinceLastPoll
+from offsetwatch.state.mirror.offset_syncs import SyncsSinceLastPoll
 from offsetwatch.state.snapshot import ConnectorFlowKey, Loss, TopicRecreation
 
 LOSSES_MAX: Final = 1000  # ranges; the counters know of those that go

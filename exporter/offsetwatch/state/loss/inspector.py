@@ -7,21 +7,21 @@ last inspection, and the activity of its connector.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from itertools import chain
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
 
-from offsetwatch.model.observations import LogEndsRead, TailRead
+from offsetwatch.model.observations import LogEndsRead
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.connect.connect_cluster import ConnectClusterState, PersistedConnectCluster
 from offsetwatch.state.loss import persistence
 from offsetwatch.state.loss.flow import FlowInspection, LossAccounting, classify_activity
+from offsetwatch.state.memo import Memo
+from offsetwatch.state.mirror.offset_syncs import SyncBook, SyncsSinceLastPoll
 from offsetwatch.state.mirror.replicated_partitions import (
     PartitionsByFlow,
     ReplicatedPartition,
-    SyncBook,
     upstream_of,
 )
-from offsetwatch.state.mirror.sync_gaps import SyncGapTracker, SyncsSinceLastPoll
 from offsetwatch.state.snapshot import Loss, TopicRecreation
 
 LossReport = tuple[tuple[Loss, ...], tuple[TopicRecreation, ...]]
@@ -38,20 +38,14 @@ class LossInspector:
         self.fates = LossAccounting()
         self._sites: dict[str, PersistedConnectCluster] = {}
         self._patience_s = patience_s
-        self._syncs: dict[KafkaTopic, tuple[SyncBook, SyncGapTracker]] = {}
-        self._made: tuple[tuple[int, tuple[MirrorFlow, ...]], LossReport] | None = None
-
-    def synced(self, read: TailRead, book: SyncBook) -> None:
-        """Apply the syncs that a tail read. `book` does not have them yet."""
-        _, trail = self._syncs.get(read.topic, (book, SyncGapTracker()))
-        self._syncs[read.topic] = (book, trail)
-        trail.apply(book.newest, read.sync_records(), whole=read.whole)
+        self._report: Memo[LossReport] = Memo()
 
     def look(
         self,
         log_ends: LogEndsRead,
         known: PartitionsByFlow,
         flows: Mapping[MirrorFlow, ConnectClusterState],
+        syncs: Mapping[KafkaTopic, SyncBook],
         shared: SharedSyncs,
         now: float,
     ) -> None:
@@ -62,59 +56,41 @@ class LossInspector:
         """
         for flow, cluster in flows.items():
             found = known.get(flow)
-            if found:
-                not_ours = shared.get(flow.offset_syncs, frozenset())
-                copied = {
-                    topic.upstream: topic.copied for topic in _select_topics(found, log_ends.ids)
-                }
-                self._look(flow, cluster, copied, log_ends, not_ours, now)
-
-    def _look(
-        self,
-        flow: MirrorFlow,
-        cluster: ConnectClusterState,
-        known: Mapping[TopicPartition, int | None],
-        log_ends: LogEndsRead,
-        not_ours: Collection[TopicPartition],
-        now: float,
-    ) -> None:
-        topic = flow.offset_syncs
-        read = None if topic is None else self._syncs.get(topic)
-
-        def news_of(partition: TopicPartition) -> SyncsSinceLastPoll | None:
-            if read is None or partition in not_ours:
-                return None
-            book, trail = read
-            newest = book.seen(partition)
-            return trail.since(partition, None if newest is None else newest.offset)
-
-        told = self.fates.look(
-            FlowInspection(
-                now=now,
-                flow=flow,
-                known=known,
-                bounds=log_ends.bounds,
-                ids=log_ends.ids,
-                doing=classify_activity(
-                    cluster.by_name.get(flow.connector), live=cluster.listing_live(now)
-                ),
-                came=() if read is None else read[1].came,
-                news_of=news_of,
-                patience_s=self._patience_s,
+            if not found:
+                continue
+            book = None if flow.offset_syncs is None else syncs.get(flow.offset_syncs)
+            not_ours = shared.get(flow.offset_syncs, frozenset())
+            inspected = self.fates.look(
+                FlowInspection(
+                    now=now,
+                    flow=flow,
+                    known={
+                        position.upstream: position.copied
+                        for position in _select_topics(found, log_ends.ids)
+                    },
+                    bounds=log_ends.bounds,
+                    ids=log_ends.ids,
+                    doing=classify_activity(
+                        cluster.by_name.get(flow.connector), live=cluster.listing_live(now)
+                    ),
+                    came=() if book is None else book.gaps.came,
+                    news_of=partial(_find_syncs, book, not_ours),
+                    patience_s=self._patience_s,
+                )
             )
-        )
-        if read is not None:
-            read[1].forget(told.difference(not_ours))
+            if book is not None:
+                book.gaps.forget(inspected.difference(not_ours))
 
     def told(self, flows: tuple[MirrorFlow, ...]) -> LossReport:
         """Return the losses of these flows and the recreations of their topics.
 
         Returns the same tuples while nothing changes.
         """
-        state = (self.fates.version, flows)
-        if self._made is None or self._made[0] != state:
-            self._made = (state, (self.fates.losses_of(flows), self.fates.recreations_of(flows)))
-        return self._made[1]
+        return self._report.get(
+            self.fates.version,
+            *flows,
+            make=lambda: (self.fates.losses_of(flows), self.fates.recreations_of(flows)),
+        )
 
     # --- over a restart --------------------------------------------------------------------------
 
@@ -138,17 +114,24 @@ class LossInspector:
 
 def _select_topics(
     found: tuple[ReplicatedPartition, ...], topics: Collection[str] | None
-) -> Iterable[ReplicatedPartition]:
-    """Return the positions in these topics (None: all); `found` is sorted by partition."""
-    if topics is None:
-        return found
-    return chain.from_iterable(_select_topic(found, topic) for topic in topics)
-
-
-def _select_topic(
-    found: tuple[ReplicatedPartition, ...], topic: str
 ) -> Iterator[ReplicatedPartition]:
-    for place in range(bisect_left(found, TopicPartition(topic, -1), key=upstream_of), len(found)):
-        if found[place].upstream.topic != topic:
-            return
-        yield found[place]
+    """Yield the positions in these topics (None: all); `found` is sorted by partition."""
+    if topics is None:
+        yield from found
+        return
+    for topic in topics:
+        first = bisect_left(found, TopicPartition(topic, -1), key=upstream_of)
+        for index in range(first, len(found)):
+            if found[index].upstream.topic != topic:
+                break
+            yield found[index]
+
+
+def _find_syncs(
+    book: SyncBook | None, not_ours: Collection[TopicPartition], partition: TopicPartition
+) -> SyncsSinceLastPoll | None:
+    """Return the syncs of a partition since its last inspection; None without any to use."""
+    if book is None or partition in not_ours:
+        return None
+    newest = book.seen(partition)
+    return book.gaps.since(partition, None if newest is None else newest.offset)

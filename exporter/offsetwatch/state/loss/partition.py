@@ -9,7 +9,7 @@ first found: records that were copied and not committed show with the next commi
    `patience_s` (one flush), or the connector is stopped: from `settled` to the log start is lost.
 2  Retention, and the position was beyond the log start again before that: MM2 skipped the gap
    (it starts at the log start without a warning), or had copied what retention then deleted. Where
-   syncs are emitted they show which (state/mirror/sync_gaps.py), if they come within `patience_s`.
+   syncs are emitted they show which (mirror/offset_syncs.py), if they come within `patience_s`.
    Where none ever were, it is lost only if it had waited for `patience_s` and is more than could
    have been copied at three times the greatest rate observed. Otherwise the cause cannot be
    determined, and nothing is counted.
@@ -36,7 +36,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from offsetwatch.state.mirror.sync_gaps import Range, SyncsSinceLastPoll
+from offsetwatch.state.mirror.offset_syncs import Range, SyncsSinceLastPoll
 
 WINDOW_S: Final = 600.0  # a position's pace is over half of this at least, once that has passed
 JUMPS_S: Final = 6 * 3600.0  # segments may roll once an hour

@@ -25,7 +25,7 @@ from offsetwatch.state.loss.partition import (
     PositionJump,
     PositionSample,
 )
-from offsetwatch.state.mirror.sync_gaps import Range
+from offsetwatch.state.mirror.offset_syncs import Range
 from offsetwatch.state.snapshot import ConnectorFlowKey, Loss
 
 VERSION: Final = 1

@@ -9,16 +9,14 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from math import inf
+from dataclasses import dataclass, replace
 from operator import is_
 from types import MappingProxyType
 from typing import Final
 
-from offsetwatch.model.observations import Follower, LogBounds, SyncRecord
-from offsetwatch.model.offsets import MirrorPartition, OffsetSync
+from offsetwatch.model.observations import Follower, LogBounds
+from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
-from offsetwatch.state.key_budget import KeyBudget
 from offsetwatch.state.loss.flow import LossAccounting
 from offsetwatch.state.loss.partition import LossCounts
 from offsetwatch.state.mirror.lag import (
@@ -30,76 +28,11 @@ from offsetwatch.state.mirror.lag import (
     UnreadRange,
     compute_replication_lag,
 )
-from offsetwatch.state.mirror.offset_translation import PartitionSyncs
-from offsetwatch.state.mirror.sync_lead import SyncLeads, SyncRun
-from offsetwatch.state.snapshot import MirrorPartitionView, SyncView
+from offsetwatch.state.mirror.offset_syncs import SyncBook
+from offsetwatch.state.mirror.sync_lead import SyncLeads
+from offsetwatch.state.snapshot import MirrorPartitionView
 
-SYNCS_MAX: Final = 200_000  # partitions of one topic: MirrorMaker takes none back that are gone
 OPEN_REQUESTS_MAX: Final = 4  # two may be under way at once; those that failed are never answered
-
-
-@dataclass(slots=True)
-class SyncBook:
-    """Offset syncs of one offset-syncs topic (one Kafka partition).
-
-    `newest` has the newest sync per upstream partition, `read` the translation by all of them,
-    `runs` those that were read live. `dropped` counts records of partitions beyond SYNCS_MAX, or
-    whose names exceed the `budget`. `whole_at` is when the topic was last read from its start.
-    """
-
-    newest: dict[TopicPartition, tuple[OffsetSync, float]] = field(default_factory=dict)
-    read: dict[TopicPartition, PartitionSyncs] = field(default_factory=dict)
-    runs: dict[TopicPartition, SyncRun] = field(default_factory=dict)
-    version: int = 0
-    dropped: int = 0
-    whole_at: float = inf
-    budget: KeyBudget = field(default_factory=lambda: KeyBudget(SYNCS_MAX))
-
-    def apply(self, records: tuple[SyncRecord, ...], now: float, *, whole: bool = False) -> None:
-        """Apply records in topic order: the last one wins. `whole`: the topic holds no others."""
-        if whole:
-            self.whole_at = now
-            self.newest.clear()
-            self.budget = KeyBudget(SYNCS_MAX)
-            self.read.clear()
-            for known_run in self.runs.values():
-                known_run.steps.clear()
-        for record in records:
-            sync = record.sync
-            where = TopicPartition(sync.topic, sync.partition)
-            if where not in self.newest and not self.budget.take(len(where.topic)):
-                self.dropped += 1
-                continue
-            if not whole:
-                last = self.newest.get(where)
-                before = None if last is None else last[0].upstream_offset
-                self.runs.setdefault(where, SyncRun()).add(before, sync.upstream_offset, now)
-            self.newest[where] = (sync, record.at)
-            known = self.read.get(where)
-            if known is None:
-                known = self.read[where] = PartitionSyncs()
-            for upstream, downstream in record.earlier:
-                known.read(upstream, downstream, live=False)
-            known.read(sync.upstream_offset, sync.downstream_offset, live=not whole)
-        self.version += whole or bool(records)
-
-    def forget_copies(self, topics: Collection[str]) -> None:
-        """Forget the downstream side of upstream topics whose copies now go to another topic."""
-        for where in self.read:
-            if where.topic in topics:
-                self.read[where] = PartitionSyncs()
-
-    def read_at(self, where: TopicPartition) -> float | None:
-        """Return when the newest sync was read live; None if it existed before we began to read."""
-        run = self.runs.get(where)
-        return None if run is None or not run.steps else run.steps[-1][1]
-
-    def seen(self, where: TopicPartition) -> MirrorPosition | None:
-        """Return the upstream side of the newest sync, as a position."""
-        found = self.newest.get(where)
-        return (
-            None if found is None else MirrorPosition(offset=found[0].upstream_offset, at=found[1])
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -441,25 +374,6 @@ def _find_readable_end(flow: MirrorFlow, bounds: LogBounds) -> int:
     A read_committed consumer stops at the last stable offset.
     """
     return bounds.stable_end if flow.read_committed else bounds.end
-
-
-def build_sync_views(flow: MirrorFlow, syncs: SyncBook) -> tuple[SyncView, ...]:
-    """Build the views of a flow's newest syncs."""
-    return tuple(
-        SyncView(
-            connect_cluster=flow.connect_cluster,
-            source=flow.source,
-            target=flow.target,
-            topic=where.topic,
-            partition=where.partition,
-            upstream_offset=sync.upstream_offset,
-            downstream_offset=sync.downstream_offset,
-            at=moment,
-            read_at=(read_at := syncs.read_at(where)),
-            read_by=syncs.whole_at if read_at is None else read_at,
-        )
-        for where, (sync, moment) in sorted(syncs.newest.items())
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from math import inf
 from operator import is_
 
@@ -22,22 +22,21 @@ from offsetwatch.model.observations import (
     TailRead,
 )
 from offsetwatch.model.offsets import MirrorPartition
-from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
+from offsetwatch.model.topology import FlowKey, KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.connect_cluster import ConnectClusterState
 from offsetwatch.state.inputs import Inputs
 from offsetwatch.state.loss.inspector import LossInspector, LossReport, SharedSyncs
-from offsetwatch.state.memo import TupleMemo
+from offsetwatch.state.memo import Memo, TupleMemo
 from offsetwatch.state.mirror.lag import MirrorPosition, OldestRecordAges
 from offsetwatch.state.mirror.mm2_names import find_rerouted_topics
+from offsetwatch.state.mirror.offset_syncs import SyncBook, build_sync_views
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 from offsetwatch.state.mirror.replicated_partitions import (
     LogEndsBook,
     MirrorViews,
     ReplicatedPartition,
-    SyncBook,
     build_replicated_partitions,
-    build_sync_views,
     find_partition_index,
 )
 from offsetwatch.state.mirror.sync_lead import SyncLeads
@@ -119,8 +118,8 @@ class Replication:
         self._assigned_at: dict[tuple[str, str], float] = {}
         self._beside: dict[tuple[str, str], dict[MirrorPartition, MirrorPosition]] = {}
         self._outdated: set[MirrorFlow] = set()
-        self._shared_made: tuple[tuple[object, ...], SharedSyncs] = ((), {})
-        self._sync_views_made: tuple[tuple[object, ...], tuple[SyncView, ...]] = ((), ())
+        self._shared_syncs_memo: Memo[SharedSyncs] = Memo()
+        self._sync_views_memo: Memo[tuple[SyncView, ...]] = Memo()
         self._interval_s = interval_s
         self._leads: dict[MirrorFlow, SyncLeads] = {}
         self._unassigned = UnassignedPartitions()
@@ -184,7 +183,6 @@ class Replication:
         syncs = read.sync_records()
         if syncs or read.topic in self._syncs:
             book = self._syncs.setdefault(read.topic, SyncBook())
-            self.looks.synced(read, book)
             book.apply(syncs, now, whole=read.whole)
 
     def assign(
@@ -258,7 +256,7 @@ class Replication:
             self._age(log_ends.kafka, asked_at, now)
             flows = {flow: self._sites[flow.connect_cluster] for flow in self.flows}
             known = self._ends.known(log_ends.kafka)
-            self.looks.look(log_ends, known, flows, self._shared_syncs(), now)
+            self.looks.look(log_ends, known, flows, self._syncs, self._shared_syncs(), now)
 
     def _age(self, kafka: str, moment: float, now: float) -> None:
         """Pass a response of a cluster to the record ages: all bounds, or only the changed ones."""
@@ -350,30 +348,26 @@ class Replication:
 
         Flows that share a topic share its syncs.
         """
-        shown: dict[tuple[object, ...], tuple[MirrorFlow, SyncBook]] = {}
+        shown: dict[tuple[FlowKey, KafkaTopic], tuple[MirrorFlow, SyncBook]] = {}
         for flow in self.flows:
             topic = flow.offset_syncs
-            if topic is None or topic not in self._syncs:
-                continue
-            if self._inputs.whole(InputId.of_tail(topic), now):
-                syncs = self._syncs[topic]
-                of = (flow.connect_cluster, flow.source, flow.target, topic)
-                shown.setdefault((*of, id(syncs), syncs.version), (flow, syncs))
-        state = tuple(shown)
-        if state != self._sync_views_made[0]:
-            self._sync_views_made = (state, self._made_sync_views(shown.values()))
-        return self._sync_views_made[1]
+            book = None if topic is None else self._syncs.get(topic)
+            if topic and book and self._inputs.whole(InputId.of_tail(topic), now):
+                shown.setdefault((flow.key, topic), (flow, book))
+        inputs = [(flow, book, book.version) for flow, book in shown.values()]
+        return self._sync_views_memo.get(
+            *chain.from_iterable(inputs), make=lambda: self._build_sync_views(shown.values())
+        )
 
-    def _made_sync_views(
+    def _build_sync_views(
         self, shown: Iterable[tuple[MirrorFlow, SyncBook]]
     ) -> tuple[SyncView, ...]:
-        views: dict[tuple[str, str, str, str, int], SyncView] = {}
+        views: dict[tuple[FlowKey, str, int], SyncView] = {}
         for flow, syncs in shown:
             wants_topic = self._sites[flow.connect_cluster].of.wants_topic
             for view in build_sync_views(flow, syncs):
-                where = (view.connect_cluster, view.source, view.target)
                 if wants_topic(view.topic):
-                    views.setdefault((*where, view.topic, view.partition), view)
+                    views.setdefault((flow.key, view.topic, view.partition), view)
         return tuple(views.values())
 
     def translations(self, flow: MirrorFlow) -> dict[TopicPartition, PartitionSyncs]:
@@ -512,19 +506,19 @@ class Replication:
         A sync does not name its flow (two flows with one pair of aliases write to one topic). There
         the progress of one flow could hide that the other stands still.
         """
-        state = tuple(
+        inputs = [
             (
                 flow,
                 *self._sites[flow.connect_cluster].state_of(flow.connector),
                 self._assigned.get((flow.connect_cluster, flow.connector)),
             )
             for flow in self.flows
+        ]
+        return self._shared_syncs_memo.get(
+            *chain.from_iterable(inputs), make=self._build_shared_syncs
         )
-        if state != self._shared_made[0]:
-            self._shared_made = (state, self._made_shared_syncs())
-        return self._shared_made[1]
 
-    def _made_shared_syncs(self) -> SharedSyncs:
+    def _build_shared_syncs(self) -> SharedSyncs:
         flows = Counter(flow.offset_syncs for flow in self.flows)
         found: dict[KafkaTopic | None, frozenset[TopicPartition]] = {}
         for topic in [topic for topic, count in flows.items() if topic is not None and count > 1]:

@@ -106,9 +106,9 @@ def test_of_connectors_that_have_gone_no_shadows_are_kept():
     world.commit("files", FILE, {"position": 40})
     assert world.file().shadow is not None
     site = world.book._sites["lab"]
-    assert set(site._shadows_made._made) == {"files"}
+    assert set(site._superseded) == {"files"}
     world.listed()
-    assert site._shadows_made._made == {}
+    assert site._superseded == {}
 
 
 def test_topics_of_their_own_and_what_is_elsewhere_are_told_by_connector():

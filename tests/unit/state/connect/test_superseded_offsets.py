@@ -1,9 +1,8 @@
-"""What a shadow is, and when it is made anew; of books that are given."""
+"""What a shadow is; of books that are given."""
 
 from __future__ import annotations
 
-from offsetwatch.state.connect.source_offsets import SourceBook
-from offsetwatch.state.connect.superseded_offsets import SupersededOffsets
+from offsetwatch.state.connect.source_offsets import SourceBook, build_superseded_views
 from tests.unit.state.worlds import record
 
 A, B = {"filename": "/a"}, {"filename": "/b"}
@@ -22,7 +21,7 @@ def test_a_shadow_has_the_offset_that_its_connector_has_left_and_nothing_else_of
     home = book((A, 1), (A, None), (A, 9), (A, 5))
     (before,) = home.views_of("files")
     assert min(before.commits, before.advances, before.resets) > 0
-    (view,) = SupersededOffsets().of("files", book(), home)
+    (view,) = build_superseded_views((), home.views_of("files"))
     assert view.shadow == before.offset
     assert (view.commits, view.advances, view.rewinds, view.resets) == (0, 0, 0, 0)
     assert (view.offset, view.committed_at, view.advanced_at) == (None, None, None)
@@ -30,18 +29,11 @@ def test_a_shadow_has_the_offset_that_its_connector_has_left_and_nothing_else_of
 
 
 def test_what_was_forgotten_leaves_no_shadow():
-    assert SupersededOffsets().of("files", book(), book((A, 1), (A, None))) == ()
+    home = book((A, 1), (A, None))
+    assert build_superseded_views((), home.views_of("files")) == ()
 
 
-def test_shadows_are_the_very_same_until_a_book_has_changed_or_is_another_one():
-    shadows, own, home = SupersededOffsets(), book((B, 1)), book((A, 1))
-    first = shadows.of("files", own, home)
-    assert shadows.of("files", own, home) is first
-    assert shadows.of("files", book((A, 1)), home) == ()  # as old, and another one
-    assert shadows.of("files", own, home) == first
-    (other,) = shadows.of("files", own, book((A, 2)))
-    assert other.shadow is not None
-    assert other.shadow.number("position") == 2
-    shadows.of("files", own, home)
-    own.apply((record("files", A, {"position": 3}, log_offset=1),), 0.0)
-    assert shadows.of("files", own, home) == ()
+def test_what_its_own_topic_has_is_no_shadow():
+    own, home = book((B, 1)), book((A, 1), (B, 2))
+    (view,) = build_superseded_views(own.views_of("files"), home.views_of("files"))
+    assert view.shadow.number("position") == 1

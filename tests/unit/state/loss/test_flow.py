@@ -16,7 +16,7 @@ from offsetwatch.state.loss.flow import (
     LossAccounting,
 )
 from offsetwatch.state.loss.partition import NOTHING_LOST
-from offsetwatch.state.mirror.sync_gaps import GAPS_MAX
+from offsetwatch.state.mirror.offset_syncs import GAPS_MAX
 from offsetwatch.state.snapshot import Loss, TopicRecreation
 from tests.changed import replace
 from tests.unit.state.worlds import SYNCS, World, mirror, mirrors, orders

@@ -20,7 +20,7 @@ from offsetwatch.state.loss.partition import (
     PartitionLossAccount,
     PartitionRates,
 )
-from offsetwatch.state.mirror.sync_gaps import SyncsSinceLastPoll
+from offsetwatch.state.mirror.offset_syncs import SyncsSinceLastPoll
 from tests.changed import replace
 
 FLUSH_S = 60.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offsetwatch.state.loss.partition import ALTERED, RECREATED, RETENTION
-from offsetwatch.state.mirror.sync_gaps import SyncsSinceLastPoll
+from offsetwatch.state.mirror.offset_syncs import SyncsSinceLastPoll
 from tests.unit.state.loss.test_partition import Watched, steady, synced
 
 # --- retention, and what was not decided yet -----------------------------------------------------

@@ -18,7 +18,7 @@ from offsetwatch.model.observations import (
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.loss.partition import NOTHING_LOST
-from offsetwatch.state.mirror import replicated_partitions as mirrors_module
+from offsetwatch.state.mirror import offset_syncs as mirrors_module
 from offsetwatch.state.mirror.lag import RECHECK_S
 from offsetwatch.state.mirror.replicated_partitions import OPEN_REQUESTS_MAX
 from tests.changed import replace

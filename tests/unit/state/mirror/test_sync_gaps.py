@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.mirror.replicated_partitions import SyncBook
-from offsetwatch.state.mirror.sync_gaps import GAPS_MAX, SyncGapTracker, SyncsSinceLastPoll
+from offsetwatch.state.mirror.offset_syncs import (
+    GAPS_MAX,
+    SyncBook,
+    SyncGapTracker,
+    SyncsSinceLastPoll,
+)
 from tests.unit.state.worlds import sync
 
 ORDERS = TopicPartition("orders", 0)
