@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace as replace_struct
-from offsetwatch.model.baselines import HOURS, Baseline
 from offsetwatch.state.baseline_view import BaselinesView
 
 from offsetwatch.judge.input_visibility import (
@@ -13,6 +12,7 @@ from offsetwatch.judge.input_visibility import (
 )
 from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.connectors import ConnectorKind, Task
+from offsetwatch.model.history_documents import HOURS, Baseline
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, Frozen, InputId
 from offsetwatch.model.topology import (
     KafkaTopic,

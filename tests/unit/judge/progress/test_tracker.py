@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.model.log_readings import FirstRecord
 
 from offsetwatch.judge.progress.cases import NO_LOG_END
 from offsetwatch.judge.progress.tracker import ProgressTracker
@@ -12,7 +11,13 @@ from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
-from offsetwatch.model.observations import CONNECT_REST, InputFailed, InputId, SinkOffset
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    FirstRecord,
+    InputFailed,
+    InputId,
+    SinkOffset,
+)
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.evidence import texts

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from offsetwatch.model.log_readings import LogBounds
 
 from offsetwatch.judge.findings.register import LAST_SEEN
 from offsetwatch.judge.text_formats import format_moment
@@ -18,7 +17,7 @@ from offsetwatch.model.connectors import (
 )
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
-from offsetwatch.model.observations import SinkOffset
+from offsetwatch.model.observations import LogBounds, SinkOffset
 from offsetwatch.model.topology import TopicPartition
 from tests.changed import replace
 from tests.evidence import pairs, texts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from offsetwatch.model.log_readings import LogBounds
 
 from offsetwatch.judge.findings.rewinds import Recopy
 from offsetwatch.judge.findings.rule_context import REPORT_INTERVALS
@@ -11,6 +10,7 @@ from offsetwatch.judge.findings.rules.replication import NEAR_INTERVALS
 from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.findings import EvidenceItem, Finding
 from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.snapshot import Loss, TopicRecreation
 from tests.changed import replace
