@@ -15,7 +15,7 @@ from click.testing import CliRunner
 
 from offsetwatch.cli import cli
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans import list as plans
+from offsetwatch.cli.plans import recover
 from offsetwatch.errors import JournalDamaged, PlanStateConflict, PlanUnfinished
 from offsetwatch.remedy.journal.journal import FILE_NAME, VERSION, Journal, hash_line
 from offsetwatch.remedy.model.approval import build_plan_history
@@ -128,7 +128,7 @@ def test_plan_recover_ends_it_likewise(folder, expected, plan_id, monkeypatch, t
     bench.journal.close()
     journals.placed(bench, left["world"])
     bench.clock.advance(3600.0)
-    chosen = plans.open_driver
+    chosen = recover.open_driver
 
     @contextmanager
     def driver_for(plan, home):
@@ -139,7 +139,7 @@ def test_plan_recover_ends_it_likewise(folder, expected, plan_id, monkeypatch, t
         bench.journal = journal
         return bench.runner(driver)
 
-    monkeypatch.setattr(plans, "open_driver", driver_for)
+    monkeypatch.setattr(recover, "open_driver", driver_for)
     monkeypatch.setattr(execute, "build_runner", runner_of)
     config = tmp_path / "offsetwatch.yaml"
     config.write_text(CONFIG)

@@ -8,7 +8,7 @@ from typing import Final
 
 import click
 
-from offsetwatch.cli import cli
+from offsetwatch.cli.commands import cli
 from offsetwatch.cli.common.options import DurationType
 from tools.references.markdown import MADE, code, flowing, table
 

@@ -10,8 +10,11 @@ from click.testing import CliRunner
 
 from offsetwatch.cli import cli
 from offsetwatch.cli.common import options
-from offsetwatch.cli.plans.options import build_service_access, service_options
-from offsetwatch.cli.plans.service_access import ServiceAccess
+from offsetwatch.cli.plans.service_access import (
+    ServiceAccess,
+    build_service_access,
+    service_options,
+)
 from offsetwatch.errors import ConfigError
 from tests.unit.remedy.offices import Bureau
 

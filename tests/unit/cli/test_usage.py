@@ -5,9 +5,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import click
 import pytest
 
-from offsetwatch.cli import main
+from offsetwatch.cli import cli, main
 
 
 def run_main(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
@@ -72,3 +73,26 @@ def test_a_reader_that_has_enough_is_no_bug() -> None:
         assert ran.stderr is not None
         ran.stdout.close()
         assert ran.stderr.read() == b""
+
+
+def test_a_group_knows_the_first_sentence_of_each_command():
+    for group in (cli, *(at for at in cli.commands.values() if isinstance(at, click.Group))):
+        context = click.Context(group)
+        for name, command in group.commands.items():
+            known = group.get_command(context, name)
+            assert known is not None
+            assert known.get_short_help_str(1000) == command.get_short_help_str(1000), name
+
+
+def test_help_and_completion_of_names_load_no_command():
+    code = (
+        "import sys; from click.testing import CliRunner; from offsetwatch.cli import cli\n"
+        "names = {'_OFFSETWATCH_COMPLETE': 'zsh_complete', 'COMP_WORDS': 'offsetwatch plan ', "
+        "'COMP_CWORD': '2'}\n"
+        "for arguments, env in ((['--help'], {}), (['plan', '--help'], {}), ([], names)):\n"
+        "    done = CliRunner().invoke(cli, arguments, env=env, prog_name='offsetwatch')\n"
+        "    assert 'how it ended' in done.output or 'List all plans' in done.output\n"
+        "print(sorted(name for name in sys.modules if name in {'pydantic', 'httpx', 'rich'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

@@ -10,7 +10,7 @@ import os
 import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
@@ -20,6 +20,7 @@ from offsetwatch.cli.common.output import OutputFormat
 if TYPE_CHECKING:
     from offsetwatch.cli.common.daemon_answer import ReadOptions
 
+FILE_TYPE: Final = click.Path(dir_okay=False, path_type=Path)
 CONFIG_VARIABLE: Final = "OFFSETWATCH_CONFIG"
 READ_URL_VARIABLE: Final = "OFFSETWATCH_URL"
 _JSON_META_KEY: Final = "offsetwatch.json"
@@ -29,7 +30,8 @@ _NO_DAEMON: Final = (
     f"{_NO_CONFIG}. To ask a daemon on another host: --url http://host:9640, or {READ_URL_VARIABLE}"
 )
 
-CommandFunction = TypeVar("CommandFunction", bound=Callable[..., Any])
+CommandFunction = Callable[..., Any]
+OptionDecorator = Callable[[CommandFunction], CommandFunction]
 
 
 def is_typed(context: click.Context, name: str) -> bool:
@@ -73,14 +75,12 @@ def _allow_no_config(
     return None if alone and not is_typed(context, parameter.name or "") else value
 
 
-def _build_config_option(
-    text: str, callback: Callable[..., Path | None]
-) -> Callable[[CommandFunction], CommandFunction]:
+def _build_config_option(text: str, callback: Callable[..., Path | None]) -> OptionDecorator:
     return click.option(
         "-c",
         "--config",
         "config_path",
-        type=click.Path(dir_okay=False, path_type=Path),
+        type=FILE_TYPE,
         envvar=CONFIG_VARIABLE,
         show_envvar=True,
         default=_find_default_config,
@@ -93,7 +93,7 @@ def _build_config_option(
 config_option = _build_config_option("The YAML file.", _require_config)
 
 
-def optional_config_option(text: str) -> Callable[[CommandFunction], CommandFunction]:
+def optional_config_option(text: str) -> OptionDecorator:
     """Return the `--config` option of a verb that --worker-config can replace."""
     return _build_config_option(text, _allow_no_config)
 
@@ -156,16 +156,18 @@ class DurationType(click.ParamType[float]):
         return seconds
 
 
-def apply_options(
-    verb: CommandFunction, *options: Callable[[CommandFunction], CommandFunction]
-) -> CommandFunction:
-    """Return the verb with these options. Help shows them in the reverse order."""
-    for option in options:
-        verb = option(verb)
-    return verb
+def combine_options(*options: OptionDecorator) -> OptionDecorator:
+    """Return a decorator that adds these options, in the order in which help shows them."""
+
+    def add(verb: CommandFunction) -> CommandFunction:
+        for option in reversed(options):
+            verb = option(verb)
+        return verb
+
+    return add
 
 
-def timeout_option(default: str = "30s") -> Callable[[CommandFunction], CommandFunction]:
+def timeout_option(default: str = "30s") -> OptionDecorator:
     """Return the `--timeout` option of a command.
 
     A change has a longer default: Strimzi's operator may take two minutes to begin with one.
@@ -180,24 +182,21 @@ def timeout_option(default: str = "30s") -> Callable[[CommandFunction], CommandF
     )
 
 
-def daemon_options(verb: CommandFunction) -> CommandFunction:
-    """Add the options that reach the daemon, for a verb with a `--config` of its own kind."""
-    return apply_options(
-        verb,
-        timeout_option(),
-        click.option("--direct", is_flag=True, help="Read from the clusters, not from the daemon."),
-        click.option(
-            "--url",
-            envvar=READ_URL_VARIABLE,
-            show_envvar=True,
-            help="The read listener of a daemon, as http://host:9640; by default that of --config.",
-        ),
-    )
-
-
-def read_options(verb: CommandFunction) -> CommandFunction:
-    """Add the options of a verb that asks the daemon first, and otherwise the clusters."""
-    return _build_config_option("The YAML file.", _require_url_or_config)(daemon_options(verb))
+# Reach the daemon, for a verb with a `--config` of its own kind.
+daemon_options = combine_options(
+    click.option(
+        "--url",
+        envvar=READ_URL_VARIABLE,
+        show_envvar=True,
+        help="The read listener of a daemon, as http://host:9640; by default that of --config.",
+    ),
+    click.option("--direct", is_flag=True, help="Read from the clusters, not from the daemon."),
+    timeout_option(),
+)
+# Of a verb that asks the daemon first, and otherwise the clusters. `take_read_options` reads them.
+read_options = combine_options(
+    _build_config_option("The YAML file.", _require_url_or_config), daemon_options
+)
 
 
 def take_read_options(options: dict[str, Any]) -> ReadOptions:
@@ -234,48 +233,41 @@ def _choose_output_format(
     return OutputFormat.JSON
 
 
-def output_options(verb: CommandFunction) -> CommandFunction:
-    """Add the options that choose `output_format`, for a command that lists or shows something."""
-    return apply_options(
-        verb,
-        click.option(
-            "--json",
-            is_flag=True,
-            is_eager=True,
-            expose_value=False,
-            callback=_note_json,
-            help="The same as -o json.",
-        ),
-        click.option(
-            "-o",
-            "output_format",
-            type=click.Choice([output_format.value for output_format in OutputFormat]),
-            default=OutputFormat.TABLE.value,
-            show_default=True,
-            callback=_choose_output_format,
-            help="What to print: a table, or all of it as one document.",
-        ),
-    )
-
-
-def watch_options(verb: CommandFunction) -> CommandFunction:
-    """Add `--watch` and `--interval`; `take_watch_options` reads them."""
-    return apply_options(
-        verb,
-        click.option(
-            "--interval",
-            "interval_s",
-            type=DurationType(0.5),
-            default="2s",
-            show_default=True,
-            help="With --watch: the time between two readings.",
-        ),
-        click.option(
-            "--watch",
-            is_flag=True,
-            help="Read again at each --interval and redraw, until Ctrl-C; the exit code is then 0.",
-        ),
-    )
+# Choose `output_format`, for a command that lists or shows something.
+output_options = combine_options(
+    click.option(
+        "-o",
+        "output_format",
+        type=click.Choice([output_format.value for output_format in OutputFormat]),
+        default=OutputFormat.TABLE.value,
+        show_default=True,
+        callback=_choose_output_format,
+        help="What to print: a table, or all of it as one document.",
+    ),
+    click.option(
+        "--json",
+        is_flag=True,
+        is_eager=True,
+        expose_value=False,
+        callback=_note_json,
+        help="The same as -o json.",
+    ),
+)
+watch_options = combine_options(
+    click.option(
+        "--watch",
+        is_flag=True,
+        help="Read again at each --interval and redraw, until Ctrl-C; the exit code is then 0.",
+    ),
+    click.option(
+        "--interval",
+        "interval_s",
+        type=DurationType(0.5),
+        default="2s",
+        show_default=True,
+        help="With --watch: the time between two readings.",
+    ),
+)
 
 
 def take_watch_options(
@@ -295,7 +287,6 @@ def take_watch_options(
     return lambda draw: watch(draw, interval_s, output_format)
 
 
-output_file: click.ParamType[Path] = click.Path(dir_okay=False, path_type=Path)
 yes_option = click.option(
     "--yes", is_flag=True, help="Do not ask for the connector's name to be typed first."
 )
@@ -314,15 +305,7 @@ allow_new_option = click.option(
     is_flag=True,
     help="Accept source partitions that were never there, and offsets that cannot be checked.",
 )
-
-
-def change_options(verb: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options of every verb that changes offsets."""
-    return apply_options(
-        verb,
-        allow_new_option,
-        change_timeout_option,
-        state_dir_option,
-        yes_option,
-        dry_run_option,
-    )
+# Of every verb that changes offsets.
+change_options = combine_options(
+    dry_run_option, yes_option, state_dir_option, change_timeout_option, allow_new_option
+)

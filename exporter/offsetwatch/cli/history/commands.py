@@ -1,33 +1,26 @@
-"""Declarations of the `history` verbs.
+"""Declarations of the `history` verbs, for which the extra `history` need not be installed.
 
-They are implemented in pipeline.py, audit.py, queries/asof.py, queries/timeline.py and
-queries/failover_report.py, which need the extra `history`.
+It is needed by the modules that implement them, which are imported only once a verb runs.
 """
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from offsetwatch.cli.common.options import (
+    FILE_TYPE,
     WholeNumber,
     config_option,
-    output_file,
     output_options,
     timeout_option,
 )
 from offsetwatch.cli.common.output import OutputFormat
 
 
-@click.group()
-def history() -> None:
-    """The Spark pipeline: every commit ever seen."""
-
-
-@history.command("run")
+@click.command()
 @config_option
 @click.option(
     "--available-now", "mode", flag_value="available-now", help="Read what is available, then exit."
@@ -63,7 +56,7 @@ def history_run(
     )
 
 
-@history.command("as-of")
+@click.command()
 @config_option
 @click.option(
     "--time",
@@ -86,16 +79,16 @@ def history_run(
     help="KIP-199 JSON, the body of PATCH /connectors/{connector}/offsets, or a table.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print which files were opened.")
-def history_as_of(**asked: Any) -> None:
+def history_as_of(**asked: Any) -> int:
     """Print source offsets as they were at a moment, from the tables, without a JVM. Exit code 1 if
     the tables do not contain the answer.
     """
     from offsetwatch.cli.history.queries import asof  # noqa: PLC0415
 
-    sys.exit(asof.print_as_of(asof.AsOfOptions(**asked)))
+    return asof.print_as_of(asof.AsOfOptions(**asked))
 
 
-@history.command("timeline")
+@click.command()
 @click.argument("connector")
 @config_option
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several were read.")
@@ -107,16 +100,16 @@ def history_as_of(**asked: Any) -> None:
 )
 @click.option("--until", help="The same forms; default: now.")
 @output_options
-def history_timeline(**asked: Any) -> None:
+def history_timeline(**asked: Any) -> int:
     """Print what happened to a connector, as far as the tables know: requests, states, rewinds,
     pauses and the results of remediation. Exit code 1 if nothing is known of it.
     """
     from offsetwatch.cli.history.queries import timeline  # noqa: PLC0415
 
-    sys.exit(timeline.print_timeline(timeline.TimelineOptions(**asked)))
+    return timeline.print_timeline(timeline.TimelineOptions(**asked))
 
 
-@history.command("report")
+@click.command()
 @config_option
 @click.option("--flow", required=True, help="SOURCE->TARGET, by MirrorMaker's aliases.")
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have it.")
@@ -129,20 +122,20 @@ def history_timeline(**asked: Any) -> None:
     help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
 )
 @click.option("--to", "until", help="The same forms; default: now.")
-@click.option("--html", type=output_file, help="Write a page with plots here.")
-@click.option("--parquet", type=output_file, help="Write every minute of every partition here.")
+@click.option("--html", type=FILE_TYPE, help="Write a page with plots here.")
+@click.option("--parquet", type=FILE_TYPE, help="Write every minute of every partition here.")
 @output_options
-def history_report(**asked: Any) -> None:
+def history_report(**asked: Any) -> int:
     """Print what a failover of consumer groups to the target of a flow would have cost at each
     minute of a past window: records read again or never, and records not on the target yet. Exit
     code 1 if nothing is known of that time.
     """
     from offsetwatch.cli.history.queries import failover_report  # noqa: PLC0415
 
-    sys.exit(failover_report.print_report(failover_report.FailoverReportOptions(**asked)))
+    return failover_report.print_report(failover_report.FailoverReportOptions(**asked))
 
 
-@history.command("audit")
+@click.command()
 @config_option
 @click.option("--flow", help="A->B or the connector's name; needed if there are several flows.")
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several copy it.")
@@ -172,21 +165,19 @@ def history_report(**asked: Any) -> None:
     help="Count as explained what the connector's transforms or header converter may explain.",
 )
 @click.option("--headers/--no-headers", default=True, help="Whether headers are compared.")
-@click.option(
-    "--report", type=click.Path(dir_okay=False, path_type=Path), help="Write the JSON here too."
-)
+@click.option("--report", type=FILE_TYPE, help="Write the JSON here too.")
 @output_options
 @timeout_option()
-def history_audit(**asked: Any) -> None:
+def history_audit(**asked: Any) -> int:
     """Compare the topics of a MirrorMaker 2 flow with their copies, record by record. Exit code 1
     if a record is lost, duplicated, out of order or changed, and nothing explains it.
     """
     from offsetwatch.cli.history import audit  # noqa: PLC0415
 
-    sys.exit(audit.print_audit(audit.AuditOptions(**asked)))
+    return audit.print_audit(audit.AuditOptions(**asked))
 
 
-@history.command("baselines")
+@click.command()
 @config_option
 @output_options
 def history_baselines(config_path: Path, output_format: OutputFormat) -> None:
@@ -198,19 +189,19 @@ def history_baselines(config_path: Path, output_format: OutputFormat) -> None:
     pipeline.learn_baselines(config_path, output_format=output_format)
 
 
-@history.command("maintain")
+@click.command()
 @config_option
 @output_options
-def history_maintain(config_path: Path, output_format: OutputFormat) -> None:
+def history_maintain(config_path: Path, output_format: OutputFormat) -> int:
     """Compact and vacuum the tables, and count the records of bronze. Exit code 1 if a record is
     stored twice.
     """
     from offsetwatch.cli.history import pipeline  # noqa: PLC0415
 
-    sys.exit(pipeline.maintain_tables(config_path, output_format=output_format))
+    return pipeline.maintain_tables(config_path, output_format=output_format)
 
 
-@history.command("package")
+@click.command()
 @click.option(
     "--output",
     required=True,

@@ -11,9 +11,11 @@ import sys
 from pathlib import Path
 from typing import Final
 
+import click
 import yaml
 
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import FILE_TYPE
 from offsetwatch.clients.kubernetes.access import find_kubernetes_access
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.errors import ConfigError, NotFound
@@ -24,15 +26,29 @@ from offsetwatch.toolbox.strimzi_discovery import (
     discover_config,
 )
 
-OK: Final = 0
 SECRETS_FOLDER: Final = "secrets"
 
 
-def discover_strimzi(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -> int:
-    """Print the configuration, write secrets if requested, and return the exit code.
-
-    Raises ConfigError and ClientError.
-    """
+@click.command()
+@click.option(
+    "--strimzi",
+    "namespace",
+    metavar="NAMESPACE",
+    required=True,
+    help="The namespace of its resources.",
+)
+@click.option(
+    "--kubeconfig",
+    type=FILE_TYPE,
+    help="A kubeconfig; default: the pod's service account, or kubectl's files.",
+)
+@click.option(
+    "--secrets-to",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="Write the named certificates and passwords here, each a file that only you can read.",
+)
+def discover(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -> None:
+    """Print a configuration of what Strimzi runs in a namespace."""
     reader = KubeReader(find_kubernetes_access(kubeconfig))
     resources = NamespaceResources(
         namespace,
@@ -49,16 +65,11 @@ def discover_strimzi(namespace: str, kubeconfig: Path | None, secrets_to: Path |
         _write_secrets(reader, namespace, found, secrets_to)
     document = {"kafka": found.kafka, "connect": found.connect}
     sys.stdout.write(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
-    _print_notes(found, written=secrets_to is not None)
-    return OK
-
-
-def _print_notes(found: StrimziDiscoveryResult, *, written: bool) -> None:
     for (connect, connector), owner in sorted(found.owners.items()):
         output.print_error(f"{connect}/{connector}: owned by {owner}")
     for note in found.notes:
         output.print_error(note)
-    if found.files and not written:
+    if secrets_to is None:
         for name, parts in sorted(found.files.items()):
             named = ", ".join(f"{key} of Secret {secret}" for secret, key in parts)
             output.print_error(

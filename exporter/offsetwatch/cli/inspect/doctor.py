@@ -20,9 +20,12 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import click
+
 from offsetwatch import config
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.logging import configure_logging
+from offsetwatch.cli.common.options import config_option, output_options, timeout_option
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import inspect_clusters
 from offsetwatch.cli.common.parallel import ask_all
@@ -61,9 +64,15 @@ _WAITING_ADVICE: Final = (
 CheckFunction = Callable[[], Iterable[DoctorCheck]]
 
 
-def run_doctor(path: Path, *, output_format: OutputFormat, timeout_s: float) -> int:
-    """Print one line for each check and return the exit code. Raises ConfigError."""
-    loaded = config.load(path)
+@click.command()
+@config_option
+@output_options
+@timeout_option()
+def doctor(config_path: Path, output_format: OutputFormat, timeout_s: float) -> int:
+    """Check every cluster and worker, read-only, and print what to fix. Exit code 1 with warnings
+    or failures, 7 if something does not answer.
+    """
+    loaded = config.load(config_path)
     configure_logging("error", "console")
     with _show_spinner("asking clusters and workers"):
         lines = Doctor(loaded, timeout_s).lines()
@@ -76,7 +85,7 @@ def run_doctor(path: Path, *, output_format: OutputFormat, timeout_s: float) -> 
             },
         )
     else:
-        sys.stdout.write(format_report(path.name, lines))
+        sys.stdout.write(format_report(config_path.name, lines))
     return compute_exit_code(lines)
 
 

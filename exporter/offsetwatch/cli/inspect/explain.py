@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 from urllib.parse import urlencode
 
+import click
 import msgspec
 
 from offsetwatch import documents
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.daemon_answer import ReadOptions, SourcedDocument, open_document
 from offsetwatch.cli.common.logging import configure_logging
+from offsetwatch.cli.common.options import (
+    output_options,
+    read_options,
+    take_read_options,
+    take_watch_options,
+    watch_options,
+)
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.unread_clusters import UnreadCluster, find_input_clusters
 from offsetwatch.cli.inspect import finding_tables
@@ -26,7 +35,7 @@ from offsetwatch.cli.inspect.remediation_state import (
     read_connector_remediation,
 )
 from offsetwatch.cli.inspect.status import format_raw_json
-from offsetwatch.cli.offsets.open_store import find_connect
+from offsetwatch.cli.offsets.offset_store import find_connect
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError, MalformedResponse, ResponseTimeout
 from offsetwatch.model.connectors import find_worst_state, format_state
@@ -43,6 +52,25 @@ from offsetwatch.serve.documents.types import (
 from offsetwatch.state.snapshot import Snapshot
 
 OK, FINDINGS = 0, 1
+
+
+@click.command()
+@click.argument("connector")
+@read_options
+@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have one.")
+@output_options
+@watch_options
+def explain(
+    connector: str, connect_cluster: str | None, *, output_format: OutputFormat, **how: Any
+) -> int:
+    """Print everything known about one connector, from the daemon or, if none answers, from the
+    clusters. Inputs that could not be read are named. Exit code 1 if something is wrong with it or
+    was not read, 7 if nothing could be read.
+    """
+    run, reading = take_watch_options(how, output_format), take_read_options(how)
+    return run(
+        partial(explain_connector, reading, connector, connect_cluster, output_format=output_format)
+    )
 
 
 def explain_connector(

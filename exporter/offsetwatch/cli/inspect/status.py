@@ -1,4 +1,4 @@
-"""The verbs `status`, `connectors status`, `metrics` and `healthcheck`: make one call and print."""
+"""The verbs `status`, `connectors status` and `healthcheck`: make one call and print."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+import click
 import msgspec
 
 from offsetwatch import config, documents
@@ -20,6 +21,14 @@ from offsetwatch.cli.common.daemon_answer import (
     read_daemon_document,
 )
 from offsetwatch.cli.common.logging import configure_logging
+from offsetwatch.cli.common.options import (
+    config_option,
+    output_options,
+    read_options,
+    take_read_options,
+    take_watch_options,
+    watch_options,
+)
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.parallel import ask_all
 from offsetwatch.cli.common.unread_clusters import CONNECT, UnreadCluster, collect_unread_clusters
@@ -50,7 +59,6 @@ from offsetwatch.serve.documents.findings import FindingRow, JudgementRow, Told
 from offsetwatch.serve.documents.status import UnreadInput
 from offsetwatch.serve.documents.status import encode_status as status_of
 from offsetwatch.serve.documents.types import GroupRow
-from offsetwatch.serve.metrics import catalog
 from offsetwatch.toolbox.suggestions import suggest_name
 
 OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
@@ -190,6 +198,19 @@ def parse_status(found: SourcedDocument) -> StatusDocument:
         return documents.decode(found.body, StatusDocument)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise MalformedResponse(found.by, f"this is not a document of offsetwatch: {exc}") from exc
+
+
+@click.command()
+@read_options
+@output_options
+@watch_options
+def status(*, output_format: OutputFormat, **how: Any) -> int:
+    """Print findings, connectors, flows and sinks, from the daemon or, if none answers, from the
+    clusters. Inputs that could not be read are named. Exit code 1 if something is wrong or was not
+    read, 7 if nothing could be read.
+    """
+    run, reading = take_watch_options(how, output_format), take_read_options(how)
+    return run(partial(print_status, reading, output_format=output_format))
 
 
 def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
@@ -348,6 +369,20 @@ def _format_label(source: str, mirror: _MirrorRow) -> str:
     )
 
 
+@click.command()
+@click.argument("name", required=False)
+@read_options
+@output_options
+@watch_options
+def connectors_status(name: str | None, *, output_format: OutputFormat, **how: Any) -> int:
+    """Print the states of one connector or of all, and of their tasks, from the daemon or, if none
+    answers, from Connect. Exit code 1 if one has failed, or if a Connect cluster could not be read:
+    it is named.
+    """
+    run, reading = take_watch_options(how, output_format), take_read_options(how)
+    return run(partial(print_connectors_status, reading, name, output_format=output_format))
+
+
 def print_connectors_status(
     reading: ReadOptions, name: str | None, *, output_format: OutputFormat
 ) -> int:
@@ -476,28 +511,11 @@ def read_rest_offsets(
         reader.close()
 
 
-def print_metrics(*, output_format: OutputFormat) -> None:
-    """Print the metric catalogue, which is also the documentation page."""
-    rows = catalog.describe_metrics()
-    if output_format is not OutputFormat.TABLE:
-        output.print_document(
-            output_format,
-            [
-                {"name": name, "type": kind, "labels": labels, "help": text}
-                for name, kind, labels, text in rows
-            ],
-        )
-    else:
-        output.print_table(
-            "Metrics",
-            ("metric", "type", "labels", "meaning"),
-            ((name, kind, ", ".join(labels), text) for name, kind, labels, text in rows),
-        )
-
-
-def check_health(path: Path) -> int:
-    """Return the exit code of a health request to the daemon that this file configures."""
-    loaded = config.load(path)
+@click.command()
+@config_option
+def healthcheck(config_path: Path) -> int:
+    """Exit 0 if the local daemon is healthy (for a container's probe)."""
+    loaded = config.load(config_path)
     try:
         answer = own_daemon.request_document(loaded, "/-/healthy", HEALTH_S)
     except ClientError as exc:

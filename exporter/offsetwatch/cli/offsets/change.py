@@ -1,4 +1,4 @@
-"""The verbs `offsets import`, `alter` and `reset`: prepare, show, confirm and carry out a change.
+"""The verbs `offsets import` and `alter`: prepare, show, confirm and carry out a change of offsets.
 
 Each connector has a plan of its own, and plans run one after the other. All are checked before the
 first begins. One that does not succeed ends the run: the operator decides how to continue.
@@ -9,15 +9,31 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import click
 
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import change_options
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.arguments import ChangeOptions, DocumentOptions, OffsetStoreOptions
-from offsetwatch.cli.offsets.documents import print_changes, read_document
+from offsetwatch.cli.offsets.documents import (
+    DocumentOptions,
+    connectors_option,
+    document_option,
+    print_changes,
+    read_document,
+    rename_options,
+    take_document_options,
+)
 from offsetwatch.cli.offsets.execute import DENIED, OK, UNAUTHORISED
-from offsetwatch.cli.offsets.open_store import (
+from offsetwatch.cli.offsets.offset_store import (
+    OffsetStoreOptions,
     load_optional_config,
     open_offset_store,
+    store_options,
+    take_store_options,
 )
 from offsetwatch.errors import (
     AccessDenied,
@@ -44,19 +60,42 @@ from offsetwatch.toolbox.suggestions import find_nearest, format_names
 from offsetwatch.toolbox.validation import OffsetsRequest, ValidationProblem
 
 
-def import_offsets(
-    where: OffsetStoreOptions, options: DocumentOptions, changing: ChangeOptions
-) -> int:
-    """Set the offsets of a document, for all its connectors or for the chosen ones."""
-    document = read_document(options)
-    sections = _choose_sections(document, options)
+@dataclass(frozen=True, slots=True)
+class ChangeOptions:
+    """Options of a change of offsets; `--help` of the verbs describes them."""
+
+    dry_run: bool
+    yes: bool
+    state_dir: Path | None
+    timeout_s: float
+    allow_new: bool
+
+
+def take_change_options(options: dict[str, Any]) -> ChangeOptions:
+    """Remove the options of a change from `options` and return them."""
+    return ChangeOptions(**{field.name: options.pop(field.name) for field in fields(ChangeOptions)})
+
+
+@click.command()
+@store_options
+@document_option
+@connectors_option
+@rename_options
+@change_options
+def offsets_import(**options: Any) -> int:
+    """Set the offsets in a document, from a file or from standard input. null removes an offset;
+    offsets that are not in the document are not changed.
+    """
+    where, changing = take_store_options(options), take_change_options(options)
+    wanted = take_document_options(options)
+    sections = _choose_sections(read_document(wanted), wanted)
     asked = tuple(
         ConnectorChangeRequest(
             _build_request(section, changing), f"import offsets of {section.connector}"
         )
         for section in sections
     )
-    return change_offsets(where, asked, changing, typed=not options.from_stdin)
+    return change_offsets(where, asked, changing, typed=not wanted.from_stdin)
 
 
 def _choose_sections(
@@ -78,21 +117,34 @@ def _choose_sections(
     return tuple(section for section in document.sections if section.connector in names)
 
 
-def alter_offsets(
-    where: OffsetStoreOptions,
-    connector: str,
-    given: tuple[tuple[str, str], ...],
-    options: DocumentOptions,
-    changing: ChangeOptions,
+@click.command()
+@click.argument("connector")
+@store_options
+@click.option("--partition", multiple=True, metavar="JSON", help="A source partition, and")
+@click.option("--offset", multiple=True, metavar="JSON", help="its offset, or null.")
+@document_option
+@change_options
+def offsets_alter(
+    connector: str, partition: tuple[str, ...], offset: tuple[str, ...], **options: Any
 ) -> int:
-    """Set offsets of one connector, from the command line or from a document."""
+    """Set offsets of one connector, from pairs or from a document (KIP-199, or a PATCH body)."""
+    where, changing = take_store_options(options), take_change_options(options)
+    wanted = take_document_options(options)
+    if len(partition) != len(offset):
+        raise click.UsageError("as many --partition as --offset, in the same order")
+    if bool(partition) == (wanted.document is not None):
+        raise click.UsageError("--partition with --offset, or --offsets")
     section = (
-        _parse_pairs(connector, given) if given else _require_single_section(connector, options)
+        _parse_pairs(connector, tuple(zip(partition, offset, strict=True)))
+        if partition
+        else _require_single_section(connector, wanted)
     )
     request = ConnectorChangeRequest(
         _build_request(section, changing), f"alter offsets of {connector}"
     )
-    return change_offsets(where, (request,), changing, typed=bool(given) or not options.from_stdin)
+    return change_offsets(
+        where, (request,), changing, typed=bool(partition) or not wanted.from_stdin
+    )
 
 
 def _parse_pairs(connector: str, given: tuple[tuple[str, str], ...]) -> OffsetsSection:
@@ -121,13 +173,6 @@ def _require_single_section(connector: str, options: DocumentOptions) -> Offsets
         about = f"is about {format_names(others) or 'no connector'} and not only about {connector}"
         raise ConfigError((f"--offsets: {about}: {right}",))
     return document.sections[0]
-
-
-def reset_offsets(where: OffsetStoreOptions, connector: str, changing: ChangeOptions) -> int:
-    """Remove all offsets of a connector."""
-    request = OffsetsRequest(connector, (), connector, allow_new=changing.allow_new)
-    asked = ConnectorChangeRequest(request, f"reset offsets of {connector}", whole=True)
-    return change_offsets(where, (asked,), changing, typed=True)
 
 
 def _build_request(section: OffsetsSection, changing: ChangeOptions) -> OffsetsRequest:

@@ -11,16 +11,41 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+
 from offsetwatch import config
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import add_config_option
+from offsetwatch.cli.common.options import (
+    CONFIG_VARIABLE,
+    FILE_TYPE,
+    DurationType,
+    add_config_option,
+    allow_new_option,
+    change_timeout_option,
+    combine_options,
+    config_option,
+    dry_run_option,
+    is_typed,
+    optional_config_option,
+    state_dir_option,
+    yes_option,
+)
 from offsetwatch.cli.offsets import execute
+from offsetwatch.cli.plans.create import PlanOptions, create_restart_plan
+from offsetwatch.cli.plans.service_access import (
+    CONTROL_VARIABLE,
+    ServiceAccess,
+    build_service_access,
+    listener_options,
+    optional_because_option,
+)
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.commands import format_connector_command
 from offsetwatch.remedy.drivers.delete_topic import add_topic_deletion
 from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.model.plan import Create, Delete, Plan, RequestedState
+from offsetwatch.remedy.model.service_api import Wish
 from offsetwatch.toolbox import creation, lifecycle
 from offsetwatch.toolbox.change import PreparedChange
 from offsetwatch.toolbox.suggestions import suggest_name
@@ -39,14 +64,6 @@ class ConnectorChangeOptions:
     yes: bool
     dry_run: bool
     timeout_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class NewConnectorFiles:
-    """Files of a connector to be created: its configuration and its initial offsets."""
-
-    config: Path
-    offsets: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,35 +88,138 @@ def find_connect_target(path: Path, connect_cluster: str | None) -> ConnectTarge
     return ConnectTarget(loaded, known[name], loaded.kafka_of(known[name]))
 
 
-def change_state(options: ConnectorChangeOptions, state: str, *, watch_s: float = 0.0) -> int:
-    """Stop, pause or resume the connector; return the exit code."""
+_shared_lifecycle_options = combine_options(
+    click.argument("name"),
+    click.option("--connect", "connect_cluster", help="Its Connect cluster, if several are known."),
+    yes_option,
+    dry_run_option,
+    state_dir_option,
+    change_timeout_option,
+)
+# Of verbs that change a connector and none of its offsets.
+_lifecycle_options = combine_options(config_option, _shared_lifecycle_options)
+_watch_option = click.option(
+    "--watch",
+    "watch_s",
+    type=DurationType(maximum=3600.0),
+    default="10s",
+    show_default=True,
+    help="How long its tasks have to run without a failure.",
+)
+
+
+@click.command()
+@_lifecycle_options
+def connectors_stop(**options: Any) -> int:
+    """Stop a connector and wait until no task of it is left (KIP-875, Kafka 3.5)."""
+    return _change_state(RequestedState.STOPPED, ConnectorChangeOptions(**options))
+
+
+@click.command()
+@_lifecycle_options
+def connectors_pause(**options: Any) -> int:
+    """Pause a connector: its tasks remain assigned, and do nothing."""
+    return _change_state(RequestedState.PAUSED, ConnectorChangeOptions(**options))
+
+
+@click.command()
+@_lifecycle_options
+@_watch_option
+def connectors_resume(*, watch_s: float, **options: Any) -> int:
+    """Resume a connector that was stopped or paused, and watch its tasks. Exit code 1 if one fails,
+    or does not run.
+    """
+    return _change_state(RequestedState.RUNNING, ConnectorChangeOptions(**options), watch_s=watch_s)
+
+
+def _change_state(
+    state: RequestedState, options: ConnectorChangeOptions, *, watch_s: float = 0.0
+) -> int:
     target = find_connect_target(options.config_path, options.connect_cluster)
 
     def prepare() -> PreparedChange:
-        author = execute.create_author()
         return lifecycle.prepare_state(
             target.loaded,
             target.connect,
             options.name,
-            RequestedState(state),
-            author,
+            state,
+            execute.create_author(),
             watch_s=watch_s,
         )
 
     return _suggest_explain(options, _change_connector(options, target, prepare))
 
 
-def restart_connector(options: ConnectorChangeOptions, *, only_failed: bool, watch_s: float) -> int:
-    """Restart the connector and its tasks, and watch them; return the exit code."""
+@click.command()
+@_shared_lifecycle_options
+@optional_config_option("The YAML file.")
+@listener_options
+@optional_because_option
+@click.option("--only-failed", is_flag=True, help="Restart only what has failed.")
+@_watch_option
+def connectors_restart(
+    *, only_failed: bool, watch_s: float, because: str | None, **options: Any
+) -> int:
+    """Restart a connector and its tasks, and watch them. Exit code 1 if one fails again, or does
+    not run.
+
+    With --url, a daemon elsewhere restarts what has failed, by a plan that is made and approved
+    here. If another operator has to approve it, it waits (exit code 6).
+    """
+    reach = {
+        name: options.pop(name)
+        for name in ("url", "token_file", "ca_file", "cert_file", "key_file")
+    }
+    where = build_service_access(
+        config_path=options["config_path"], state_dir=options["state_dir"], **reach
+    )
+    if where.listener is not None:
+        here = ConnectorChangeOptions(**options)
+        return _restart_remotely(where, because, here, only_failed=only_failed)
+    if options["config_path"] is None:
+        raise click.UsageError(
+            f"name the file (--config, {CONFIG_VARIABLE}) or a daemon elsewhere (--url, "
+            f"{CONTROL_VARIABLE})"
+        )
+    if because is not None:
+        raise click.UsageError("--because goes with --url")
+    return _restart_here(
+        ConnectorChangeOptions(**options), only_failed=only_failed, watch_s=watch_s
+    )
+
+
+def _restart_remotely(
+    where: ServiceAccess,
+    because: str | None,
+    options: ConnectorChangeOptions,
+    *,
+    only_failed: bool,
+) -> int:
+    if not only_failed:
+        raise click.UsageError("--url: only what has failed is restarted there: add --only-failed")
+    watched = is_typed(click.get_current_context(), "watch_s")
+    for option, typed in (("--dry-run", options.dry_run), ("--watch", watched)):
+        if typed:
+            raise click.UsageError(f"{option} is for this host, and --url for another")
+    plan = PlanOptions(
+        wish=Wish.RESTART_FAILED,
+        connector=options.name,
+        connect=options.connect_cluster,
+        because=because or "restarted at the command line",
+        timeout_s=options.timeout_s,
+    )
+    return create_restart_plan(where, plan, yes=options.yes)
+
+
+def _restart_here(options: ConnectorChangeOptions, *, only_failed: bool, watch_s: float) -> int:
     target = find_connect_target(options.config_path, options.connect_cluster)
 
     def prepare() -> PreparedChange:
-        author = execute.create_author()
         return lifecycle.prepare_restart(
             target.loaded,
             target.connect,
             options.name,
-            author,
+            execute.create_author(),
             only_failed=only_failed,
             watch_s=watch_s,
         )
@@ -115,8 +235,11 @@ def _suggest_explain(options: ConnectorChangeOptions, code: int) -> int:
     return code
 
 
-def delete_connector(options: ConnectorChangeOptions) -> int:
-    """Delete the connector; return the exit code."""
+@click.command()
+@_lifecycle_options
+def connectors_delete(**asked: Any) -> int:
+    """Delete a connector. Its offsets are backed up, and remain in the offsets topic."""
+    options = ConnectorChangeOptions(**asked)
     target = find_connect_target(options.config_path, options.connect_cluster)
 
     def prepare() -> PreparedChange:
@@ -153,19 +276,46 @@ def _change_connector(
     )
 
 
-def create_connector(
-    options: ConnectorChangeOptions,
-    *,
-    files: NewConnectorFiles,
+@click.command()
+@_lifecycle_options
+@allow_new_option
+@click.option(
+    "--config-file",
+    required=True,
+    type=FILE_TYPE,
+    help="Its configuration in JSON: the settings, or a body of POST /connectors, which may hold "
+    "initial_offsets (KIP-995) and initial_state.",
+)
+@click.option(
+    "--initial-offsets",
+    "offsets_file",
+    type=FILE_TYPE,
+    help="Where it begins: KIP-199 JSON as `offsets export` prints it, a body of a PATCH, or a "
+    "list of pairs. Without any it begins where Connect lets it.",
+)
+@click.option(
+    "--initial-state",
+    type=click.Choice(["running", "paused", "stopped"]),
+    help="Its state at the end; default: that of the body, or running.",
+)
+def connectors_create(
+    config_file: Path,
+    offsets_file: Path | None,
     initial_state: str | None,
+    *,
     allow_new: bool,
+    **asked: Any,
 ) -> int:
-    """Create the connector, with initial offsets if given; return the exit code."""
+    """Create a connector that begins at given offsets (KIP-995). It is created stopped (Kafka 3.7);
+    offsets of an earlier connector of its name are backed up and removed, its own are set, then it
+    is started.
+    """
+    options = ConnectorChangeOptions(**asked)
     target = find_connect_target(options.config_path, options.connect_cluster)
-    request = creation.parse_request(options.name, _read_file(files.config, "--config-file"))
+    request = creation.parse_request(options.name, _read_file(config_file, "--config-file"))
     if not isinstance(request, creation.CreationRequest):
         raise ConfigError(tuple(str(problem) for problem in request))
-    if files.offsets is not None and request.offsets is not None:
+    if offsets_file is not None and request.offsets is not None:
         twice = "--initial-offsets: --config-file has initial_offsets, too: leave one of them out"
         raise ConfigError((twice,))
     state = None if initial_state is None else RequestedState(initial_state)
@@ -174,8 +324,8 @@ def create_connector(
         raise ConfigError((twice,))
     settings = request.config
     offsets = request.offsets
-    if files.offsets is not None:
-        offsets = _read_file(files.offsets, "--initial-offsets")
+    if offsets_file is not None:
+        offsets = _read_file(offsets_file, "--initial-offsets")
     connector = creation.NewConnector(
         name=options.name,
         config=settings,

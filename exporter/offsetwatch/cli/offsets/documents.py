@@ -1,4 +1,4 @@
-"""The verbs `offsets list`, `export` and `diff`: offsets as tables, JSON, or against a document.
+"""The verbs `offsets export` and `diff`: offsets as tables, JSON, or against a document.
 
 Results go to standard output, and notes to standard error.
 """
@@ -6,21 +6,29 @@ Results go to standard output, and notes to standard error.
 from __future__ import annotations
 
 import os
+import re
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
+import click
 import msgspec
 
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import FILE_TYPE, combine_options, output_options
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.progress_bar import iterate_with_progress
-from offsetwatch.cli.offsets.arguments import DocumentOptions, OffsetStoreOptions
-from offsetwatch.cli.offsets.open_store import open_offset_store
+from offsetwatch.cli.offsets.offset_store import (
+    OffsetStoreOptions,
+    open_offset_store,
+    store_options,
+    take_store_options,
+)
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,
@@ -49,6 +57,77 @@ ROWS_MAX: Final = 1000  # of a table that a person is to read; drawing more take
 DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # a million partitions; a mistaken path is longer
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentOptions:
+    """A document of offsets, and how to read it.
+
+    document    its path; `-` or None for standard input
+    connectors  only these, by their new names; None for all
+    """
+
+    document: Path | None
+    connectors: frozenset[str] | None = None
+    rename: tuple[tuple[str, str], ...] = ()
+    rename_alias: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def from_stdin(self) -> bool:
+        """Return whether standard input has the document, so that nothing can be typed there."""
+        return self.document is None or str(self.document) == "-"
+
+
+connectors_option = click.option(
+    "--connectors", help="Only these connectors, comma-separated; \\, is a comma in a name."
+)
+document_option = click.option(
+    "--offsets",
+    type=click.Path(dir_okay=False, path_type=Path, allow_dash=True),
+    metavar="FILE",
+    help="KIP-199 JSON; - to read it.",
+)
+# For connectors and aliases that have other names at the destination.
+rename_options = combine_options(
+    click.option("--rename", multiple=True, metavar="OLD=NEW", help="A connector has a new name."),
+    click.option(
+        "--rename-alias",
+        multiple=True,
+        metavar="OLD=NEW",
+        help="MirrorMaker calls a cluster by a new alias.",
+    ),
+)
+
+
+def parse_names(connectors: str | None) -> frozenset[str] | None:
+    r"""Return names separated by commas; a comma in a name is written as `\,`."""
+    if connectors is None:
+        return None
+    parts = re.split(r"(?<!\\),", connectors)
+    return frozenset(part.replace("\\,", ",") for part in parts) - {""}
+
+
+def _parse_renames(
+    option: str, key: tuple[str, ...], *, empty: bool = False
+) -> tuple[tuple[str, str], ...]:
+    """Return pairs of old and new names; with `empty` one of the two may be empty."""
+    found: dict[str, str] = {}
+    for text in key:
+        old, equals, new = text.partition("=")
+        nameless = not (old or new) if empty else not (old and new)
+        if not equals or nameless or found.setdefault(old, new) != new:
+            raise click.UsageError(f"{option} {text}: OLD=NEW, each OLD once")
+    return tuple(found.items())
+
+
+def take_document_options(options: dict[str, Any]) -> DocumentOptions:
+    """Remove the options of a document from `options` and return them. Raises UsageError."""
+    return DocumentOptions(
+        document=options.pop("offsets", None),
+        connectors=parse_names(options.pop("connectors", None)),
+        rename=_parse_renames("--rename", options.pop("rename", ())),
+        rename_alias=_parse_renames("--rename-alias", options.pop("rename_alias", ()), empty=True),
+    )
+
+
 class OffsetRow(NamedTuple):
     """An offset of a connector.
 
@@ -61,21 +140,6 @@ class OffsetRow(NamedTuple):
     kind: str
     pair: PartitionOffset
     source: str
-
-
-def print_offsets(
-    where: OffsetStoreOptions, connectors: frozenset[str] | None, *, output_format: OutputFormat
-) -> int:
-    """Print the offsets that tasks would receive now from one store.
-
-    Exit code 1 if some of them could not be read.
-    """
-    unread: list[ClientError] = []
-    rows = [*read_rows(where, connectors, unread)]
-    if unread and not rows:
-        raise unread[0]
-    print_rows(rows, "", output_format=output_format)
-    return UNREAD if unread else OK
 
 
 def print_rows(rows: list[OffsetRow], by: str, *, output_format: OutputFormat) -> None:
@@ -200,23 +264,33 @@ def _describe_unknown_connector(store: OffsetStore, name: str, there: tuple[str,
 # --- export --------------------------------------------------------------------------------------
 
 
-def export_offsets(
-    where: OffsetStoreOptions,
-    connectors: frozenset[str] | None,
-    *,
-    from_beginning: bool,
-    into: Path | None,
+@click.command()
+@store_options
+@connectors_option
+@click.option("--from-beginning", is_flag=True, help="Include records that were overwritten since.")
+@click.option("--output", "into", type=FILE_TYPE, help="A file instead of standard output.")
+def offsets_export(
+    connectors: str | None, *, from_beginning: bool, into: Path | None, **options: Any
 ) -> int:
-    """Write the current offsets, or all past ones that can still be read, as KIP-199 JSON.
-
-    Exit code 1 if a connector could not be read: it is named, and is not in the document.
+    """Print offsets as KIP-199 JSON, which `import` takes. Exit code 1 if a connector could not be
+    read: it is named and left out.
     """
+    where, names = take_store_options(options), parse_names(connectors)
+    if from_beginning and where.connect is not None:
+        raise click.UsageError(
+            "--from-beginning: Connect returns only current offsets; its storage has the past: "
+            "--worker-config"
+        )
     unread: list[ClientError] = []
     with open_offset_store(where) as store:
         if from_beginning:
-            text = format_kip199(_read_past_offsets(store, connectors).items())
+            text = format_kip199(_read_past_offsets(store, names).items())
         else:
-            found = _read_present_offsets(store, choose_connectors(store, connectors), unread)
+            # Without partitions that have no offset: an import would remove those.
+            found = [
+                (name, [pair for pair in pairs if pair.offset is not None])
+                for name, pairs in _read_pairs(store, choose_connectors(store, names), unread)
+            ]
             if unread and not found:
                 raise unread[0]
             text = format_kip199(found)
@@ -225,16 +299,6 @@ def export_offsets(
     else:
         _write_file(into, text)
     return UNREAD if unread else OK
-
-
-def _read_present_offsets(
-    store: OffsetStore, names: tuple[str, ...], unread: list[ClientError]
-) -> list[tuple[str, list[PartitionOffset]]]:
-    """Return the offsets without partitions that have none: an import would remove those."""
-    return [
-        (name, [pair for pair in pairs if pair.offset is not None])
-        for name, pairs in _read_pairs(store, names, unread)
-    ]
 
 
 def _read_past_offsets(
@@ -297,15 +361,19 @@ def _read_raw_document(options: DocumentOptions) -> bytes:
     return raw
 
 
-def print_diff(
-    where: OffsetStoreOptions, options: DocumentOptions, *, output_format: OutputFormat
-) -> int:
-    """Print the differences between current offsets and a document, for the document's connectors.
-
-    Exit code 1 if something differs, or if a connector could not be read: it is named and not
-    compared.
+@click.command()
+@store_options
+@document_option
+@rename_options
+@output_options
+def offsets_diff(*, output_format: OutputFormat, **options: Any) -> int:
+    """Compare a document with the current offsets. Exit code 1 if anything differs, or if a
+    connector could not be read: it is named and not compared.
     """
-    document = read_document(options)
+    where, wanted = take_store_options(options), take_document_options(options)
+    if wanted.document is None:
+        raise click.UsageError("--offsets is missing: the document, or -")
+    document = read_document(wanted)
     found: list[tuple[str, Change]] = []
     unread: list[ClientError] = []
     with open_offset_store(where) as store:

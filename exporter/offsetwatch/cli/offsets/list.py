@@ -1,16 +1,27 @@
-"""The verb `offsets list` for Connect clusters: read the daemon, else Connect, else its topics."""
+"""The verb `offsets list`: of Connect clusters from the daemon, else from Connect or its topics."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
 
+import click
 import msgspec
 
 from offsetwatch import documents
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.daemon_answer import ReadOptions, read_daemon_document
 from offsetwatch.cli.common.logging import configure_logging
+from offsetwatch.cli.common.options import (
+    daemon_options,
+    output_options,
+    take_read_options,
+    take_watch_options,
+    watch_options,
+)
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import inspect_clusters
 from offsetwatch.cli.common.reachability import SILENT_S, ReachabilityProbe
@@ -21,9 +32,21 @@ from offsetwatch.cli.inspect.status import (
     format_raw_json,
     parse_status,
 )
-from offsetwatch.cli.offsets.arguments import OffsetStoreOptions
-from offsetwatch.cli.offsets.documents import OK, UNREAD, OffsetRow, print_rows, read_rows
-from offsetwatch.cli.offsets.open_store import find_connect
+from offsetwatch.cli.offsets.documents import (
+    OK,
+    UNREAD,
+    OffsetRow,
+    connectors_option,
+    parse_names,
+    print_rows,
+    read_rows,
+)
+from offsetwatch.cli.offsets.offset_store import (
+    OffsetStoreOptions,
+    find_connect,
+    store_options,
+    take_store_options,
+)
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import AccessDenied, ClientError, NoReadableCluster, TargetUnreachable
 from offsetwatch.remedy.model.plan import PartitionOffset
@@ -31,6 +54,45 @@ from offsetwatch.serve.documents.status import encode_status
 from offsetwatch.toolbox.suggestions import suggest_name
 
 _ANSWER_POLL_S = 0.05
+
+
+@click.command()
+@store_options
+@connectors_option
+@daemon_options
+@output_options
+@watch_options
+def offsets_list(connectors: str | None, *, output_format: OutputFormat, **options: Any) -> int:
+    """List the offsets that Connect would give to a task now: from the daemon, else from Connect,
+    else from the topics. Without --connect: of all Connect clusters.
+    """
+    run = take_watch_options(options, output_format)
+    reading = take_read_options({**options})
+    for name in ("url", "direct", "timeout_s"):
+        del options[name]
+    if reading.url is not None and options["config_path"] is None:
+        options["config_path"] = Path()  # only the daemon is asked
+    where, names = take_store_options(options, everywhere=True), parse_names(connectors)
+    if where.worker_config is not None or where.strimzi is not None:
+        return run(partial(_print_store_offsets, where, names, output_format=output_format))
+    return run(
+        partial(print_cluster_offsets, where.connect, reading, names, output_format=output_format)
+    )
+
+
+def _print_store_offsets(
+    where: OffsetStoreOptions, connectors: frozenset[str] | None, *, output_format: OutputFormat
+) -> int:
+    """Print the offsets that tasks would receive now from one store.
+
+    Exit code 1 if some of them could not be read.
+    """
+    unread: list[ClientError] = []
+    rows = [*read_rows(where, connectors, unread)]
+    if unread and not rows:
+        raise unread[0]
+    print_rows(rows, "", output_format=output_format)
+    return UNREAD if unread else OK
 
 
 def print_cluster_offsets(

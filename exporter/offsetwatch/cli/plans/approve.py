@@ -6,13 +6,24 @@ Exit codes: 3 denied; 4 the plan has another hash, or it is too late; 6 not allo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
+
+import click
 
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import yes_option
 from offsetwatch.cli.offsets import execute
 from offsetwatch.cli.plans.follow import CHANGED, DENIED, OK, SleepFunction, follow_plan
 from offsetwatch.cli.plans.print import describe_next_step, print_plan
-from offsetwatch.cli.plans.service_access import ServiceAccess, ServiceSession, open_service
+from offsetwatch.cli.plans.service_access import (
+    ServiceAccess,
+    ServiceSession,
+    because_option,
+    build_service_access,
+    open_service,
+    optional_because_option,
+    service_options,
+)
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
@@ -40,6 +51,25 @@ class ApprovalOptions:
     because: str | None = None
     yes: bool = False
     wait: bool = True
+
+
+@click.command()
+@click.argument("plan_id", metavar="ID")
+@click.option(
+    "--sha256", help="The hash of the plan you read; a plan with another hash is not approved."
+)
+@optional_because_option
+@yes_option
+@click.option("--no-wait", is_flag=True, help="Do not wait until the plan is over.")
+@service_options
+def plan_approve(
+    plan_id: str, *, sha256: str | None, because: str | None, yes: bool, no_wait: bool, **where: Any
+) -> int:
+    """Let the daemon carry out exactly this plan, and follow it until it is over. A plan needs the
+    approval of another operator than its author.
+    """
+    options = ApprovalOptions(plan_id, sha256, because, yes=yes, wait=not no_wait)
+    return approve_plan(build_service_access(**where), options)
 
 
 def approve_plan(
@@ -93,9 +123,13 @@ def approve_plan(
         )
 
 
-def reject_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
-    """Reject a plan that has not begun; return the exit code."""
-    with open_service(access) as session:
+@click.command()
+@click.argument("plan_id", metavar="ID")
+@because_option
+@service_options
+def plan_reject(plan_id: str, *, because: str, **where: Any) -> int:
+    """Reject a plan that has not begun."""
+    with open_service(build_service_access(**where)) as session:
         plan_details = _read_plan(session, plan_id)
         answer = session.desk.reject(plan_id, session.by, because)
         match answer:
@@ -110,9 +144,13 @@ def reject_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
                 return _report_late_decision(session, plan_details, answer)
 
 
-def abort_plan(access: ServiceAccess, plan_id: str, *, because: str) -> int:
-    """Reject a plan that has not begun, or have one that has begun rolled back."""
-    with open_service(access) as session:
+@click.command()
+@click.argument("plan_id", metavar="ID")
+@because_option
+@service_options
+def plan_abort(plan_id: str, *, because: str, **where: Any) -> int:
+    """Roll a plan back as far as possible; reject one that has not begun."""
+    with open_service(build_service_access(**where)) as session:
         plan_details = _read_plan(session, plan_id)
         if isinstance(session.desk.reject(plan_id, session.by, because), ChangeRecorded):
             output.print_error(f"plan {plan_id} had not begun, and is rejected")

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
+import click
 import msgspec
 
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import FILE_TYPE, output_options, state_dir_option
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.open_store import open_offset_store
-from offsetwatch.cli.plans.list import OK, JournalOptions
+from offsetwatch.cli.offsets.offset_store import open_offset_store
+from offsetwatch.cli.plans.recover import build_journal_options, plan_store_options
+from offsetwatch.cli.plans.service_access import journal_config_option
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.moments import Moment
@@ -19,8 +23,18 @@ from offsetwatch.remedy.journal import backups
 from offsetwatch.toolbox.suggestions import find_nearest, format_names
 
 
-def create_backup(home: JournalOptions, connector: str) -> int:
-    """Back up every offset that a connector has now, and print the path."""
+@click.command()
+@click.argument("connector")
+@plan_store_options
+def backup_create(connector: str, **where: Any) -> None:
+    """Back up the offsets that a connector has now, and print the file. `restore` and `offsets
+    import` take it.
+    """
+    home = build_journal_options(**where)
+    if (home.where.connect is None) == (home.where.worker_config is None):
+        raise click.UsageError("say --connect with --config, or --worker-config")
+    if home.where.connect is not None and home.where.config_path is None:
+        raise click.UsageError("--connect goes with --config")
     with open_offset_store(home.where) as store:
         known = store.connectors()
         if connector not in known:
@@ -40,12 +54,16 @@ def create_backup(home: JournalOptions, connector: str) -> int:
         raise ConfigError((f"--state-dir: {exc}",)) from exc
     sys.stdout.write(f"{written.path}\n")
     output.print_error(f"{len(pairs)} offsets of {connector}, read back; sha256 {written.sha256}")
-    return OK
 
 
-def list_backups(home: JournalOptions, *, output_format: OutputFormat) -> int:
-    """Print all backups, oldest first."""
-    found = backups.list_backups(execute.require_used_folder(home.folder))
+@click.command()
+@journal_config_option
+@state_dir_option
+@output_options
+def backup_list(*, output_format: OutputFormat, **where: Any) -> None:
+    """List all backups."""
+    folder = execute.require_used_folder(build_journal_options(**where).folder)
+    found = backups.list_backups(folder)
     if output_format is not OutputFormat.TABLE:
         output.print_document(
             output_format,
@@ -59,7 +77,7 @@ def list_backups(home: JournalOptions, *, output_format: OutputFormat) -> int:
                 for kept in found
             ],
         )
-        return OK
+        return
     rows = (
         (
             output.format_moment(kept.at),
@@ -70,11 +88,18 @@ def list_backups(home: JournalOptions, *, output_format: OutputFormat) -> int:
         for kept in found
     )
     output.print_table("Backups", ("written", "connector", "offsets#", "file"), rows)
-    return OK
 
 
-def show_backup(home: JournalOptions, file: Path, *, output_format: OutputFormat) -> int:
-    """Print the offsets of a backup; with JSON or YAML the file itself, to be imported."""
+@click.command()
+@click.argument("file", type=FILE_TYPE)
+@journal_config_option
+@state_dir_option
+@output_options
+def backup_show(file: Path, *, output_format: OutputFormat, **where: Any) -> None:
+    """Print the content of a backup. FILE is a path, or a name among the backups; --json prints it
+    as a document for offsets import.
+    """
+    home = build_journal_options(**where)
     path = file if file.exists() else home.folder / backups.FOLDER / file
     try:
         body = path.read_bytes()
@@ -83,6 +108,5 @@ def show_backup(home: JournalOptions, file: Path, *, output_format: OutputFormat
         raise ConfigError((f"{file} cannot be read as a backup: {exc}",)) from exc
     if output_format is not OutputFormat.TABLE:
         sys.stdout.write(body.decode())
-        return OK
+        return
     output.print_table(f"Backup {path}", ("connector", "source partition", "offset"), held)
-    return OK

@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import re
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Final
 
+import click
 import msgspec
 
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.logging import configure_logging
+from offsetwatch.cli.common.options import (
+    FILE_TYPE,
+    combine_options,
+    dry_run_option,
+    output_options,
+    timeout_option,
+)
 from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.cli.common.own_inspection import inspect_for_connector
+from offsetwatch.cli.offsets import execute
 from offsetwatch.cli.plans.approve import ApprovalOptions, approve_plan
 from offsetwatch.cli.plans.follow import CHANGED, DENIED, OK
-from offsetwatch.cli.plans.planner import open_plan_inputs
 from offsetwatch.cli.plans.print import (
-    build_plan_document,
+    build_details_document,
     describe_next_step,
     print_plan,
     print_refusal,
     select_denying_guards,
 )
-from offsetwatch.cli.plans.service_access import ServiceAccess, open_service
+from offsetwatch.cli.plans.service_access import (
+    ServiceAccess,
+    because_option,
+    build_service_access,
+    open_service,
+    service_options,
+)
+from offsetwatch.clock import SystemClock
+from offsetwatch.daemon.control import ControlRequestPlanner
 from offsetwatch.errors import ClientError, ConfigError
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model.plan import PartitionOffset
@@ -36,8 +57,17 @@ from offsetwatch.remedy.model.service_api import (
     RequestTargetNotFound,
     Wish,
 )
+from offsetwatch.remedy.service import ServiceCallbacks
+from offsetwatch.state.snapshot import ConnectorKey
 from offsetwatch.toolbox.documents import parse_pair
 from offsetwatch.toolbox.suggestions import suggest_name
+
+_ACTIONS: Final = {
+    "stop": Wish.STOP,
+    "restart": Wish.RESTART_FAILED,
+    "skip": Wish.SKIP_ONE,
+    "restore": Wish.RESTORE,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +89,124 @@ class PlanOptions:
     backup: Path | None = None
     key: str | None = None
     timeout_s: float = 60.0
+
+
+def _check_key(
+    _context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    if value is not None and not re.fullmatch(r"[\x21-\x7e]{1,100}", value):
+        raise click.BadParameter("one word of at most 100 characters", param=parameter)
+    return value
+
+
+# Of every verb that requests a plan; `_request_plan` reads them.
+_plan_options = combine_options(
+    click.option("--connect", help="Its Connect cluster, if several are configured."),
+    because_option,
+    dry_run_option,
+    click.option(
+        "--key",
+        callback=_check_key,
+        help="An idempotency key: repeated requests with it give one plan.",
+    ),
+    timeout_option(),
+    service_options,
+    output_options,
+)
+
+
+@click.command()
+@click.argument("action", type=click.Choice([*_ACTIONS]))
+@click.option("--connector", required=True, help="The connector it is about.")
+@click.option("--partition", help="skip: the source partition, as offsets list names it (JSON).")
+@click.option("--offset", help="skip: its offset afterwards (JSON).")
+@click.option("--backup", type=FILE_TYPE, help="restore: a backup, as backup list names it.")
+@_plan_options
+def plan_create(
+    action: str,
+    *,
+    connector: str,
+    partition: str | None,
+    offset: str | None,
+    backup: Path | None,
+    **more: Any,
+) -> int:
+    """Make a plan for another operator to approve; with --dry-run only show it, and exit with 3
+    if a guard denies its start.
+
+    `skip` skips the one record between the offset that is committed and the one that is given: of a
+    sink that is the offset after the record, of MirrorMaker 2 the record's own.
+    """
+    skips = action == "skip"
+    if (partition is not None, offset is not None) != (skips, skips):
+        raise click.UsageError("--partition and --offset go with skip, and skip with both")
+    if (backup is not None) != (action == "restore"):
+        raise click.UsageError("--backup goes with restore, and restore with it")
+    pair = None if partition is None or offset is None else (partition, offset)
+    return _request_plan(_ACTIONS[action], connector, more, pair=pair, backup=backup)
+
+
+@click.command()
+@click.option(
+    "--from", "backup", required=True, type=FILE_TYPE, help="A backup, as backup list names it."
+)
+@click.option("--connector", default="", help="If the backup is not of one connector alone.")
+@_plan_options
+def restore(*, backup: Path, connector: str, **more: Any) -> int:
+    """Make a plan that restores a connector's offsets from a backup, for another operator to
+    approve. For a file from elsewhere use offsets import.
+    """
+    return _request_plan(Wish.RESTORE, connector, more, backup=backup)
+
+
+def _request_plan(
+    wish: Wish,
+    connector: str,
+    more: dict[str, Any],
+    *,
+    pair: tuple[str, str] | None = None,
+    backup: Path | None = None,
+) -> int:
+    options = PlanOptions(
+        wish=wish,
+        connector=connector,
+        pair=pair,
+        backup=backup,
+        **{name: more.pop(name) for name in ("connect", "because", "key", "timeout_s")},
+    )
+    how = {name: more.pop(name) for name in ("dry_run", "output_format")}
+    make = create_plan if backup is None else create_restore_plan
+    return make(build_service_access(**more), options, **how)
+
+
+@contextmanager
+def open_plan_inputs(
+    access: ServiceAccess, timeout_s: float, key: ConnectorKey
+) -> Iterator[ServiceCallbacks | None]:
+    """Yield the inputs of a plan for a connector; None if a remote daemon plans.
+
+    Silent clusters that the plan does not depend on are named on standard error. Raises
+    ConfigError, and ResponseTimeout that names what is missing.
+    """
+    if access.listener is not None:
+        yield None
+        return
+    loaded = access.loaded
+    if loaded is None:
+        raise ConfigError(("--config: a plan is made of what it names",))
+    execute.require_journal_folder(access.folder)
+    configure_logging("error", "console")
+    with inspect_for_connector(loaded, timeout_s, key) as inspection:
+        snapshot = inspection.snapshot
+        for cluster in inspection.unread:
+            output.print_error(cluster.text)
+        wishes = ControlRequestPlanner(loaded, lambda: snapshot, access.folder, SystemClock())
+        known = frozenset(
+            (connector.connect_cluster, connector.name) for connector in snapshot.connectors
+        )
+        yield ServiceCallbacks(
+            plan_for=wishes.plan_for, wake=lambda _hint: None, inventory=lambda: known
+        )
 
 
 def create_plan(
@@ -251,13 +399,7 @@ def _print_created_plan(plan_details: PlanDetails, *, output_format: OutputForma
         stands = plan_details.row.state.value
         output.print_document(
             output_format,
-            {
-                **build_plan_document(plan_details.row, stands),
-                "plan": plan_details.plan,
-                "steps": plan_details.steps,
-                "guards": plan_details.guards,
-                "second_person": plan_details.second_person,
-            },
+            build_details_document(plan_details, stands),
         )
     else:
         print_plan(plan_details, plan_details.row.state.value, brief=True)

@@ -22,6 +22,9 @@ from offsetwatch.remedy.views.plan_text import COMMAND, format_pairs
 
 PAIRS_MAX: Final = 20  # of a step in a table
 OPEN_STATES: Final = frozenset({PlanState.RUNNING, PlanState.PARKED, PlanState.IN_DOUBT})
+STATES_BEFORE_START: Final = frozenset(
+    {PlanState.PROPOSED, PlanState.APPROVED, PlanState.REJECTED, PlanState.EXPIRED}
+)
 
 
 def build_plan_document(row: PlanRow, stands: str) -> dict[str, Any]:
@@ -44,6 +47,17 @@ def build_plan_document(row: PlanRow, stands: str) -> dict[str, Any]:
         "cause": row.cause,
         "expires_at": row.expires_at,
         "not_before": row.not_before,
+    }
+
+
+def build_details_document(plan_details: PlanDetails, stands: str) -> dict[str, Any]:
+    """Return a plan with its steps and the answers of its guards as a document."""
+    return {
+        **build_plan_document(plan_details.row, stands),
+        "plan": plan_details.plan,
+        "steps": plan_details.steps,
+        "guards": plan_details.guards,
+        "second_person": plan_details.second_person,
     }
 
 

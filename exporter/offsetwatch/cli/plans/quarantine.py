@@ -14,8 +14,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import click
+
 from offsetwatch import config
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import (
+    FILE_TYPE,
+    combine_options,
+    config_option,
+    dry_run_option,
+    optional_config_option,
+    output_options,
+    state_dir_option,
+)
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets import execute
 from offsetwatch.clock import SystemClock
@@ -75,7 +86,24 @@ def _open_store(home: QuarantineOptions) -> tuple[CombinedQuarantine, Path]:
     return build_configured_quarantine(loaded, folder), folder
 
 
+_location_options = combine_options(
+    optional_config_option(
+        "The YAML file: its state_dir has the files, remedy.quarantine names the topic."
+    ),
+    state_dir_option,
+)
+
 # --- list -----------------------------------------------------------------------------------------
+
+
+@click.command()
+@_location_options
+@output_options
+def quarantine_list(
+    config_path: Path | None, state_dir: Path | None, *, output_format: OutputFormat
+) -> int:
+    """List all copies, without their content. Exit code 1 if one is damaged."""
+    return list_copies(QuarantineOptions(config_path, state_dir), output_format=output_format)
 
 
 def list_copies(
@@ -222,6 +250,35 @@ def _find_copy(store: CombinedQuarantine, prefix: str) -> tuple[QuarantinedCopy,
     raise ConfigError((f"there is no record {prefix} in {store.name}: see quarantine list",))
 
 
+@click.command()
+@click.argument("copy_id", metavar="ID")
+@_location_options
+@output_options
+@click.option("--raw", is_flag=True, help="Its value, byte by byte, and nothing else.")
+@click.option(
+    "--output",
+    "to",
+    type=FILE_TYPE,
+    help="Write the whole record to this new file, as lines of JSON; with --raw its value.",
+)
+def quarantine_get(
+    copy_id: str,
+    config_path: Path | None,
+    state_dir: Path | None,
+    to: Path | None,
+    *,
+    raw: bool,
+    output_format: OutputFormat,
+) -> int:
+    """Print the facts about a copy. ID is a unique prefix of its id. The record's content is
+    printed only with --raw, or written with --output.
+    """
+    if output_format is not OutputFormat.TABLE and (raw or to is not None):
+        raise click.UsageError(f"-o {output_format} goes without --raw and --output")
+    home = QuarantineOptions(config_path, state_dir)
+    return print_copy(home, copy_id, to=to, raw=raw, output_format=output_format)
+
+
 def print_copy(
     home: QuarantineOptions, prefix: str, *, to: Path | None, raw: bool, output_format: OutputFormat
 ) -> int:
@@ -323,6 +380,35 @@ class QuarantineReplayOptions:
     dry_run: bool
     yes: bool
     again: bool = False
+
+
+@click.command()
+@click.argument("copy_id", metavar="ID")
+@config_option
+@state_dir_option
+@click.option("--to", "topic", help="Another topic than the one it came from.")
+@click.option("--kafka", help="Another cluster of --config than the one it came from.")
+@click.option(
+    "--timestamp",
+    type=click.Choice(["original", "now"]),
+    default="original",
+    show_default=True,
+    help="Its own, or the time of the write.",
+)
+@click.option("--again", is_flag=True, help="Write it although it was written back before.")
+@dry_run_option
+@click.option("--yes", is_flag=True, help="Do not ask for the topic's name to be typed first.")
+def quarantine_replay(
+    copy_id: str, config_path: Path, state_dir: Path | None, timestamp: str, **options: Any
+) -> int:
+    """Write a record back, unchanged, to its topic or to another. Every consumer of that topic gets
+    it again. A record that was written back before, by the journal, is refused without --again.
+    """
+    home = QuarantineOptions(config_path, state_dir)
+    keep_timestamp = timestamp == "original"
+    return replay_copy(
+        home, QuarantineReplayOptions(copy_id, keep_timestamp=keep_timestamp, **options)
+    )
 
 
 def replay_copy(

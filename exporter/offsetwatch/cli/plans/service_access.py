@@ -1,6 +1,6 @@
-"""Access to the remediation service: by the local journal, or by a remote control listener.
+"""Access to the remediation service, and the options of the verbs that use it.
 
-Both have the same interface.
+It is accessed by the local journal, or by a remote control listener. Both have the same interface.
 """
 
 from __future__ import annotations
@@ -14,7 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 
+import click
+
 from offsetwatch import config
+from offsetwatch.cli.common.options import (
+    FILE_TYPE,
+    OptionDecorator,
+    combine_options,
+    is_typed,
+    optional_config_option,
+    state_dir_option,
+)
 from offsetwatch.cli.offsets import execute
 from offsetwatch.cli.remote.control_client import ControlEndpoint
 from offsetwatch.cli.remote.service import RemoteRemediationService
@@ -31,6 +41,9 @@ from offsetwatch.remedy.model.service_api import (
 )
 from offsetwatch.remedy.service import RemediationService, ServiceCallbacks
 
+REASON_CHARS_MAX: Final = 500
+CONTROL_VARIABLE: Final = "OFFSETWATCH_CONTROL_URL"
+TOKEN_VARIABLE: Final = "OFFSETWATCH_TOKEN"  # noqa: S105 - a name
 _LOGIN_UID_FILE: Final = Path("/proc/self/loginuid")
 _NO_LOGIN_UID: Final = 2**32 - 1  # where nobody has logged in
 
@@ -71,6 +84,86 @@ class ServiceAccess:
     def folder(self) -> Path:
         """Return the folder of journal and backups on this host."""
         return execute.find_state_folder(self.state_dir, self.loaded)
+
+
+journal_config_option = optional_config_option("The YAML file; its state_dir has the journal.")
+
+
+def _build_file_option(name: str, text: str) -> OptionDecorator:
+    variable = f"OFFSETWATCH_{name.removeprefix('--').replace('-', '_').upper()}"
+    return click.option(name, type=FILE_TYPE, envvar=variable, show_envvar=True, help=text)
+
+
+# Reach the control listener of a remote daemon.
+listener_options = combine_options(
+    click.option(
+        "--url",
+        envvar=CONTROL_VARIABLE,
+        show_envvar=True,
+        help="The control listener of a daemon elsewhere.",
+    ),
+    _build_file_option("--token-file", "A file with the token that authenticates this command."),
+    _build_file_option("--ca-file", "Authorities to trust besides the system's, in PEM."),
+    _build_file_option("--cert-file", "A client certificate in PEM, instead of a token."),
+    _build_file_option("--key-file", "The key of --cert-file, if not in it."),
+)
+# Reach the remediation service, here or elsewhere. `build_service_access` reads them.
+service_options = combine_options(journal_config_option, state_dir_option, listener_options)
+
+
+def build_service_access(
+    *,
+    config_path: Path | None = None,
+    state_dir: Path | None = None,
+    url: str | None = None,
+    **shown: Path | None,
+) -> ServiceAccess:
+    """Return the access that these options describe; `shown` are those of the listener.
+
+    Typed options override the environment, and the --url of the environment overrides its --config.
+    Raises UsageError.
+    """
+    context = click.get_current_context()
+    here = is_typed(context, "config_path") or is_typed(context, "state_dir")
+    if here and not is_typed(context, "url"):
+        url = None
+    if url is None:
+        for name in shown:
+            if is_typed(context, name):
+                raise click.UsageError(f"--{name.replace('_', '-')} goes with --url")
+        return ServiceAccess(config_path, state_dir)
+    if state_dir is not None:
+        raise click.UsageError("--state-dir is for this host, and --url for another")
+    if shown.get("key_file") is not None and shown.get("cert_file") is None:
+        raise click.UsageError("--key-file goes with --cert-file")
+    token = os.environ.get(TOKEN_VARIABLE) or None
+    if is_typed(context, "token_file") or is_typed(context, "cert_file"):
+        token = None
+    return ServiceAccess(config_path, None, ControlEndpoint(url, token=token, **shown))
+
+
+def _check_reason(
+    _context: click.Context, parameter: click.Parameter, value: str | None
+) -> str | None:
+    if value is None:
+        return None
+    said = value.strip()
+    if not said or not said.isprintable() or len(said) > REASON_CHARS_MAX:
+        raise click.BadParameter(
+            f"say why, in one line of at most {REASON_CHARS_MAX} characters", param=parameter
+        )
+    return said
+
+
+because_option = click.option(
+    "--because",
+    required=True,
+    callback=_check_reason,
+    help="The reason, for later readers of the journal.",
+)
+optional_because_option = click.option(
+    "--because", callback=_check_reason, help="The reason, for later readers of the journal."
+)
 
 
 class ServiceSession(NamedTuple):

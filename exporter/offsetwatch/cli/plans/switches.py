@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+
+import click
 
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import DurationType, output_options
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.time_arguments import parse_time
-from offsetwatch.cli.plans.service_access import ServiceAccess, open_service
+from offsetwatch.cli.plans.service_access import (
+    ServiceAccess,
+    because_option,
+    build_service_access,
+    open_service,
+    optional_because_option,
+    service_options,
+)
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.model.service_api import (
@@ -26,15 +36,33 @@ MODE_MEANINGS: Final = {
 }
 
 
-def show_mode(access: ServiceAccess, *, output_format: OutputFormat) -> int:
-    """Print mode, pause and open breakers as of now."""
-    with open_service(access) as session:
-        found = session.desk.switches()
-    if output_format is not OutputFormat.TABLE:
-        output.print_document(output_format, found)
-    else:
-        _print_switches(found)
-    return OK
+@click.command()
+@click.argument("wanted", type=click.Choice(["observe", "propose", "auto"]), required=False)
+@optional_because_option
+@service_options
+@output_options
+def mode(
+    *, wanted: str | None, because: str | None, output_format: OutputFormat, **where: Any
+) -> None:
+    """Print the mode of remediation, or lower or raise it until further notice: never above the
+    configured mode.
+    """
+    access = build_service_access(**where)
+    if access.listener is None and access.config_path is None:
+        raise click.UsageError("say --config or --url: the configuration sets how far it may go")
+    if wanted is None:
+        with open_service(access) as session:
+            found = session.desk.switches()
+        if output_format is not OutputFormat.TABLE:
+            output.print_document(output_format, found)
+        else:
+            _print_switches(found)
+        return
+    if because is None:
+        raise click.UsageError(
+            "say --because: the journal needs a reason for every change of the mode"
+        )
+    _set_mode(access, Mode(wanted), because=because)
 
 
 def _print_switches(found: Switches) -> None:
@@ -59,7 +87,7 @@ def describe_pause(held: RemediationPause) -> str:
     return f"{until}, by {held.by} since {output.format_moment(held.at)}: {held.because}"
 
 
-def set_mode(access: ServiceAccess, mode: Mode, *, because: str) -> int:
+def _set_mode(access: ServiceAccess, mode: Mode, *, because: str) -> None:
     """Set the mode until further notice; print if the configuration allows only a lower one."""
     with open_service(access) as session:
         session.desk.set_mode(mode, session.by, because)
@@ -69,7 +97,21 @@ def set_mode(access: ServiceAccess, mode: Mode, *, because: str) -> int:
         output.print_error(
             f"{mode.value} is above what the configuration allows (remedy.mode: {now.value})"
         )
-    return OK
+
+
+@click.command()
+@click.option("--for", "span_s", type=DurationType(), help="The length of the pause: 30m, 2h, 1d.")
+@click.option("--until", help="Its end: ISO 8601 with a zone, or Unix seconds.")
+@click.option("--indefinitely", is_flag=True, help="Until an operator runs unpause.")
+@because_option
+@service_options
+def pause(
+    *, span_s: float | None, until: str | None, indefinitely: bool, because: str, **where: Any
+) -> None:
+    """Begin no new plan of remediation; a running plan ends safely."""
+    if (span_s is not None) + (until is not None) + indefinitely != 1:
+        raise click.UsageError("say one of --for, --until and --indefinitely")
+    pause_remediation(build_service_access(**where), span_s=span_s, until=until, because=because)
 
 
 def pause_remediation(
@@ -79,7 +121,7 @@ def pause_remediation(
     until: str | None,
     because: str,
     clock: UnixClock | None = None,
-) -> int:
+) -> None:
     """Begin no new plan for `span_s` seconds, or until a moment, or else until further notice.
 
     A running plan ends safely.
@@ -96,21 +138,25 @@ def pause_remediation(
         session.desk.pause(end, session.by, because)
     how_long = "until an operator ends it" if end is None else f"until {output.format_moment(end)}"
     output.print_error(f"no new plan begins {how_long}; a running plan ends safely")
-    return OK
 
 
-def end_pause(access: ServiceAccess, *, because: str) -> int:
-    """End the pause."""
-    with open_service(access) as session:
+@click.command()
+@because_option
+@service_options
+def unpause(*, because: str, **where: Any) -> None:
+    """End a pause."""
+    with open_service(build_service_access(**where)) as session:
         held = session.desk.switches().pause
         session.desk.unpause(session.by, because)
     output.print_error("there was no pause" if held is None else "the pause is over")
-    return OK
 
 
-def list_breakers(access: ServiceAccess, *, output_format: OutputFormat) -> int:
-    """Print the open breakers. Exit code 1 if there are any."""
-    with open_service(access) as session:
+@click.command()
+@service_options
+@output_options
+def breaker_list(*, output_format: OutputFormat, **where: Any) -> int:
+    """List open breakers. Exit code 1 if any is open."""
+    with open_service(build_service_access(**where)) as session:
         found = session.desk.switches().breakers
     if output_format is not OutputFormat.TABLE:
         output.print_document(output_format, found)
@@ -128,12 +174,15 @@ def _print_breakers(found: tuple[BreakerRow, ...]) -> None:
     output.print_table("Open breakers", ("scope", "since", "why"), rows)
 
 
-def ack_breaker(access: ServiceAccess, scope: str, *, because: str) -> int:
-    """Close a breaker after an operator has inspected its cause."""
-    with open_service(access) as session:
+@click.command()
+@click.argument("scope")
+@because_option
+@service_options
+def breaker_ack(scope: str, *, because: str, **where: Any) -> None:
+    """Close a breaker, as `breaker list` names it, after its cause is fixed."""
+    with open_service(build_service_access(**where)) as session:
         answer = session.desk.ack_breaker(scope, session.by, because)
         if isinstance(answer, RequestTargetNotFound):
             there = ", ".join(breaker.scope for breaker in session.desk.switches().breakers)
             raise ConfigError((f"no breaker of {scope} is open ({there or 'none is'})",))
     output.print_error(f"the breaker of {scope} is closed")
-    return OK

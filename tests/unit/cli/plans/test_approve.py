@@ -15,9 +15,8 @@ from click.testing import CliRunner, Result
 
 from offsetwatch.cli import cli
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.arguments import OffsetStoreOptions
-from offsetwatch.cli.plans import approve, follow, service_access
-from offsetwatch.cli.plans import list as plans
+from offsetwatch.cli.offsets.offset_store import OffsetStoreOptions
+from offsetwatch.cli.plans import approve, follow, recover, service_access
 from offsetwatch.cli.plans.approve import ApprovalOptions
 from offsetwatch.cli.plans.print import describe_next_step
 from offsetwatch.cli.plans.service_access import ServiceAccess, find_operator_name, open_service
@@ -479,11 +478,11 @@ def test_a_remedy_is_recovered_by_the_driver_that_knows_its_steps(bureau):
         'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
         'connect: [{name: lab, kafka: k, url: "http://127.0.0.1:1"}]\n'
     )
-    home = plans.JournalOptions(bureau.folder, OffsetStoreOptions(None, config, None))
+    home = recover.JournalOptions(bureau.folder, OffsetStoreOptions(None, config, None))
     with (
-        plans.open_driver(plan, home) as driver,
+        recover.open_driver(plan, home) as driver,
         pytest.raises(NotConfigured, match="no Kafka cluster"),
     ):
         driver.look(plan.steps[0], None)  # it looks for the copy, and then for the record
-    with plans.open_driver(plan_of(), home) as driver:
+    with recover.open_driver(plan_of(), home) as driver:
         assert "this cannot be done over REST" in driver.look(plan.steps[0], None).said

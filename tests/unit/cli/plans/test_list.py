@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from offsetwatch.cli import cli
 from offsetwatch.cli.common import output
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans import list as plans
+from offsetwatch.cli.plans import recover
 from offsetwatch.errors import ConfigError, JournalDamaged, ResponseTimeout
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
 from offsetwatch.remedy.execute.runner import Runner, format_options
@@ -134,7 +134,7 @@ def test_resolving_asks_for_a_reason(parked):
 def test_recovering_ends_the_plan(parked, monkeypatch):
     parked.driver.misbehave = lambda step: None
     parked.world.do(Alter(plan_of().steps[3].pairs))
-    monkeypatch.setattr(plans, "open_driver", lambda plan, home: nullcontext(parked.driver))
+    monkeypatch.setattr(recover, "open_driver", lambda plan, home: nullcontext(parked.driver))
     # What had no answer then is waited for, on a clock that waiting moves.
     monkeypatch.setattr(
         execute,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offsetwatch.cli.plans import planner
+from offsetwatch.cli.plans import create
 from offsetwatch.cli.plans.service_access import ServiceAccess
 from offsetwatch.cli.remote.control_client import ControlEndpoint
 from offsetwatch.errors import ConfigError, ResponseTimeout
@@ -27,7 +27,7 @@ def config(tmp_path: Path) -> Path:
 
 
 def test_elsewhere_the_daemon_makes_the_plan(config):
-    with planner.open_plan_inputs(
+    with create.open_plan_inputs(
         ServiceAccess(listener=ControlEndpoint("http://127.0.0.1:1")), 1.0, KEY
     ) as made:
         assert made is None
@@ -37,7 +37,7 @@ def test_without_a_configuration_there_is_nothing_to_plan_with(tmp_path):
     Bureau(tmp_path / "state")
     with (
         pytest.raises(ConfigError, match="--config"),
-        planner.open_plan_inputs(ServiceAccess(state_dir=tmp_path / "state"), 1.0, KEY),
+        create.open_plan_inputs(ServiceAccess(state_dir=tmp_path / "state"), 1.0, KEY),
     ):
         pass
 
@@ -45,7 +45,7 @@ def test_without_a_configuration_there_is_nothing_to_plan_with(tmp_path):
 def test_where_no_daemon_has_ever_run_no_plan_is_made_and_no_journal(config, tmp_path):
     with (
         pytest.raises(ConfigError, match="no daemon has run there"),
-        planner.open_plan_inputs(ServiceAccess(config_path=config), 1.0, KEY),
+        create.open_plan_inputs(ServiceAccess(config_path=config), 1.0, KEY),
     ):
         pass
     assert not (tmp_path / "state").exists()
@@ -55,6 +55,6 @@ def test_what_cannot_be_looked_at_is_not_planned_for(config, tmp_path):
     Bureau(tmp_path / "state")
     with (
         pytest.raises(ResponseTimeout),
-        planner.open_plan_inputs(ServiceAccess(config_path=config), 0.1, KEY),
+        create.open_plan_inputs(ServiceAccess(config_path=config), 0.1, KEY),
     ):
         pass

@@ -1,25 +1,36 @@
-"""The verb `offsets reset --flow`: move a replication flow back or forward.
+"""The verbs `offsets reset` and `rewind`: back to the start, into a flow, or to a past moment.
 
 The records that are copied again or skipped are counted and shown before anything is changed.
-toolbox/mirror/flow_reset.py prepares the change.
+toolbox/mirror/flow_reset.py and toolbox/rewind.py prepare the changes.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
+
+import click
 
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import WholeNumber, change_options, combine_options
 from offsetwatch.cli.common.time_arguments import parse_span, parse_time
 from offsetwatch.cli.offsets import change, execute
-from offsetwatch.cli.offsets.arguments import ChangeOptions, FlowResetOptions, OffsetStoreOptions
-from offsetwatch.cli.offsets.open_store import (
+from offsetwatch.cli.offsets.change import ChangeOptions, take_change_options
+from offsetwatch.cli.offsets.documents import parse_names
+from offsetwatch.cli.offsets.offset_store import (
+    OffsetStoreOptions,
+    find_connect,
     load_optional_config,
     open_offset_store,
+    parse_aliases,
+    store_options,
+    take_store_options,
 )
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import Connector, ConnectorSettings
-from offsetwatch.toolbox.change import PreparedChange
+from offsetwatch.toolbox.change import ConnectorChangeRequest, PreparedChange
+from offsetwatch.toolbox.documents import OffsetsDocument, parse_document
 from offsetwatch.toolbox.mirror.copy_costs import CopyCost, format_partition_name
 from offsetwatch.toolbox.mirror.flow_reset import (
     FlowChange,
@@ -35,10 +46,126 @@ from offsetwatch.toolbox.mirror.sync_topic_users import (
     inspect_connect_clusters,
     prepare_sync_deletion,
 )
+from offsetwatch.toolbox.rewind import prepare_rewind
 from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.store.worker_config import has_flows
 from offsetwatch.toolbox.store.worker_storage import WorkerOffsetStore
-from offsetwatch.toolbox.validation import ValidationProblem
+from offsetwatch.toolbox.validation import OffsetsRequest, ValidationProblem
+
+
+@dataclass(frozen=True, slots=True)
+class FlowResetOptions:
+    """Target of a flow reset as it was typed.
+
+    At most one of to_offset, to_time and by is set; with none the flow restarts at each log's
+    start.
+
+    flow        `A->B`
+    topics      upstream; None for all
+    more        the first option that was given besides --flow, for a message
+    """
+
+    flow: str
+    aliases: tuple[str, str]
+    to_offset: int | None
+    to_time: str | None
+    by: str | None
+    topics: frozenset[str] | None
+    clear_syncs: bool
+    allow_skip: bool
+    more: str = ""
+
+
+# Target of a flow reset.
+_flow_options = combine_options(
+    click.option(
+        "--to-offset",
+        type=WholeNumber(min=0),
+        help="With --flow: the next record to be copied, in each partition.",
+    ),
+    click.option(
+        "--to-time",
+        help="With --flow: continue with the first record of this moment: ISO 8601 with a zone, "
+        "Unix seconds, or '10m ago'.",
+    ),
+    click.option(
+        "--by",
+        metavar="DURATION",
+        help="With --flow: go back by this span of record time: 90s, 30m, 2h, 1d; +30m is forward.",
+    ),
+    click.option("--topics", help="With --flow: only these topics, by their upstream names."),
+    click.option(
+        "--clear-syncs", is_flag=True, help="With --flow: also delete its offset-syncs topic."
+    ),
+)
+_allow_skip_option = click.option(
+    "--allow-skip",
+    is_flag=True,
+    help="Accept that records are never copied: they are lost, unless they are there already.",
+)
+
+
+@click.command()
+@click.argument("connector", required=False)
+@store_options
+@_flow_options
+@_allow_skip_option
+@change_options
+def offsets_reset(connector: str | None, **options: Any) -> int:
+    """Remove all offsets of a connector, so that it starts over. Or, with --flow and no CONNECTOR,
+    set a replication flow of MirrorMaker to the start of each log, or as the options say.
+    """
+    where, changing = take_store_options(options), take_change_options(options)
+    asked = _take_flow_options(where, options)
+    if connector is None:
+        if asked is None:
+            raise click.UsageError("which CONNECTOR, or which --flow?")
+        return reset_flow(where, asked, changing)
+    if where.flow is not None and where.connect is not None:
+        raise click.UsageError("a CONNECTOR or --flow, not both")
+    if asked is not None and asked.more:
+        raise click.UsageError(f"{asked.more} goes with --flow, and without a CONNECTOR")
+    request = OffsetsRequest(connector, (), connector, allow_new=changing.allow_new)
+    whole = ConnectorChangeRequest(request, f"reset offsets of {connector}", whole=True)
+    return change.change_offsets(where, (whole,), changing, typed=True)
+
+
+def _take_flow_options(
+    where: OffsetStoreOptions, options: dict[str, Any]
+) -> FlowResetOptions | None:
+    """Remove the options of a flow from `options` and return them; None if no flow is named.
+
+    Raises UsageError if options conflict, or are given without a flow.
+    """
+    given = {
+        "--to-offset": options.pop("to_offset"),
+        "--to-time": options.pop("to_time"),
+        "--by": options.pop("by"),
+    }
+    targets = [name for name, value in given.items() if value is not None]
+    if len(targets) > 1:
+        raise click.UsageError(f"{' or '.join(targets)}, not both")
+    topics = parse_names(options.pop("topics"))
+    clear_syncs, allow_skip = options.pop("clear_syncs"), options.pop("allow_skip")
+    more = [*targets]
+    more += ["--topics"] if topics is not None else []
+    more += ["--clear-syncs"] if clear_syncs else []
+    more += ["--allow-skip"] if allow_skip else []
+    if where.flow is None:
+        if more:
+            raise click.UsageError(f"{more[0]} goes with --flow")
+        return None
+    return FlowResetOptions(
+        flow=where.flow,
+        aliases=parse_aliases(where.flow),
+        to_offset=given["--to-offset"],
+        to_time=given["--to-time"],
+        by=given["--by"],
+        topics=topics,
+        clear_syncs=clear_syncs,
+        allow_skip=allow_skip,
+        more=more[0] if more else "",
+    )
 
 
 def reset_flow(where: OffsetStoreOptions, options: FlowResetOptions, how: ChangeOptions) -> int:
@@ -198,3 +325,48 @@ def print_counts(rows: list[tuple[str, CopyCost]]) -> None:
             for name, copy_cost in concerned
         ),
     )
+
+
+# --- rewind --------------------------------------------------------------------------------------
+
+
+@click.command()
+@click.argument("connector")
+@store_options
+@click.option(
+    "--to",
+    "moment",
+    required=True,
+    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
+)
+@_allow_skip_option
+@change_options
+def offsets_rewind(connector: str, moment: str, *, allow_skip: bool, **options: Any) -> int:
+    """Set a connector back to its offsets at a moment, from the tables of `history run`."""
+    where, changing = take_store_options(options), take_change_options(options)
+    if where.connect is None:
+        raise click.UsageError("--connect is missing: the Connect cluster of --config")
+    if where.flow is not None:
+        raise click.UsageError("--flow goes with `offsets reset`")
+    from offsetwatch.cli.history.queries import asof  # noqa: PLC0415 - needs the extra `history`
+
+    config = load_optional_config(where)
+    assert config is not None  # take_store_options sees to it
+    find_connect(config, where.connect)
+    body = asof.build_restoring_patch(config, moment, where.connect, connector)
+    if body is None:
+        output.print_error("the tables do not contain all of it: nothing was changed")
+        return execute.DENIED
+    document = parse_document(body, patch_of=connector)
+    assert isinstance(document, OffsetsDocument)  # of what Connect itself once wrote
+    (section,) = document.sections
+    request = OffsetsRequest(connector, section.pairs, connector, allow_new=changing.allow_new)
+
+    def prepared(store: OffsetStore) -> list[PreparedChange]:
+        found = prepare_rewind(
+            store, request, moment, execute.create_author(), allow_skip=allow_skip
+        )
+        print_counts([(connector, count) for count in found.counts])
+        return [found.prepared]
+
+    return change.run_changes(where, (connector,), prepared, changing, typed=True)

@@ -1,4 +1,4 @@
-"""The verb `decode`: decode records of a file without configuration, network or daemon."""
+"""The verbs `check`, `decode`, `metrics` and `completion`, which ask no cluster and no daemon."""
 
 from __future__ import annotations
 
@@ -7,29 +7,119 @@ import binascii
 import re
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import IO, Any
 
 import click
 import msgspec
+from click.shell_completion import get_completion_class
 
+from offsetwatch import config
+from offsetwatch.cli.commands import cli
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import config_option, output_options
+from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.clients.http.auth import find_tls_problems
+from offsetwatch.clients.kafka.clients import find_refused_settings
 from offsetwatch.decode.topic_records import decode_record, format_record
+from offsetwatch.errors import ConfigError
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicKind
+from offsetwatch.serve.control.tls import ServerTls
+from offsetwatch.serve.metrics import catalog
+from offsetwatch.serve.web_config.current import check_web_config
 
 OK, FINDINGS, USAGE = 0, 1, 2
 
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*", re.ASCII)
 
 
+@click.command()
+@config_option
+def check(config_path: Path) -> None:
+    """Check a configuration file, offline; print every mistake at once."""
+    loaded = config.load(config_path)
+    mistakes = [
+        f"kafka.{name}.properties.{error.detail}"
+        for name, kafka in loaded.kafka.items()
+        for error in find_refused_settings(name, kafka.properties)
+    ]
+    for path, tls in loaded.tls_settings():
+        mistakes.extend(f"{path}.{problem}" for problem in find_tls_problems(tls))
+    if loaded.control is not None and loaded.control.tls is not None:
+        try:
+            ServerTls(loaded.control)
+        except ConfigError as exc:
+            mistakes.extend(exc.mistakes)
+    if mistakes:
+        raise ConfigError(tuple(f"{config_path.name}: {mistake}" for mistake in mistakes))
+    control = None if loaded.control is None else loaded.control.web_config_file
+    for file in (loaded.web_config_file, control):
+        if file is not None:
+            check_web_config(file)
+    click.echo(
+        f"{config_path.name}: ok: {len(loaded.kafka)} Kafka and {len(loaded.connect)} Connect "
+        f"cluster(s), listening on {loaded.listen}"
+    )
+
+
+@click.command()
+@output_options
+def metrics(output_format: OutputFormat) -> None:
+    """Print the metric catalogue."""
+    rows = catalog.describe_metrics()
+    if output_format is not OutputFormat.TABLE:
+        output.print_document(
+            output_format,
+            [
+                {"name": name, "type": kind, "labels": labels, "help": text}
+                for name, kind, labels, text in rows
+            ],
+        )
+    else:
+        output.print_table(
+            "Metrics",
+            ("metric", "type", "labels", "meaning"),
+            ((name, kind, ", ".join(labels), text) for name, kind, labels, text in rows),
+        )
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """Print the script that completes this command in a shell."""
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(cli, {}, "offsetwatch", "_OFFSETWATCH_COMPLETE").source())
+
+
 class _UnusableError(Exception):
     """An entry of the input that is no record; the argument is the reason."""
 
 
-def decode_file(path: str, role: TopicKind, encoding: str | None) -> int:
-    """Decode every record of the file, print one line for each, and return the exit code."""
+@click.command()
+@click.option(
+    "--topic-role",
+    required=True,
+    type=click.Choice([role.value for role in TopicKind]),
+    help="The role of the topic.",
+)
+@click.option(
+    "--encoding",
+    type=click.Choice(["hex", "base64"]),
+    help="Of keys and values; by default hex where a record's key and value both can be hex.",
+)
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+def decode(topic_role: str, encoding: str | None, file: str) -> int:
+    """Decode records of an internal topic, or print why they cannot be decoded.
+
+    FILE (or -) holds JSON lines or one JSON array of {"key": ..., "value": ...}, either of them
+    null where the record has none; other fields are passed on. Exit code 1 if a record is
+    undecodable, 2 if a line is no record.
+    """
+    role = TopicKind(topic_role)
     worst = OK
-    with click.open_file(path, "rb") as source:
+    with click.open_file(file, "rb") as source:
         for place, record in _read_records(source):
             try:
                 found = _decode_entry(record, role, encoding)

@@ -1,0 +1,197 @@
+"""The verbs `plan recover` and `resolve`: continue an open plan, or close it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+import click
+
+from offsetwatch import config
+from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import (
+    FILE_TYPE,
+    change_timeout_option,
+    combine_options,
+    state_dir_option,
+)
+from offsetwatch.cli.offsets import execute
+from offsetwatch.cli.offsets.offset_store import OffsetStoreOptions, open_offset_store
+from offsetwatch.cli.plans.approve import build_unknown_plan_error
+from offsetwatch.cli.plans.print import OPEN_STATES, STATES_BEFORE_START
+from offsetwatch.cli.plans.service_access import (
+    because_option,
+    build_service_access,
+    journal_config_option,
+    listener_options,
+    open_service,
+)
+from offsetwatch.errors import ConfigError
+from offsetwatch.remedy.drivers.delete_topic import add_topic_deletion
+from offsetwatch.remedy.drivers.factory import open_remediation_driver
+from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
+from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.model.approval import PlanStatus, build_plan_history
+from offsetwatch.remedy.model.driver import Driver
+from offsetwatch.remedy.model.plan import Plan
+from offsetwatch.remedy.model.service_api import ChangeRecorded, RequestTargetNotFound
+from offsetwatch.remedy.views.plan_text import describe_ending
+
+OK, DENIED, OPEN = 0, 3, 5
+_STATUSES_BEFORE_START: Final = frozenset(
+    {
+        PlanStatus.PROPOSED,
+        PlanStatus.APPROVED,
+        PlanStatus.REJECTED,
+        PlanStatus.EXPIRED,
+        PlanStatus.VOID,
+    }
+)
+# Reach a plan's offset store, as in the verb that made the plan.
+plan_store_options = combine_options(
+    journal_config_option,
+    state_dir_option,
+    click.option("--connect", help="The Connect cluster; a plan knows its own."),
+    click.option("--kubeconfig", type=FILE_TYPE, help="With --strimzi: the kubeconfig."),
+    click.option("--strimzi", metavar="NAMESPACE/NAME", help="For a plan through Strimzi."),
+    click.option(
+        "--worker-config",
+        type=FILE_TYPE,
+        help="The worker's properties file, for a plan on storage.",
+    ),
+    click.option("--kafka", help="The cluster of --config that has the worker's topics."),
+    click.option("--flow", help="The flow, if a MirrorMaker's file has several."),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class JournalOptions:
+    """Location of a journal with its backups, and the options for its plans' offset stores."""
+
+    state_dir: Path | None
+    where: OffsetStoreOptions
+
+    @property
+    def folder(self) -> Path:
+        """Return the state folder as execute.find_state_folder chooses it."""
+        path = self.where.config_path
+        return execute.find_state_folder(
+            self.state_dir, None if path is None else config.load(path)
+        )
+
+
+def build_journal_options(state_dir: Path | None = None, **where: Any) -> JournalOptions:
+    """Return the options of `plan_store_options`, of which a verb may have some only."""
+    return JournalOptions(
+        state_dir,
+        OffsetStoreOptions(
+            **{"connect": None, "config_path": None, "worker_config": None, **where}
+        ),
+    )
+
+
+@click.command()
+@click.argument("plan_id", metavar="ID")
+@plan_store_options
+@change_timeout_option
+def plan_recover(plan_id: str, *, timeout_s: float, **where: Any) -> int:
+    """Continue an open plan: complete it if a change may have begun, otherwise roll it back. Exit
+    code 5 if an operator must still decide.
+    """
+    home = build_journal_options(**where)
+    how = execute.ExecutionOptions(home.folder, options=home.where.options, timeout_s=timeout_s)
+    with closing(Journal(execute.require_journal_folder(home.folder))) as journal:
+        found = build_plan_history(journal.records(plan_id))
+        if found is None:
+            raise build_unknown_plan_error(plan_id)
+        if found.stands in _STATUSES_BEFORE_START:
+            output.print_error(f"plan {plan_id} was never begun ({found.stands.value})")
+            return OK
+        progress = replay_records(journal.records(plan_id), EngineLimits())
+        if progress.ended is not None:
+            output.print_error(f"plan {plan_id} is over: {describe_ending(progress, '')}")
+            return OK
+        with open_driver(found.plan, home) as driver, execute.interrupt_on_signals():
+            result = execute.build_runner(how, journal, driver).recover(plan_id)
+    output.print_error(result.said)
+    return OK if result.over else OPEN
+
+
+@contextmanager
+def open_driver(plan: Plan, home: JournalOptions) -> Iterator[Driver]:
+    """Yield a driver for a plan of the journal.
+
+    Raises ConfigError that names the missing option.
+    """
+    subject, where = plan.subject, home.where
+    if subject.driver == "rest" or plan.remedy is not None:
+        if where.config_path is None:
+            raise ConfigError((f"--config: it names the Connect cluster {subject.place}",))
+        if plan.remedy is not None:
+            with open_remediation_driver(
+                plan, config.load(where.config_path), home.folder
+            ) as driver:
+                yield driver
+            return
+        where = replace(where, connect=subject.place, worker_config=None, strimzi=None)
+    elif subject.driver == "strimzi":
+        where = _choose_strimzi(where, subject.place)
+    elif where.worker_config is None:
+        raise ConfigError((f"--worker-config: the file that names {subject.place}",))
+    else:
+        where = replace(where, connect=None, strimzi=None)
+    clusters = {} if where.config_path is None else config.load(where.config_path).kafka
+    with open_offset_store(where) as store:
+        place = store.lock_name(subject.connector)
+        if place != subject.place:
+            option = "--strimzi" if subject.driver == "strimzi" else "--worker-config"
+            raise ConfigError((f"{option}: it names {place}, not {subject.place}",))
+        yield add_topic_deletion(store.driver(subject.connector), clusters)
+
+
+def _choose_strimzi(where: OffsetStoreOptions, place: str) -> OffsetStoreOptions:
+    """Return the options with the plan's Strimzi resource.
+
+    It is named by --strimzi, by the linked entry under connect, or by the plan itself.
+    """
+    named = where.strimzi
+    if named is None and where.config_path is not None:
+        for connect in config.load(where.config_path).connect:
+            if connect.name == place and connect.strimzi is not None:
+                named = f"{connect.strimzi.namespace}/{connect.strimzi.name}"
+    # What the plan has begun is to be brought to its end whoever else owns the resource.
+    return replace(
+        where, connect=None, worker_config=None, strimzi=named or place, even_if_gitops=True
+    )
+
+
+@click.command()
+@click.argument("plan_id", metavar="ID")
+@because_option
+@plan_store_options
+@listener_options
+def plan_resolve(plan_id: str, *, because: str, **where: Any) -> int:
+    """Close an open plan and leave everything as it is now."""
+    for no_matter in ("flow", "kafka", "worker_config", "connect"):
+        del where[no_matter]
+    with open_service(build_service_access(**where)) as session:
+        answer = session.desk.resolve(plan_id, session.by, because)
+        plan_details = session.desk.plan(plan_id)
+    if isinstance(answer, RequestTargetNotFound) or plan_details is None:
+        raise build_unknown_plan_error(plan_id)
+    row = plan_details.row
+    if isinstance(answer, ChangeRecorded):
+        name = f"{row.connector} ({row.connect_cluster})"
+        output.print_error(f"plan {plan_id} is closed; {name} was left as it is")
+        return OK
+    if row.state in OPEN_STATES:
+        output.print_error(f"another process works on plan {plan_id}: nothing was done")
+        return DENIED
+    over = row.state not in STATES_BEFORE_START
+    output.print_error(
+        f"plan {plan_id} was {'over already' if over else 'never begun'} ({row.state})"
+    )
+    return OK
