@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 from msgspec.structs import replace as replace_struct
-from offsetwatch.state.baseline_view import BaselinesView
 
 from offsetwatch.judge.input_visibility import (
     InputVisibility,
@@ -22,6 +21,7 @@ from offsetwatch.model.topology import (
     Topology,
 )
 from offsetwatch.state.failover import build_groups_input
+from offsetwatch.state.history_documents import BaselinesView
 from offsetwatch.state.snapshot import (
     EMPTY_SNAPSHOT,
     ConnectorListView,
