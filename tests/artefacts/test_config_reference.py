@@ -67,8 +67,6 @@ def test_every_setting_that_is_not_given_could_be(tmp_path):
             "control.web_config_file: verifies no certificates, so control.clients cannot "
             "authenticate"
         ),
-        "control: give tls or web_config_file, not both",
-        "control.tls: give key_password or key_password_file, not both",
         "control.tokens[0].connectors: names none; for all of them leave it out",
         "control.clients[0].connectors: names none; for all of them leave it out",
         "control.users[0].connectors: names none; for all of them leave it out",

@@ -100,7 +100,7 @@ def test_a_value_that_is_none_is_refused_where_it_stands(
         ({"control": {"enabled": True}}, "config.control has to say who"),
         (
             {"control": {"enabled": True}, "config": {"control": {"tokens": []}}},
-            "config.control: needs tls",
+            "config.control: needs a web_config_file with TLS",
         ),
         ({"webConfig": {"basic_auth_users": {"a": "b"}}}, "config.own_access: has to say"),
         ({"strategy": {"type": "RollingUpdate"}}, "RollingUpdate lets two daemons overlap"),

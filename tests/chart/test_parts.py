@@ -116,7 +116,7 @@ def test_the_control_port_is_open_to_named_peers_alone(
     tmp_path: Path,
 ):
     peers = [{"namespaceSelector": {"matchLabels": {"team": "streaming"}}}]
-    control = {"tls": {"cert_file": "tls.crt", "key_file": "tls.key"}}
+    control = {"web_config_file": "web-control.yaml"}
     for named, ports in ((peers, [9640, 9641]), ([], [9640])):
         values = {
             "config": {"control": control},

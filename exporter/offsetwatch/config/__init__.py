@@ -10,7 +10,6 @@ from offsetwatch.config.load import load, parse
 from offsetwatch.config.schema.control import (
     CertificatePrincipal,
     Control,
-    ControlTls,
     PasswordPrincipal,
     TokenPrincipal,
 )
@@ -44,7 +43,6 @@ __all__ = [
     "Config",
     "Connect",
     "Control",
-    "ControlTls",
     "Flow",
     "History",
     "JudgeConfig",

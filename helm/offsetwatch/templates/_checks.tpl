@@ -26,8 +26,8 @@
     {{- $wrong = append $wrong "config.history.path: is set by the chart (history.persistence)" -}}
   {{- end -}}
   {{- $control := $v.config.control | default dict -}}
-  {{- if and $v.control.enabled $v.config.control (not (or $control.tls $control.web_config_file)) -}}
-    {{- $wrong = append $wrong "config.control: needs tls, or a web_config_file with TLS, beyond the pod itself" -}}
+  {{- if and $v.control.enabled $v.config.control (not $control.web_config_file) -}}
+    {{- $wrong = append $wrong "config.control: needs a web_config_file with TLS beyond the pod itself" -}}
   {{- end -}}
   {{- if and (eq (include "offsetwatch.probesBy" .) "exec") $v.webConfig (not $v.config.own_access) -}}
     {{- $wrong = append $wrong "config.own_access: has to say how probes are let in where webConfig asks for passwords or certificates" -}}

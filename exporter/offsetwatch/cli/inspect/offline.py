@@ -25,7 +25,6 @@ from offsetwatch.decode.topic_records import decode_record, format_record
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicKind
-from offsetwatch.serve.control.tls import ServerTls
 from offsetwatch.serve.metrics import catalog
 from offsetwatch.serve.web_config.current import check_web_config
 
@@ -46,11 +45,6 @@ def check(config_path: Path) -> None:
     ]
     for path, tls in loaded.tls_settings():
         mistakes.extend(f"{path}.{problem}" for problem in find_tls_problems(tls))
-    if loaded.control is not None and loaded.control.tls is not None:
-        try:
-            ServerTls(loaded.control)
-        except ConfigError as exc:
-            mistakes.extend(exc.mistakes)
     if mistakes:
         raise ConfigError(tuple(f"{config_path.name}: {mistake}" for mistake in mistakes))
     control = None if loaded.control is None else loaded.control.web_config_file

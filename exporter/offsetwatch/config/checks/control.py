@@ -11,12 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from offsetwatch.config.files import parse_tokens, read_private_file
-from offsetwatch.config.raw_document import (
-    as_mapping,
-    check_cluster_name,
-    check_exclusive,
-    iterate_mappings,
-)
+from offsetwatch.config.raw_document import as_mapping, check_cluster_name, iterate_mappings
 from offsetwatch.config.schema.types import is_loopback
 
 _TOKEN_KEYS: Final = ("token_sha256", "token_file")
@@ -28,12 +23,13 @@ def check_control(document: dict[str, Any], folder: Path) -> Iterator[str]:
     if document.get("control") is None:
         return
     control = as_mapping(document["control"])
-    tls = as_mapping(control.get("tls"))
     listen = control.get("listen")
     web = control.get("web_config_file") is not None
-    named = control.get("tls") is not None or web  # web.py looks whether that has TLS
-    if not named and isinstance(listen, str) and not is_loopback(listen):
-        yield "control.listen: tls is required to listen on anything but loopback"
+    if not web and isinstance(listen, str) and not is_loopback(listen):
+        yield (
+            "control.listen: a web_config_file with TLS is required to listen on anything but "
+            "loopback"
+        )
     if isinstance(listen, str) and listen == document.get("listen"):
         yield "control.listen: metrics are served there already"
     tokens = tuple(iterate_mappings(control.get("tokens"), "control.tokens"))
@@ -43,13 +39,8 @@ def check_control(document: dict[str, Any], folder: Path) -> Iterator[str]:
         yield "control: without tokens, clients or users no request is accepted"
     if users and not web:
         yield "control.users: control.web_config_file is required: it has the passwords"
-    if web and control.get("tls") is not None:
-        yield "control: give tls or web_config_file, not both"
-    yield from check_exclusive("control.tls", tls)
-    if clients and not web and "client_ca_file" not in tls:
-        yield "control.clients: control.tls.client_ca_file is required to know a client"
-    if "client_ca_file" in tls and not clients:
-        yield "control.tls: client_ca_file is of no use without control.clients"
+    if clients and not web:
+        yield "control.clients: control.web_config_file is required: it has client_ca_file"
     connects = [
         str(entry.get("name")) for _, entry in iterate_mappings(document.get("connect"), "")
     ]

@@ -1,33 +1,16 @@
-"""Schema of the section `control`: the control listener's address, TLS and clients."""
+"""Schema of the section `control`: the control listener's address and clients."""
 
 from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, SecretStr, StringConstraints
+from pydantic import Field, StringConstraints
 
 from offsetwatch.config.schema.section import ConfigSection, Patterns
 from offsetwatch.config.schema.types import File, Listen, Name, TokenFile, ZonedMoment, require_form
 
 _SHA256: Final = "the 64 hexadecimal digits that sha256sum prints of the token, in lower case"
 _SAN: Final = "a kind and a name, as in dns:alertmanager-1.example.com (or uri:, email:, ip:)"
-
-
-class ControlTls(ConfigSection):
-    """What the listener shows to its clients, and whom it trusts. All files are PEM, and are read
-    again when they change.
-    """
-
-    cert_file: File
-    """The listener's certificate and its chain."""
-    key_file: File | None = None
-    """Its key; default: cert_file contains the key."""
-    key_password: SecretStr | None = None
-    """The password of an encrypted key."""
-    key_password_file: File | None = None
-    """Instead of key_password."""
-    client_ca_file: File | None = None
-    """The authorities of those under clients; a certificate of any other is refused."""
 
 
 class ControlPrincipal(ConfigSection):
@@ -65,7 +48,7 @@ class TokenPrincipal(ControlPrincipal):
 
 
 class CertificatePrincipal(ControlPrincipal):
-    """A client that authenticates with a certificate of client_ca_file."""
+    """A client that authenticates with a certificate of client_ca_file in web_config_file."""
 
     san: Annotated[str, require_form(r"(dns|uri|email|ip):[\x21-\x7e]{1,500}", _SAN)]
     """A subject alternative name of it, exactly, with its kind: dns:, uri:, email: or ip:. The
@@ -84,14 +67,10 @@ class Control(ConfigSection):
     """A listener of its own for what changes something. Metrics are not served here."""
 
     listen: Listen = "127.0.0.1:9641"
-    """The address to listen on. An address other than loopback needs tls, or a web_config_file with
-    TLS."""
-    tls: ControlTls | None = None
-    """TLS of this listener. Without it, and without a web_config_file with TLS: plain HTTP, on
-    loopback only."""
+    """The address to listen on. An address other than loopback needs a web_config_file with TLS."""
     web_config_file: File | None = None
-    """Instead of tls: a web config file as of Prometheus and its exporters, with TLS, headers and
-    passwords; read again when it changes. See docs/web-config.md."""
+    """A web config file as of Prometheus and its exporters, with TLS, headers and passwords; read
+    again when it changes. Without one: plain HTTP, on loopback only. See docs/web-config.md."""
     tokens: list[TokenPrincipal] = Field(default_factory=list)
     """Clients that authenticate with a bearer token."""
     clients: list[CertificatePrincipal] = Field(default_factory=list)

@@ -20,11 +20,11 @@ from offsetwatch.remedy.model.service_api import RemediationApi
 from offsetwatch.serve.control.connection import ControlConnectionBounds, ControlHttpServer
 from offsetwatch.serve.control.dispatcher import ControlDispatcher
 from offsetwatch.serve.control.request_counters import ControlRequestCounters
-from offsetwatch.serve.control.tls import ServerTls
 from offsetwatch.serve.control.workers import ControlWorkers
 from offsetwatch.serve.http.accept_loop import AcceptLoop
 from offsetwatch.serve.http.listener_thread import STOP_S_MAX, ListenerThread
 from offsetwatch.serve.metrics.families import WebConfigStatus
+from offsetwatch.serve.web_config.current import WebConfigReloader
 from offsetwatch.state.snapshot import Snapshot
 
 REPORT_INTERVAL_S: Final = 1.0
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 class ControlServer:
     """Server of the control listener, in a thread of its own.
 
-    Raises ConfigError if its TLS files cannot be used.
+    Raises ConfigError if its web config file cannot be used.
 
     remediation_api   the API to call, from the threads of ControlWorkers
     snapshot          returns the newest snapshot
@@ -62,7 +62,7 @@ class ControlServer:
         self._report = report
         self._counts = ControlRequestCounters()
         self._workers = ControlWorkers()
-        self._tls = ServerTls(control)
+        self._web_config = _open_web_config(control)
         self._listener = ControlDispatcher(
             control,
             remediation_api,
@@ -85,17 +85,20 @@ class ControlServer:
         self._listener.end()
 
     def follow(self, control: Control) -> None:
-        """Use the principals and TLS files of this configuration from the next request on.
+        """Use the principals and web config file of this configuration from the next request on.
 
         Any thread. The address stays. Raises ConfigError, and then changes nothing.
         """
-        self._tls = self._tls.following(control)
+        old = self._web_config
+        # At the same path the reloader stays, with all that it refuses.
+        if old is None or control.web_config_file != old.path:
+            self._web_config = _open_web_config(control)
         self._listener.follow(control)
 
     @property
     def web_file(self) -> WebConfigStatus | None:
         """Return the status of its web config file; None without one. Any thread."""
-        return self._tls.web_file
+        return None if self._web_config is None else self._web_config.seen
 
     @property
     def port(self) -> int:
@@ -126,7 +129,7 @@ class ControlServer:
 
     def _web(self) -> WebConfig | None:
         """Return the current web config file, if there is one; follow() may replace it."""
-        return self._tls.web()
+        return None if self._web_config is None else self._web_config.get().web
 
     def _refused(self) -> None:
         self._counts.refused["overload"] += 1
@@ -134,7 +137,7 @@ class ControlServer:
     async def _take(self, connection: socket.socket, server: ControlHttpServer) -> bool:
         """Serve one connection until it is closed."""
         made = server()
-        tls = self._tls.get()
+        tls = None if self._web_config is None else self._web_config.get().context
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
                 lambda: made,
@@ -161,3 +164,8 @@ class ControlServer:
                 self._report(control_requests_counted)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), REPORT_INTERVAL_S)
+
+
+def _open_web_config(control: Control) -> WebConfigReloader | None:
+    path = control.web_config_file
+    return None if path is None else WebConfigReloader(path, "control")

@@ -39,7 +39,7 @@ class WebConfigReloader:
     """
 
     def __init__(self, path: Path, listener: str) -> None:
-        self._path = path
+        self.path = path
         self._listener = listener
         self._in_use = _read_web_config(path)
         self._stamp = self._now()
@@ -59,7 +59,7 @@ class WebConfigReloader:
         self._stamp = now
         failures = self._seen.failures
         try:
-            found = _read_web_config(self._path)
+            found = _read_web_config(self.path)
             weaker = tuple(_find_weaker_settings(found.web, self._in_use.web))
             if weaker:
                 raise ConfigError(weaker)
@@ -79,7 +79,7 @@ class WebConfigReloader:
     def _now(self) -> tuple[object, ...]:
         tls = self._in_use.web.tls_server_config
         files = () if tls is None else (tls.cert_file, tls.key_file, tls.client_ca_file)
-        return tuple(read_file_stamp(path) for path in (self._path, *files) if path is not None)
+        return tuple(read_file_stamp(path) for path in (self.path, *files) if path is not None)
 
     def _say_without_effect(self) -> None:
         found = list_ineffective_settings(self._in_use.web)

@@ -26,6 +26,14 @@ FILES = (
 )
 SECRET = "s3cret"  # in each of them, and in each secret that stands in the file itself
 
+WEB = """
+tls_server_config:
+  cert_file: cert.pem
+  key_file: key.pem
+  client_auth_type: VerifyClientCertIfGiven
+  client_ca_file: ca.pem
+"""
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -34,6 +42,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / TOKEN_FILE).chmod(0o600)
     worker = f"key.converter=a.B\nvalue.converter=a.B\nvalue.converter.x={SECRET}\n"
     (tmp_path / "worker.properties").write_text(worker)
+    (tmp_path / "web-control.yaml").write_text(WEB)
     for name in ("ca.pem", "cert.pem", "key.pem"):
         (tmp_path / name).write_text("PEM")
     return tmp_path
@@ -201,7 +210,7 @@ def test_an_expiry_is_the_same_with_and_without_quotes(folder: Path):
 def test_loopback_needs_no_tls(folder: Path, listen):
     document = whole()
     document["control"].update(listen=listen, clients=[])
-    del document["control"]["tls"]
+    del document["control"]["web_config_file"]
     assert read(folder, document).control.listen == listen
 
 
@@ -241,7 +250,7 @@ def test_a_flow_is_run_by_the_connect_cluster_it_names_or_by_the_only_one_that_c
 def test_no_picture_of_a_configuration_shows_a_secret(folder: Path):
     config = read(folder)
     pictures = [repr(config), str(config), f"{config.connect} {config.kafka}"]
-    pictures.append(f"{config.control} {config.control.tokens} {config.control.tls!r}")
+    pictures.append(f"{config.control} {config.control.tokens} {config.control.web_config_file!r}")
     servers = (*config.connect, *config.notify.alertmanagers, *config.notify.webhooks)
     pictures += [repr(at) + repr(at.auth) + repr(at.tls) + str(at.auth) for at in servers]
     assert SECRET not in "".join(pictures)
@@ -287,7 +296,7 @@ SECRETS = [
     ("notify", "alertmanagers", 0, "auth", "bearer_token"),
     ("notify", "webhooks", 0, "url"),
     ("notify", "webhooks", 1, "url_file"),
-    ("control", "tls", "key_password_file"),
+    ("control", "web_config_file"),
     ("control", "tokens", 0, "token_file"),
     ("control", "tokens", 1, "token_sha256"),
     ("control", "tokens", 1, "expires"),

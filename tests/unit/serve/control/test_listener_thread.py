@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gc
+import json
 import socket
-import ssl
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -17,11 +17,10 @@ from offsetwatch.errors import ConfigError, TargetUnreachable
 from offsetwatch.model.observations import ControlRequestsCounted
 from offsetwatch.serve.control.connection import ControlConnectionBounds
 from offsetwatch.serve.control.dispatcher import _list_host_names
-from offsetwatch.serve.control.tls import ServerTls
 from tests.waiting import until
 
 from .bad.table import status_of
-from .bad.tls import CLIENTS, NAME, ask, secured, trusting
+from .bad.tls import CLIENTS, NAME, ask, secured, trusting, web_file
 from .stage import BECAUSE, Stage, control, serving
 
 
@@ -144,6 +143,7 @@ def test_a_client_certificate_is_a_principal(tmp_path: Path):
 def test_a_listeners_certificate_that_is_replaced_is_the_new_one(tmp_path: Path):
     authority = Authority(tmp_path / "ours")
     configured = secured(tmp_path, authority)
+    used = json.loads((tmp_path / "web.yaml").read_text())["tls_server_config"]
     other = Authority(tmp_path / "other")
     new = other.issue("new")
     with serving(configured) as stage:
@@ -152,52 +152,42 @@ def test_a_listeners_certificate_that_is_replaced_is_the_new_one(tmp_path: Path)
         assert status_of(ask(stage, trusting(mine))) == 200
         assert ask(stage, trusting(theirs)) == b""
         # Half written: the old ones are kept.
-        configured.tls.cert_file.write_text("half of a cert")
+        Path(used["cert_file"]).write_text("half of a cert")
         with capture_logs() as events:
             assert status_of(ask(stage, trusting(mine))) == 200
-        assert [event["event"] for event in events] == ["control_tls_unusable"]
-        configured.tls.cert_file.write_bytes(new.cert.read_bytes())
-        configured.tls.key_file.write_bytes(new.key.read_bytes())
-        configured.tls.client_ca_file.write_bytes(other.ca.read_bytes())
+        assert [event["event"] for event in events] == ["web_config_unusable"]
+        Path(used["cert_file"]).write_bytes(new.cert.read_bytes())
+        Path(used["key_file"]).write_bytes(new.key.read_bytes())
+        Path(used["client_ca_file"]).write_bytes(other.ca.read_bytes())
         assert status_of(ask(stage, trusting(theirs))) == 200
         assert ask(stage, trusting(mine)) == b""
-
-
-def test_an_encrypted_key_opens_with_its_password_from_a_file(tmp_path: Path):
-    authority = Authority(tmp_path / "ours")
-    own = authority.issue("listener", password="s3cret")
-    (tmp_path / "password").write_text("s3cret\n")
-    tls = {"cert_file": own.cert, "key_file": own.key, "key_password_file": tmp_path / "password"}
-    found = ServerTls(control(tls=tls)).get()
-    assert found is not None
-    assert found.minimum_version is ssl.TLSVersion.TLSv1_2  # whatever the system's default is
-    tls["key_password_file"].write_text("hunter2")
-    with pytest.raises(
-        ConfigError, match=r"control\.tls\.cert_file, key_file or key_password"
-    ) as no:
-        ServerTls(control(tls=tls))
-    assert "hunter2" not in str(no.value)
 
 
 def test_tls_that_cannot_be_used_is_a_mistake_before_anything_listens(tmp_path: Path):
     (tmp_path / "nothing.pem").write_text("nothing")
     authority = Authority(tmp_path / "ours")
     own = authority.issue("listener")
-    bad = {"cert_file": tmp_path / "nothing.pem"}
-    with pytest.raises(ConfigError, match=r"control\.tls\.cert_file"):
-        Stage(control(tls=bad), ControlConnectionBounds())
+    bad = {"cert_file": tmp_path / "nothing.pem", "key_file": own.key}
+    with pytest.raises(ConfigError, match=r"tls_server_config\.cert_file"):
+        Stage(control(web_config_file=web_file(tmp_path, **bad)), ControlConnectionBounds())
     bad = {
         "cert_file": own.cert,
         "key_file": own.key,
+        "client_auth_type": "VerifyClientCertIfGiven",
         "client_ca_file": tmp_path / "nothing.pem",
     }
-    with pytest.raises(ConfigError, match=r"control\.tls\.client_ca_file"):
-        Stage(control(tls=bad, clients=CLIENTS), ControlConnectionBounds())
+    with pytest.raises(ConfigError, match=r"tls_server_config\.client_ca_file"):
+        Stage(
+            control(web_config_file=web_file(tmp_path, **bad), clients=CLIENTS),
+            ControlConnectionBounds(),
+        )
 
 
 def test_a_configuration_that_cannot_be_followed_changes_nothing(tmp_path: Path):
     (tmp_path / "nothing.pem").write_text("nothing")
     with serving() as stage:
+        nothing = tmp_path / "nothing.pem"
+        path = web_file(tmp_path, cert_file=nothing, key_file=nothing)
         with pytest.raises(ConfigError):
-            stage.server.follow(control(tokens=[], tls={"cert_file": tmp_path / "nothing.pem"}))
+            stage.server.follow(control(tokens=[], web_config_file=path))
         assert stage.call("GET", "/plans", "viewer").status_code == 200

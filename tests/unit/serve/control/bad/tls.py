@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import ssl
 from collections.abc import Iterator
@@ -27,8 +28,25 @@ GET = b"GET /api/v1/plans HTTP/1.1\r\nHost: anything\r\n"
 def secured(folder: Path, authority: Authority, **more: object) -> Control:
     """As on the network, where a certificate says who we are, and any name may lead to us."""
     own = authority.issue("listener")
-    tls = {"cert_file": own.cert, "key_file": own.key, "client_ca_file": authority.ca}
-    return control(listen="0.0.0.0:9641", clients=CLIENTS, tls=tls, **more)
+    asks_all = more.get("tokens") == []
+    tls = {
+        "cert_file": own.cert,
+        "key_file": own.key,
+        "client_auth_type": (
+            "RequireAndVerifyClientCert" if asks_all else "VerifyClientCertIfGiven"
+        ),
+        "client_ca_file": authority.ca,
+    }
+    return control(
+        listen="0.0.0.0:9641", clients=CLIENTS, web_config_file=web_file(folder, **tls), **more
+    )
+
+
+def web_file(folder: Path, **tls: object) -> Path:
+    """A web config file with this TLS."""
+    path = folder / "web.yaml"
+    path.write_text(json.dumps({"tls_server_config": tls}, default=str))
+    return path
 
 
 def trusting(shown: Certificate | None) -> ssl.SSLContext:
