@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from offsetwatch.config import load
-from offsetwatch.config.reference import render_reference
 from offsetwatch.errors import ConfigError
+from tools.references.reference_file import render_reference
 
 REFERENCE = Path(__file__).parents[2] / "config-reference.yaml"
 HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"
@@ -21,9 +21,7 @@ FILES = {
 
 
 def test_the_file_is_what_the_code_makes_of_it():
-    assert REFERENCE.read_text() == render_reference(), (
-        "run: python -m offsetwatch.config.reference > config-reference.yaml"
-    )
+    assert REFERENCE.read_text() == render_reference(), "run: python -m tools.references"
 
 
 def test_the_file_loads_and_its_defaults_are_those_of_the_smallest_file(tmp_path):

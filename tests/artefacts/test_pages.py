@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
-from offsetwatch.config.descriptions import Setting, describe_settings
+from tools.references.settings import Setting, describe_settings
 
 from .promql import known_metrics
 from .test_runbooks import parse

@@ -13,7 +13,6 @@ import yaml
 import offsetwatch.cli
 from offsetwatch.cli import cli
 from offsetwatch.config import load
-from offsetwatch.config.descriptions import Setting, describe_settings
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -44,6 +43,7 @@ from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders,
 from tools.references import commands, configuration, metrics
 from tools.references.__main__ import main, pages
 from tools.references.metric_facts import FACTS, Need, of_all
+from tools.references.settings import Setting, describe_settings
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 INPUTS = {

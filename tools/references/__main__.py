@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.config import reference
 from offsetwatch.serve.documents import openapi
-from tools.references import commands, configuration, guards, metrics
+from tools.references import commands, configuration, guards, metrics, reference_file
 
 ROOT: Final = Path(__file__).parents[2]
 
@@ -24,7 +23,7 @@ def pages(root: Path = ROOT) -> dict[Path, str]:
         folder / "cli.md": commands.render(),
         folder / "read-api.json": openapi.format_document(),
         root / "docs" / "guards.md": guards.render(),
-        root / "config-reference.yaml": reference.render_reference(),
+        root / "config-reference.yaml": reference_file.render_reference(),
     }
 
 

@@ -6,8 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
-from offsetwatch.config.descriptions import EXAMPLES, Setting, default_of, describe_settings
 from tools.references.markdown import MADE, code, flowing, table
+from tools.references.settings import EXAMPLES, Setting, default_of, describe_settings
 
 _HEAD: Final = f"""\
 # Configuration

@@ -1,22 +1,22 @@
 """The YAML reference file: every key with meaning, type and default, generated from the schema.
 
-`python -m offsetwatch.config.reference > config-reference.yaml` writes it, and a test compares it
-with the code. A line that begins with ## explains; one that begins with # is a setting that is not
-given.
+A line that begins with ## explains; one that begins with # is a setting that is not given.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 import textwrap
 from collections.abc import Iterator
 from typing import Any, Final, get_origin
 
 from pydantic.fields import FieldInfo
 
-from offsetwatch.config.descriptions import (
+from offsetwatch.config.document import find_section_type
+from offsetwatch.config.schema.root import Config
+from offsetwatch.config.schema.section import ConfigSection
+from tools.references.settings import (
     EXAMPLES,
     default_of,
     describe_default,
@@ -24,12 +24,9 @@ from offsetwatch.config.descriptions import (
     find_docstring_key,
     read_docstrings,
 )
-from offsetwatch.config.document import find_section_type
-from offsetwatch.config.schema.root import Config
-from offsetwatch.config.schema.section import ConfigSection
 
 _HEAD: Final = """\
-## Every setting of offsetwatch. Made from the code: python -m offsetwatch.config.reference
+## Every setting of offsetwatch. Made from the code: python -m tools.references
 ##
 ## A line that begins with ## explains; one that begins with # is a setting that is not given.
 ## ${NAME} inside a string is the environment variable NAME. Paths are relative to this file.
@@ -115,7 +112,3 @@ def _describe_field(field: FieldInfo) -> str:
     if field.is_required():
         return f"{describe_type(field)}, required"
     return describe_type(field) if default is None else f"{describe_type(field)}, default {default}"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(render_reference())

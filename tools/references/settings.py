@@ -1,6 +1,6 @@
 """Descriptions of all settings, read from the schema: path, type, default and meaning.
 
-reference.py makes the YAML reference file of them, and tools/references the page.
+reference_file.py makes the YAML reference file of them, and configuration.py the page.
 """
 
 from __future__ import annotations
