@@ -17,8 +17,8 @@ import yaml
 
 from offsetwatch.judge.findings.advice import add_advice
 from offsetwatch.model.findings import EvidenceItem, Finding, FindingName, Severity
-from offsetwatch.notify.alertmanager import encode_webhook_body
 from offsetwatch.notify.delivery_state import Message, NotificationStatus
+from offsetwatch.notify.message_bodies import encode_webhook_body
 from tests.changed import replace
 from tools.alertmanager import check_config, installed_amtool, recent_amtool, render
 from tools.debian import ToolError, run

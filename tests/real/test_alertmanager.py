@@ -17,8 +17,8 @@ from lab.ports import free_port
 from lab.waiting import NotYet, until
 from offsetwatch.config import NotifyConfig
 from offsetwatch.model.findings import Severity
-from offsetwatch.notify.alertmanager import encode_alerts_body, encode_webhook_body
 from offsetwatch.notify.delivery_state import Message, NotificationStatus
+from offsetwatch.notify.message_bodies import encode_alerts_body, encode_webhook_body
 from offsetwatch.notify.notifier import Notifier
 from offsetwatch.notify.receivers import build_receivers
 from tests.fakes.alertmanager_receiver import take
@@ -216,7 +216,7 @@ def test_a_finding_is_an_active_alert_and_a_mended_one_is_resolved(url: str, per
     def deliver(moment: float) -> None:
         for _ in range(3):
             notifier.step(moment)
-            for courier in notifier._couriers:
+            for courier in notifier._queues:
                 if courier._sending is not None:
                     courier._sending[0].result(DEADLINE_S)
 

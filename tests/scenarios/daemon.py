@@ -20,11 +20,11 @@ from offsetwatch.daemon.monitor import ASSIGNMENTS_S
 from offsetwatch.daemon.supervisor import Supervisor
 from offsetwatch.daemon.wiring import inputs as wiring
 from offsetwatch.errors import ClientError, NotFound, TargetUnreachable
+from offsetwatch.ingest import connect_rest
 from offsetwatch.ingest import polls as poll
-from offsetwatch.ingest.connect_rest import AssignmentsPoll, ConnectorsPoll
+from offsetwatch.ingest.connect_rest import AssignmentsPoll, ConnectorsPoll, RestOffsetsPoll
 from offsetwatch.ingest.log_ends_poll import LogEndsPoll
 from offsetwatch.ingest.record_age_poll import ProbeBudget, ProbeMemory, poll_probes
-from offsetwatch.ingest.rest_offsets_poll import RestOffsetsPoll
 from offsetwatch.ingest.topic_readers import TopicReader, choose_topic_reader
 from offsetwatch.loop import Loop
 from offsetwatch.model.connectors import ConnectorKind
@@ -268,10 +268,10 @@ class Daemon:
                 self.discovery.inspect(connect, snapshot)
 
     def _poll_states(self, name: str) -> None:
-        self._put(poll.poll_connectors(self._states_of(name), self.clock))
+        self._put(connect_rest.poll_connectors(self._states_of(name), self.clock))
 
     def _poll_assignment(self, name: str, connector: str) -> None:
-        self._put(poll.poll_assignment(self._assignments_of(name), connector))
+        self._put(connect_rest.poll_assignment(self._assignments_of(name), connector))
 
     def _poll_groups(self, name: str) -> None:
         sinks = [at for at in self.snapshot.topology.sinks if at.connect_cluster == name]
@@ -295,7 +295,7 @@ class Daemon:
             and all((name, view.name) != (at.connect_cluster, at.connector) for at in polled)
         ]
         sweep: Any = Sweep(self._reader(name))
-        poll.poll_rest_offsets(sweep, connectors, self._put, lambda: False)
+        connect_rest.poll_rest_offsets(sweep, connectors, self._put, lambda: False)
 
     def _probe(self, kafka: str, snapshot: Snapshot) -> tuple[Observation, ...]:
         return poll_probes(

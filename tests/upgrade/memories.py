@@ -62,7 +62,7 @@ class Told:
         self._snapshot = replace(snapshot, notifications_failed=())
         for _ in range(2):
             self._notifier.step(snapshot.at)
-            couriers = self._notifier._couriers
+            couriers = self._notifier._queues
             under_way = [at._sending[0] for at in couriers if at._sending is not None]
             assert not wait(under_way, WAIT_S).not_done
 

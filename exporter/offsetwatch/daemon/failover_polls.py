@@ -7,8 +7,7 @@ from typing import Final
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import UnixClock
-from offsetwatch.ingest.group_offsets_poll import poll_failover, poll_topics
-from offsetwatch.ingest.polls import Batch
+from offsetwatch.ingest.polls import Batch, poll_failover, poll_topics
 from offsetwatch.model.observations import InputRetired
 from offsetwatch.model.topology import FlowKey
 from offsetwatch.state.failover import build_groups_input

@@ -28,21 +28,20 @@ from offsetwatch.daemon.tuning import GC_PERIOD_S, PeriodicGarbageCollector
 from offsetwatch.daemon.wiring import inputs as wiring
 from offsetwatch.daemon.wiring.probe_readers import RecordAgeProbes
 from offsetwatch.daemon.wiring.tails import Tails
-from offsetwatch.ingest.connect_rest import AssignmentsPoll, ConnectorsPoll
-from offsetwatch.ingest.internal_topics_poll import TopicMemory, poll_topic_facts
-from offsetwatch.ingest.log_ends_poll import LogEndsPoll
-from offsetwatch.ingest.open_transactions import OpenTransactions
-from offsetwatch.ingest.polls import (
-    Batch,
+from offsetwatch.ingest.connect_rest import (
+    AssignmentsPoll,
+    ConnectorsPoll,
+    RestOffsetsPoll,
     poll_assignment,
-    poll_brokers,
     poll_connectors,
-    poll_groups,
     poll_rest_offsets,
 )
-from offsetwatch.ingest.rest_offsets_poll import RestOffsetsPoll
+from offsetwatch.ingest.internal_topics_poll import TopicMemory, poll_topic_facts
+from offsetwatch.ingest.log_ends_poll import LogEndsPoll
+from offsetwatch.ingest.polls import Batch, poll_brokers, poll_groups
 from offsetwatch.ingest.tail import Tail
 from offsetwatch.ingest.topic_readers import TopicReader
+from offsetwatch.ingest.unreadable_partitions import OpenTransactions
 from offsetwatch.loop import DocumentLoader, DocumentSaver, Loop
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (

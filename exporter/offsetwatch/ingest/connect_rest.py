@@ -1,18 +1,30 @@
-"""Decoded answers of the Connect REST API: connectors, assignments of MirrorMaker 2, offsets.
+"""Polls of the Connect REST API: connectors, assignments of MirrorMaker 2, offsets.
 
-An answer of an unexpected shape raises MalformedResponse; errors of the client pass through.
+An answer of an unexpected shape is a MalformedResponse. A poll returns the observations of one
+attempt, its failures included.
+
+The offsets of some connectors are known over REST alone. Most workers read their offsets topic to
+its end for each answer. So that load is limited twice: by the pause between two requests for one
+connector, and by the number of requests in a second.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from math import inf
 from typing import Final, Generic, NamedTuple, TypeVar
 
+from offsetwatch.clients.connect.offsets_sweep import (
+    ConnectSweep,
+    OffsetsAnswer,
+    OffsetsSweepListener,
+)
 from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.clients.http.exchange import forget_locals
+from offsetwatch.clock import UnixClock
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.rest_answers import (
     ConnectorNames,
@@ -22,16 +34,36 @@ from offsetwatch.decode.rest_answers import (
     decode_readable_offsets,
 )
 from offsetwatch.decode.rest_root import decode_root
-from offsetwatch.errors import ClientError, MalformedResponse, NotFound
+from offsetwatch.errors import ClientError, MalformedResponse, NotFound, RemoteRefusal
+from offsetwatch.ingest.polls import Batch, build_failure, build_partial_failures
 from offsetwatch.model.connectors import UNKNOWN_STATE, Connector
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    AssignmentConfirmed,
+    ConnectorsListed,
+    InputFailed,
+    InputId,
+    InputRetired,
+    InputSucceeded,
+    Observation,
+    OffsetsPolled,
+    PartitionsAssigned,
+    RestOffsetsRead,
+    RestOffsetsRequested,
+    build_rest_offsets_input,
+)
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
 
 CROSS_CHECK_S: Final = 60.0  # two more requests a minute, answered from a worker's memory
 MISSING_S: Final = 900.0  # what is not listed for so long is gone, or told by other witnesses
 SINGLE_REQUESTS_MAX: Final = 20  # connectors that are asked for one by one, in one poll
+REQUESTS_PER_STEP: Final = 5  # a step is made once a second
+MISSED_POLLS: Final = 3  # how many polls may fail before the last answer is taken down
+_UNSUPPORTED_DETAIL: Final = "cannot be read ({detail}): workers return offsets since Kafka 3.5"
 
 T = TypeVar("T")
+GuardJob = Callable[[Callable[[], object], str, InputId], Callable[[], object]]
 
 
 def list_connectors(reader: ConnectReader) -> tuple[Connector, ...]:
@@ -42,6 +74,12 @@ def list_connectors(reader: ConnectReader) -> tuple[Connector, ...]:
 def parse_connectors(connect_cluster: str, body: bytes) -> tuple[Connector, ...]:
     """Return every connector with its state from the body of an answer."""
     return _require_decoded(connect_cluster, "GET /connectors", decode_connectors(body))
+
+
+def _require_decoded(connect_cluster: str, asked: str, found: T | Undecodable) -> T:
+    if isinstance(found, Undecodable):
+        raise MalformedResponse(connect_cluster, f"{asked}: {found.reason}")
+    return found
 
 
 class _DecodedAnswerCache(Generic[T]):
@@ -172,8 +210,10 @@ class ConnectorsPoll:
         self._alone_at |= dict.fromkeys(alone, now)
         for name in alone:
             try:
+                info = self._reader.connector(name)
+                # In the format of the answer about all.
                 found = parse_connectors(
-                    self.name, _wrap_as_list_entry(name, self._reader.connector(name))
+                    self.name, b'{%b:{"info":%b}}' % (encode_sorted(name), info)
                 )
             except NotFound:
                 continue  # this worker has none
@@ -186,11 +226,6 @@ class ConnectorsPoll:
         return error, failures
 
 
-def _wrap_as_list_entry(connector: str, info: bytes) -> bytes:
-    """Return an answer about one connector in the format of the answer about all."""
-    return b'{%b:{"info":%b}}' % (encode_sorted(connector), info)
-
-
 def _merge_configuration(listed: Connector, info: Connector | None) -> Connector:
     """Return a listed connector with the configuration that another answer had."""
     if info is None:
@@ -201,6 +236,45 @@ def _merge_configuration(listed: Connector, info: Connector | None) -> Connector
         tasks=listed.tasks,
         version=listed.version,
         failure=listed.failure,
+    )
+
+
+def poll_connectors(poll: ConnectorsPoll, clock: UnixClock) -> Batch:
+    """Return the connectors, their tasks and the settings that name their topics.
+
+    Once a minute, and while something is missing, other requests complete the answer: the identity
+    of the Kafka cluster, the names of the connectors, configurations. If one of these fails, the
+    failure is reported and the value is absent.
+    """
+    input_id = InputId(CONNECT_REST, connect_cluster=poll.name)
+    try:
+        listed = poll.ask()
+    except ClientError as exc:
+        return (build_failure(input_id, exc),)
+    failed: list[Observation] = []
+    names: frozenset[str] | None = None
+    odd_names: dict[str, ClientError] = {}
+    kafka_cluster_id: str | None = None
+    if poll.wants_witnesses(listed, clock.now()):
+        try:
+            kafka_cluster_id = poll.kafka_cluster_id()
+        except ClientError as exc:
+            failed.append(build_failure(input_id, exc))
+        try:
+            names, odd = poll.names()
+            if odd.count:
+                why = f"GET /connectors (names): members that are no text: {odd.count}"
+                odd_names = {str(odd): MalformedResponse(poll.name, why)}
+        except ClientError as exc:
+            failed.append(build_failure(input_id, exc))
+        listed, error, failures = poll.complete(listed, names or frozenset(), clock.now())
+        if error is not None:
+            failed.append(build_failure(input_id, error))
+        failed += build_partial_failures(input_id, failures | odd_names)
+    return (
+        *failed,
+        ConnectorsListed(poll.name, listed, names, kafka_cluster_id, names_whole=not odd_names),
+        InputSucceeded(input=input_id, at=clock.now()),
     )
 
 
@@ -227,13 +301,36 @@ class AssignmentsPoll:
     def runs(self, connector: str) -> bool:
         """Check whether Connect lists the connector as running."""
         return any(
-            (at.name, at.state) == (connector, "running") for at in list_connectors(self._reader)
+            (listed.name, listed.state) == (connector, "running")
+            for listed in list_connectors(self._reader)
         )
 
     def keep(self, connectors: Collection[str]) -> None:
         """Remove the cached assignments of all other connectors."""
         for gone in self._answers.keys() - set(connectors):
             self._answers.pop(gone, None)
+
+
+def poll_assignment(poll: AssignmentsPoll, connector: str) -> Batch:
+    """Return the partitions that a MirrorSourceConnector assigned to its tasks.
+
+    A stopped connector has no tasks, and its last assignment remains valid: AssignmentConfirmed. To
+    distinguish this, the poll asks for the connector's state after an empty answer. A failed
+    request is a partial failure, and the last answer ages. The poll reports no success of the list
+    of connectors, which the other polls request.
+    """
+    try:
+        assigned = poll.ask(connector)
+        if not (assigned or poll.runs(connector)):
+            return (AssignmentConfirmed(poll.name, connector),)
+    except ClientError as exc:
+        return build_partial_failures(
+            InputId(CONNECT_REST, connect_cluster=poll.name), {connector: exc}
+        )
+    return (PartitionsAssigned(poll.name, connector, assigned),)
+
+
+# --- offsets --------------------------------------------------------------------------------------
 
 
 def parse_readable_offsets(
@@ -250,7 +347,135 @@ def parse_readable_offsets(
     return found, MalformedResponse(connect_cluster, why) if unread else None
 
 
-def _require_decoded(connect_cluster: str, asked: str, found: T | Undecodable) -> T:
-    if isinstance(found, Undecodable):
-        raise MalformedResponse(connect_cluster, f"{asked}: {found.reason}")
-    return found
+def poll_rest_offsets(
+    sweep: ConnectSweep,
+    connectors: Sequence[str],
+    put: Callable[[Batch], bool],
+    stopped: Callable[[], bool],
+) -> None:
+    """Read the offsets of all connectors over REST, to compare them with the tail.
+
+    A failure is reported as partial: it does not affect the state polls, and the failure of one
+    connector does not affect the others.
+
+    RestOffsetsRequested enters the queue before the request is sent: records that the tail reads
+    from then on may be in the answer.
+    """
+
+    def announce(names: Sequence[str]) -> bool:
+        return put(tuple(RestOffsetsRequested(sweep.name, name) for name in names))
+
+    failures: dict[str, ClientError] = {}
+
+    def take(answers: Sequence[OffsetsAnswer]) -> None:
+        batch: list[Observation] = []
+        for connector, body in answers:
+            try:
+                offsets, odd = parse_readable_offsets(sweep.name, connector, body)
+            except ClientError as exc:
+                # Its trace leads to this frame, which knows the answer and `failures`.
+                failures[connector] = exc.with_traceback(None)
+            else:
+                batch.append(RestOffsetsRead(sweep.name, connector, offsets, whole=odd is None))
+                if odd is not None:
+                    failures[connector] = odd
+        put(tuple(batch))
+
+    input_id = InputId(CONNECT_REST, connect_cluster=sweep.name)
+    try:
+        failures |= sweep.offsets(connectors, OffsetsSweepListener(announce, take, stopped))
+    except ClientError as exc:
+        put((replace(build_failure(input_id, exc), partial=True),))
+    else:
+        if failures:
+            put(build_partial_failures(input_id, failures))
+
+
+class RestOffsetsPoll:
+    """Polls of one Connect cluster.
+
+    `put` hands a batch to the loop and returns whether it was taken.
+
+    guard        isolates errors of a connector's job from the other connectors, and reports them
+                 as failures of this input
+    every_s      pause between two requests for one connector
+    timeout_s    timeout of one request, over all workers
+    """
+
+    def __init__(
+        self,
+        reader: ConnectReader,
+        *,
+        every_s: float,
+        timeout_s: float,
+        put: Callable[[Batch], bool],
+        clock: UnixClock,
+        guard: GuardJob,
+    ) -> None:
+        self._reader = reader
+        self._every_s = every_s
+        self._timeout_s = timeout_s
+        self._put = put
+        self._clock = clock
+        self._guard = guard
+        self._jobs: dict[str, Callable[[], object]] = {}
+        self._connectors = 0
+        self._asked_at: dict[str, float] = {}
+
+    def step(self, connectors: Iterable[str], stopped: Callable[[], bool]) -> None:
+        """Poll the connectors that are due, longest waiting first; forget all others."""
+        wanted = set(connectors)
+        for name in self._asked_at.keys() - wanted:
+            if self._put((InputRetired(build_rest_offsets_input(self._reader.name, name)),)):
+                del self._asked_at[name]
+                self._jobs.pop(name, None)
+        self._connectors = len(wanted)
+        now = self._clock.now()
+        due = sorted(
+            (moment, name) for name in wanted if (moment := self._due_at(name, now)) <= now
+        )
+        for _, name in due[:REQUESTS_PER_STEP]:
+            if stopped():
+                return
+            self._asked_at[name] = self._clock.now()  # whatever comes of it, others have their turn
+            if name not in self._jobs:
+                input_id = build_rest_offsets_input(self._reader.name, name)
+                job = partial(self._poll, name)
+                self._jobs[name] = self._guard(job, f"offsets of {input_id.input}", input_id)
+            self._jobs[name]()
+
+    def _poll(self, connector: str) -> None:
+        if not self._put(self._ask(connector, self._asked_at[connector])):
+            del self._asked_at[connector]
+
+    def _due_at(self, connector: str, now: float) -> float:
+        asked_at = self._asked_at.get(connector)
+        if asked_at is None or asked_at > now:  # never, or the clock was set back
+            return 0.0
+        return asked_at + self._every_s
+
+    def _lasts_s(self) -> float:
+        """Return how many seconds an answer remains valid: three rounds and a timeout."""
+        round_s = max(self._every_s, self._connectors / REQUESTS_PER_STEP)
+        return MISSED_POLLS * round_s + self._timeout_s
+
+    def _ask(self, connector: str, asked_at: float) -> Batch:
+        input_id = build_rest_offsets_input(self._reader.name, connector)
+        try:
+            body = self._reader.offsets(connector)
+            offsets, odd = parse_readable_offsets(self._reader.name, connector, body)
+        except ClientError as exc:
+            return (_build_failure(input_id, exc),)
+        return (
+            OffsetsPolled(self._reader.name, connector, offsets, asked_at, whole=odd is None),
+            InputSucceeded(input_id, asked_at, self._lasts_s()),
+            *(() if odd is None else (replace(_build_failure(input_id, odd), partial=True),)),
+        )
+
+
+def _build_failure(input_id: InputId, error: ClientError) -> InputFailed:
+    forget_locals(error)
+    detail = error.detail
+    if isinstance(error, NotFound) or type(error) is RemoteRefusal:  # 404 by the path, or 405
+        detail = _UNSUPPORTED_DETAIL.format(detail=detail)
+    return InputFailed(input=input_id, reason=error.reason, detail=detail)

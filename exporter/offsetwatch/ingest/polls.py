@@ -1,46 +1,37 @@
-"""Polls of Connect and Kafka, one function each: connectors, REST offsets, brokers, sink groups.
+"""Polls of Kafka, one function each: brokers, groups of sinks, groups and topics of MM2's flows.
 
 The daemon schedules them. A function returns the observations of one attempt, its failures
-included; `poll_rest_offsets` enqueues them with `put`. No failure of a remote system is raised.
+included. No failure of a remote system is raised.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from types import MappingProxyType
 
-from offsetwatch.clients.connect.offsets_sweep import (
-    ConnectSweep,
-    OffsetsAnswer,
-    OffsetsSweepListener,
-)
 from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.clock import UnixClock
 from offsetwatch.decode.java.pattern import JavaPattern
-from offsetwatch.errors import ClientError, MalformedResponse, TargetUnreachable
-from offsetwatch.ingest import connect_rest
+from offsetwatch.errors import ClientError, TargetUnreachable
 from offsetwatch.model.observations import (
-    CONNECT_REST,
     GROUPS,
-    AssignmentConfirmed,
     BrokerAddressesRead,
-    ConnectorsListed,
+    GroupOffset,
+    GroupOffsetsRead,
     InputFailed,
     InputId,
     InputSucceeded,
-    LogBounds,
     Observation,
-    PartitionsAssigned,
-    RestOffsetsRead,
-    RestOffsetsRequested,
     SinkOffset,
     SinkOffsetsRead,
+    TopicsChecked,
 )
 from offsetwatch.model.topology import SinkGroup, TopicPartition
+from offsetwatch.state.failover import build_groups_input
+from offsetwatch.state.snapshot import GroupOffsetsRequest, GroupPartition
 
 Batch = tuple[Observation, ...]
 
@@ -84,108 +75,6 @@ def _format_members(members: Sequence[str], first: str) -> str:
     named = ", ".join(repr(member) for member in members[:MEMBERS_NAMED_MAX])
     more = len(members) - MEMBERS_NAMED_MAX
     return f"{named}{f' and {more} more' if more > 0 else ''}: {first}"
-
-
-def poll_connectors(poll: connect_rest.ConnectorsPoll, clock: UnixClock) -> Batch:
-    """Return the connectors, their tasks and the settings that name their topics.
-
-    Once a minute, and while something is missing, other requests complete the answer: the identity
-    of the Kafka cluster, the names of the connectors, configurations. If one of these fails, the
-    failure is reported and the value is absent.
-    """
-    input_id = InputId(CONNECT_REST, connect_cluster=poll.name)
-    try:
-        listed = poll.ask()
-    except ClientError as exc:
-        return (build_failure(input_id, exc),)
-    failed: list[Observation] = []
-    names: frozenset[str] | None = None
-    odd_names: dict[str, ClientError] = {}
-    kafka_cluster_id: str | None = None
-    if poll.wants_witnesses(listed, clock.now()):
-        try:
-            kafka_cluster_id = poll.kafka_cluster_id()
-        except ClientError as exc:
-            failed.append(build_failure(input_id, exc))
-        try:
-            names, odd = poll.names()
-            if odd.count:
-                why = f"GET /connectors (names): members that are no text: {odd.count}"
-                odd_names = {str(odd): MalformedResponse(poll.name, why)}
-        except ClientError as exc:
-            failed.append(build_failure(input_id, exc))
-        listed, error, failures = poll.complete(listed, names or frozenset(), clock.now())
-        if error is not None:
-            failed.append(build_failure(input_id, error))
-        failed += build_partial_failures(input_id, failures | odd_names)
-    return (
-        *failed,
-        ConnectorsListed(poll.name, listed, names, kafka_cluster_id, names_whole=not odd_names),
-        InputSucceeded(input=input_id, at=clock.now()),
-    )
-
-
-def poll_rest_offsets(
-    sweep: ConnectSweep,
-    connectors: Sequence[str],
-    put: Callable[[Batch], bool],
-    stopped: Callable[[], bool],
-) -> None:
-    """Read the offsets of all connectors over REST, to compare them with the tail.
-
-    A failure is reported as partial: it does not affect the state polls, and the failure of one
-    connector does not affect the others.
-
-    RestOffsetsRequested enters the queue before the request is sent: records that the tail reads
-    from then on may be in the answer.
-    """
-
-    def announce(names: Sequence[str]) -> bool:
-        return put(tuple(RestOffsetsRequested(sweep.name, name) for name in names))
-
-    failures: dict[str, ClientError] = {}
-
-    def take(answers: Sequence[OffsetsAnswer]) -> None:
-        batch: list[Observation] = []
-        for connector, body in answers:
-            try:
-                offsets, odd = connect_rest.parse_readable_offsets(sweep.name, connector, body)
-            except ClientError as exc:
-                # Its trace leads to this frame, which knows the answer and `failures`.
-                failures[connector] = exc.with_traceback(None)
-            else:
-                batch.append(RestOffsetsRead(sweep.name, connector, offsets, whole=odd is None))
-                if odd is not None:
-                    failures[connector] = odd
-        put(tuple(batch))
-
-    input_id = InputId(CONNECT_REST, connect_cluster=sweep.name)
-    try:
-        failures |= sweep.offsets(connectors, OffsetsSweepListener(announce, take, stopped))
-    except ClientError as exc:
-        put((replace(build_failure(input_id, exc), partial=True),))
-    else:
-        if failures:
-            put(build_partial_failures(input_id, failures))
-
-
-def poll_assignment(poll: connect_rest.AssignmentsPoll, connector: str) -> Batch:
-    """Return the partitions that a MirrorSourceConnector assigned to its tasks.
-
-    A stopped connector has no tasks, and its last assignment remains valid: AssignmentConfirmed. To
-    distinguish this, the poll asks for the connector's state after an empty answer. A failed
-    request is a partial failure, and the last answer ages. The poll reports no success of the list
-    of connectors, which the other polls request.
-    """
-    try:
-        assigned = poll.ask(connector)
-        if not (assigned or poll.runs(connector)):
-            return (AssignmentConfirmed(poll.name, connector),)
-    except ClientError as exc:
-        return build_partial_failures(
-            InputId(CONNECT_REST, connect_cluster=poll.name), {connector: exc}
-        )
-    return (PartitionsAssigned(poll.name, connector, assigned),)
 
 
 def poll_brokers(admin: KafkaAdmin) -> Batch:
@@ -298,19 +187,14 @@ def _add_log_ends(
             topic=partition.topic,
             partition=partition.partition,
             committed=offset,
-            log_end=_choose_log_end(bounds[partition], stable=stable)
-            if partition in bounds
-            else None,
-            log_start=bounds[partition].start if partition in bounds else None,
+            log_end=None if log is None else log.stable_end if stable else log.end,
+            log_start=None if log is None else log.start,
             committed_only=sink.read_committed is not False,
             from_start=sink.from_start,
         )
         for partition, offset in sorted(committed.items())
+        for log in (bounds.get(partition),)
     ]
-
-
-def _choose_log_end(bounds: LogBounds, *, stable: bool) -> int:
-    return bounds.stable_end if stable else bounds.end
 
 
 def _find_read_partitions(
@@ -357,3 +241,104 @@ def _match_topics(text: str, topics: Iterable[str]) -> list[str] | None:
             return None
     _slow_patterns.pop(text, None)
     return found
+
+
+def poll_topics(admin: KafkaAdmin, wanted: Collection[str]) -> Batch:
+    """Return those of the topics that exist on a cluster; a missing topic is no failure."""
+    try:
+        topics, _ = admin.topics()
+    except ClientError:
+        return ()  # what reads this cluster reports it
+    return (TopicsChecked(kafka=admin.name, there=frozenset(topics.keys() & wanted)),)
+
+
+def poll_failover(
+    request: GroupOffsetsRequest, upstream: KafkaAdmin, downstream: KafkaAdmin, clock: UnixClock
+) -> Batch:
+    """Return committed offsets of a flow's groups on both sides, then the log bounds on both sides.
+
+    In this order an offset beyond the log end really is beyond it. A group that cannot be read is
+    left out and is a partial failure; if no group can be read, the poll fails.
+    """
+    input_id = build_groups_input(request.flow)
+    offsets: list[GroupOffset] = []
+    failures: dict[str, ClientError] = {}
+    try:
+        by_group: dict[str, list[GroupPartition]] = {}
+        for partition in request.partitions:
+            by_group.setdefault(partition.group, []).append(partition)
+        for rows in by_group.values():
+            try:
+                offsets += _read_group_offsets(rows, upstream, downstream, failures)
+            except TargetUnreachable:
+                raise
+            except ClientError as exc:
+                failures[rows[0].group] = exc
+        if failures and not offsets:
+            return (build_failure(input_id, next(iter(failures.values()))),)
+        refused: dict[TopicPartition, ClientError] = {}
+        committed = [offset for offset in offsets if offset.upstream is not None]
+        read = GroupOffsetsRead(
+            flow=request.flow,
+            offsets=tuple(offsets),
+            upstream=upstream.bounds(
+                {TopicPartition(offset.topic, offset.partition) for offset in committed},
+                stable=False,
+                refused=refused,
+            ),
+            downstream=downstream.bounds(
+                {TopicPartition(offset.remote, offset.partition) for offset in committed},
+                stable=False,
+                refused=refused,
+            ),
+        )
+    except ClientError as exc:
+        return (build_failure(input_id, exc),)
+    failures |= {
+        f"{partition.topic}-{partition.partition}": error for partition, error in refused.items()
+    }
+    return (
+        read,
+        InputSucceeded(input=input_id, at=clock.now()),
+        *build_partial_failures(input_id, failures),
+    )
+
+
+def _read_group_offsets(
+    rows: list[GroupPartition],
+    upstream: KafkaAdmin,
+    downstream: KafkaAdmin,
+    failures: dict[str, ClientError],
+) -> list[GroupOffset]:
+    """Return the offsets of one group, which need not exist on either side.
+
+    Partitions that are refused on one side are left out; `failures` receives the errors.
+    """
+    group = rows[0].group
+    no_here: dict[TopicPartition, ClientError] = {}
+    no_there: dict[TopicPartition, ClientError] = {}
+    here = upstream.group_offsets(
+        group, {TopicPartition(row.topic, row.partition) for row in rows}, refused=no_here
+    )
+    there = downstream.group_offsets(
+        group, {TopicPartition(row.remote, row.partition) for row in rows}, refused=no_there
+    )
+    refused = no_here | no_there
+    failures |= {
+        f"{group}: {partition.topic}-{partition.partition}": error
+        for partition, error in refused.items()
+    }
+    return [
+        GroupOffset(
+            group=group,
+            topic=row.topic,
+            remote=row.remote,
+            partition=row.partition,
+            upstream=here.get(TopicPartition(row.topic, row.partition)),
+            downstream=there.get(TopicPartition(row.remote, row.partition)),
+            checkpointed=row.checkpointed,
+        )
+        for row in rows
+        if TopicPartition(row.topic, row.partition) not in no_here
+        and TopicPartition(row.remote, row.partition) not in no_there
+    ]

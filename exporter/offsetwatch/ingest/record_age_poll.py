@@ -12,9 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from operator import is_
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
-from offsetwatch.clients.records.probe import ProbeAnswer
+from offsetwatch.clients.records.probe import ProbeAnswer, ProbeReader
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import ClientError
 from offsetwatch.ingest.polls import Batch
@@ -26,19 +26,6 @@ from offsetwatch.state.snapshot import Snapshot
 DENIED_RETRY_S: Final = 300.0  # permissions change by hand
 BUDGET, DENIED, TIMEOUT = "budget", "denied", "timeout"
 REPLICATION, SINK = "replication", "sink"
-
-
-class FirstRecordReader(Protocol):
-    """Interface of ProbeReader (clients/records/probe.py)."""
-
-    def first(
-        self,
-        starts: Mapping[TopicPartition, int],
-        timeout_s: float,
-        stopped: Callable[[], bool],
-    ) -> dict[TopicPartition, ProbeAnswer]:
-        """See ProbeReader."""
-        ...
 
 
 class RecordAgeRequest(NamedTuple):
@@ -85,7 +72,7 @@ class ProbeBudget:
 
 def poll_probes(
     kafka: str,
-    open_reader: Callable[[bool], FirstRecordReader],
+    open_reader: Callable[[bool], ProbeReader],
     snapshot: Snapshot,
     memory: ProbeMemory,
     budget: ProbeBudget,
@@ -101,25 +88,25 @@ def poll_probes(
     made_of = (snapshot.mirror_partitions, snapshot.sink_partitions, snapshot.topology)
     if memory.nothing_in is not None and all(map(is_, made_of, memory.nothing_in)):
         return ()
-    topic_partition = (*_find_flow_requests(snapshot, kafka), *_find_sink_requests(snapshot, kafka))
-    _prune_memory(memory, topic_partition, began)
-    memory.nothing_in = None if topic_partition else made_of
-    if not topic_partition:
+    requests = (*_find_flow_requests(snapshot, kafka), *_find_sink_requests(snapshot, kafka))
+    _prune_memory(memory, requests, began)
+    memory.nothing_in = None if requests else made_of
+    if not requests:
         return ()
-    chosen, skipped = _choose_requests(topic_partition, memory, budget.reads_max)
+    chosen, skipped = _choose_requests(requests, memory, budget.reads_max)
     answers: list[ProbeResult] = []
     made: Counter[str] = Counter()
     for committed in (False, True):
-        part = [partition for partition in chosen if partition.committed is committed]
+        part = [request for request in chosen if request.committed is committed]
         left_s = budget.seconds - (clock.now() - began)
         if not part or stopped():
             continue
         if not 0 < left_s <= budget.seconds:  # the clock may be set back, too
             skipped[BUDGET] += len(part)
             continue
-        for partition in part:
-            memory.asked_at[partition.of] = began
-        made.update(partition.reason for partition in part)
+        for request in part:
+            memory.asked_at[request.of] = began
+        made.update(request.reason for request in part)
         found = _read_first_records(open_reader, committed, part, left_s, stopped)
         if isinstance(found, ClientError):
             skipped[found.reason] += len(part)
@@ -148,10 +135,10 @@ def _find_flow_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeReq
         flow = flows.get((view.connect_cluster, view.connector, view.source, view.target))
         if flow is not None:
             partition = MirrorPartition(view.source, view.topic, view.partition)
-            topic_partition = (view.connect_cluster, view.connector, partition)
+            follower = (view.connect_cluster, view.connector, partition)
             again = view.caught_up is not None
             yield RecordAgeRequest(
-                topic_partition, REPLICATION, view.probe_from, flow.read_committed, again
+                follower, REPLICATION, view.probe_from, flow.read_committed, again
             )
 
 
@@ -170,17 +157,15 @@ def _find_sink_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeReq
         group = groups.get((view.connect_cluster, view.connector))
         if view.probe_from is not None and group is not None:
             partition = TopicPartition(view.topic, view.partition)
-            topic_partition = (view.connect_cluster, view.connector, partition)
+            follower = (view.connect_cluster, view.connector, partition)
             committed, again = group.read_committed is not False, view.caught_up is not None
-            yield RecordAgeRequest(topic_partition, SINK, view.probe_from, committed, again)
+            yield RecordAgeRequest(follower, SINK, view.probe_from, committed, again)
 
 
-def _prune_memory(
-    memory: ProbeMemory, topic_partition: tuple[RecordAgeRequest, ...], now: float
-) -> None:
+def _prune_memory(memory: ProbeMemory, requests: tuple[RecordAgeRequest, ...], now: float) -> None:
     """Remove followers that need no read, and denials that have expired or lie in the future."""
-    named = {partition.of for partition in topic_partition}
-    memory.asked_at = {who: moment for who, moment in memory.asked_at.items() if who in named}
+    named = {request.of for request in requests}
+    memory.asked_at = {of: moment for of, moment in memory.asked_at.items() if of in named}
     memory.denied_until = {
         topic: until
         for topic, until in memory.denied_until.items()
@@ -189,23 +174,21 @@ def _prune_memory(
 
 
 def _choose_requests(
-    topic_partition: tuple[RecordAgeRequest, ...], memory: ProbeMemory, reads_max: int
+    requests: tuple[RecordAgeRequest, ...], memory: ProbeMemory, reads_max: int
 ) -> tuple[list[RecordAgeRequest], Counter[str]]:
     """Return the reads of this poll, and the number of skipped ones by reason.
 
     Followers without a known age go first, then those that waited longest.
     """
-    allowed = [
-        partition for partition in topic_partition if partition.at.topic not in memory.denied_until
-    ]
-    allowed.sort(key=lambda partition: (partition.again, memory.asked_at.get(partition.of, 0.0)))
-    skipped = Counter({DENIED: len(topic_partition) - len(allowed)})
+    allowed = [request for request in requests if request.at.topic not in memory.denied_until]
+    allowed.sort(key=lambda request: (request.again, memory.asked_at.get(request.of, 0.0)))
+    skipped = Counter({DENIED: len(requests) - len(allowed)})
     skipped[BUDGET] = max(0, len(allowed) - reads_max)
     return allowed[:reads_max], +skipped
 
 
 def _read_first_records(
-    open_reader: Callable[[bool], FirstRecordReader],
+    open_reader: Callable[[bool], ProbeReader],
     committed: bool,  # noqa: FBT001 - what it opens is asked for by position, too
     part: list[RecordAgeRequest],
     timeout_s: float,
@@ -213,8 +196,8 @@ def _read_first_records(
 ) -> dict[TopicPartition, ProbeAnswer] | ClientError:
     """Read the first records; followers of one partition share a read from their lowest offset."""
     starts: dict[TopicPartition, int] = {}
-    for partition in part:
-        starts[partition.at] = min(partition.start, starts.get(partition.at, partition.start))
+    for request in part:
+        starts[request.at] = min(request.start, starts.get(request.at, request.start))
     try:
         return open_reader(committed).first(starts, timeout_s, stopped)
     except ClientError as exc:
@@ -228,16 +211,16 @@ def _build_answers(
     memory: ProbeMemory,
     now: float,
 ) -> Iterator[ProbeResult]:
-    for partition in part:
-        answer = found.get(partition.at)
+    for request in part:
+        answer = found.get(request.at)
         if answer is None:
             skipped[TIMEOUT] += 1
         elif isinstance(answer, ClientError):
             skipped[answer.reason] += 1
             if answer.reason == DENIED:
-                memory.denied_until[partition.at.topic] = now + DENIED_RETRY_S
+                memory.denied_until[request.at.topic] = now + DENIED_RETRY_S
         else:
             # What stands before its offset, a partner wanted to know, and says nothing to it.
             until = answer.offset if isinstance(answer, FirstRecord) else answer.end
-            if until >= partition.start:
-                yield ProbeResult(of=partition.of, start=partition.start, found=answer)
+            if until >= request.start:
+                yield ProbeResult(of=request.of, start=request.start, found=answer)

@@ -36,9 +36,8 @@ from offsetwatch.errors import (
     SizeLimitExceeded,
     TopicChanged,
 )
-from offsetwatch.ingest.open_transactions import OpenTransactions
 from offsetwatch.ingest.topic_readers import TopicReader
-from offsetwatch.ingest.unreadable_partitions import UnreadablePartitions
+from offsetwatch.ingest.unreadable_partitions import OpenTransactions, UnreadablePartitions
 from offsetwatch.model.observations import (
     Frozen,
     InputFailed,

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -16,12 +18,17 @@ import structlog
 
 from offsetwatch import errors
 from offsetwatch.clock import UnixClock
-from offsetwatch.notify.delivery_state import DeliveryEntry
-from offsetwatch.notify.receiver_queue import TOO_MANY, ReceiverQueue
+from offsetwatch.errors import AmbiguousOutcome, ClientError, RemoteRefusal
+from offsetwatch.model.findings import Finding, ProposedPlan
+from offsetwatch.notify.delivery_state import DeliveryEntry, DeliveryState, FindingIdentity, Message
 from offsetwatch.notify.receivers import Receiver
 from offsetwatch.notify.visibility import UnavailableInputIndex
 from offsetwatch.state.snapshot import Snapshot
 
+RETRY_S: Final = 5.0
+RETRY_S_MAX: Final = 300.0
+REFUSED_RETRY_S: Final = 300.0  # then what one receiver does not want is offered once more
+TOO_MANY: Final = "too_many"
 POLL_INTERVAL_S: Final = 1.0
 _VERSION: Final = 1
 _DELIVERY_ERRORS: Final = (
@@ -40,6 +47,134 @@ _DELIVERY_ERRORS: Final = (
 FailureCounts = tuple[tuple[str, int], ...]
 
 _log = structlog.get_logger()
+
+
+def attach_plans(snapshot: Snapshot) -> tuple[Finding, ...]:
+    """Return the findings of a snapshot, each with the newest proposed plan of its connector."""
+    plans: dict[tuple[str, str], ProposedPlan] = {}
+    for plan in () if snapshot.remedies is None else snapshot.remedies.open_plans:
+        if plan.state == "proposed":
+            key = (plan.connect_cluster, plan.connector)
+            plans.setdefault(key, ProposedPlan(plan.plan_id, plan.verb))
+    if not plans:
+        return snapshot.findings
+    return tuple(
+        finding
+        if finding.connector is None
+        else replace(finding, plan=plans.get((finding.connect_cluster, finding.connector)))
+        for finding in snapshot.findings
+    )
+
+
+class ReceiverQueue:
+    """Delivery queue of one receiver.
+
+    `failed` counts by reason the deliveries that failed, and the findings beyond ENTRIES_MAX.
+    """
+
+    def __init__(
+        self,
+        receiver: Receiver,
+        entries: Iterable[DeliveryEntry],
+        failed: Counter[str],
+        pool: Executor,
+    ) -> None:
+        self.name = receiver.name
+        self.ledger = DeliveryState(receiver.rules, entries)
+        self._receiver = receiver
+        self._failed = failed
+        self._pool = pool
+        self._sending: tuple[Future[None], tuple[Message, ...]] | None = None
+        self._batch: tuple[Message, ...] = ()
+        self._retry_at = 0.0
+        self._retry_s = 0.0
+        self._trouble: str | None = None
+        self._refused: dict[FindingIdentity, float] = {}
+        self._one_by_one = 0
+        self._beyond = 0
+
+    def harvest(self, now: float) -> bool:
+        """Record the outcome of a finished delivery; return True if the state must be persisted."""
+        if self._sending is None or not self._sending[0].done():
+            return False
+        (outcome, batch), self._sending = self._sending, None
+        error = outcome.exception()
+        if error is None:
+            self._delivered()
+            return self.ledger.told(batch, now)
+        if not isinstance(error, ClientError):  # a bug of one receiver's, which ends no other
+            _log.error("unexpected_error", receiver=self.name, exc_info=error)
+            error = AmbiguousOutcome(self.name, f"unexpected {type(error).__name__}: see the log")
+        self._not_delivered(error, batch, now)
+        return False
+
+    def look(self, now: float, snapshot: Snapshot, unavailable: UnavailableInputIndex) -> bool:
+        """Compare the delivery state with a snapshot; return True if it must be persisted.
+
+        Does nothing during a delivery: its outcome comes first.
+        """
+        if self._sending is not None:
+            return False
+        self.ledger.look(
+            now,
+            attach_plans(snapshot),
+            unavailable.to,
+            ready=snapshot.ready,
+            deleted=unavailable.deleted,
+        )
+        self._failed[TOO_MANY] += max(0, self.ledger.beyond - self._beyond)
+        self._beyond = self.ledger.beyond
+        return self.ledger.prune(now)
+
+    def prepare(self, now: float) -> bool:
+        """Choose the messages to send next; return True if the state must be persisted first."""
+        # After a step back of the clock an old moment may lie far in the future.
+        if self._sending is not None or 0 < self._retry_at - now <= self._retry_s:
+            return False
+        self._refused = {
+            identity: moment
+            for identity, moment in self._refused.items()
+            if 0 < moment - now <= REFUSED_RETRY_S
+        }
+        wanted = (
+            message for message in self.ledger.due(now) if message.identity not in self._refused
+        )
+        self._batch = tuple(islice(wanted, 1 if self._one_by_one else self._receiver.messages_max))
+        return self.ledger.attempt(self._batch)
+
+    def send(self, now: float) -> None:
+        """Start the delivery of the chosen messages."""
+        if self._batch:
+            body = self._receiver.body(self._batch, now)
+            self._sending = (self._pool.submit(self._receiver.post, body), self._batch)
+            self._batch = ()
+
+    def _delivered(self) -> None:
+        self._retry_s = self._retry_at = 0.0
+        self._one_by_one = max(0, self._one_by_one - 1)
+        if self._trouble is not None:
+            _log.info("notifications_delivered_again", receiver=self.name)
+            self._trouble = None
+
+    def _not_delivered(self, error: ClientError, batch: tuple[Message, ...], now: float) -> None:
+        self._failed[error.reason] += 1
+        if error.reason != self._trouble:
+            self._trouble = error.reason
+            _log.warning(
+                "notification_failed",
+                receiver=self.name,
+                reason=error.reason,
+                detail=error.detail,
+                findings=len(batch),
+            )
+        if type(error) is not RemoteRefusal:
+            self._retry_s = min(max(RETRY_S, 2 * self._retry_s), RETRY_S_MAX)
+            self._retry_at = now + self._retry_s
+        elif len(batch) > 1:  # one of them may be why, and must not hold up the others
+            self._one_by_one = len(batch)
+        else:
+            self._refused[batch[0].identity] = now + REFUSED_RETRY_S
+            self._one_by_one = max(0, self._one_by_one - 1)
 
 
 class _NotifierDocument(msgspec.Struct, frozen=True):
@@ -77,7 +212,7 @@ class Notifier:
         self._failed = Counter({kind.reason: 0 for kind in _DELIVERY_ERRORS} | {TOO_MANY: 0})
         self._failed.update(failed)
         self._pool = ThreadPoolExecutor(max(1, len(self._receivers)), "notify")
-        self._couriers = self._hire({})
+        self._queues = self._build_queues({})
         self._unsaved = False
 
     @property
@@ -96,7 +231,7 @@ class Notifier:
             raise ValueError(str(exc)) from exc
         if notifier.version != _VERSION:
             raise ValueError(f"version {notifier.version}, not {_VERSION}")
-        self._couriers = self._hire(
+        self._queues = self._build_queues(
             {name: _decode_entries(raw) for name, raw in notifier.receivers.items()}
         )
 
@@ -116,36 +251,38 @@ class Notifier:
         """Compare the snapshot with each receiver's state, and start the deliveries due."""
         snapshot = self._snapshot()
         self._harvest(now)
-        blind = UnavailableInputIndex(snapshot)
-        for receiver_queue in self._couriers:
-            self._unsaved |= receiver_queue.look(now, snapshot, blind)
-        for receiver_queue in self._couriers:
-            self._unsaved |= receiver_queue.prepare(now)
+        unavailable = UnavailableInputIndex(snapshot)
+        for queue in self._queues:
+            self._unsaved |= queue.look(now, snapshot, unavailable)
+        for queue in self._queues:
+            self._unsaved |= queue.prepare(now)
         self._write_down()  # if it cannot be written, people are told all the same
-        for receiver_queue in self._couriers:
-            receiver_queue.send(now)
+        for queue in self._queues:
+            queue.send(now)
         counts = tuple(sorted(self._failed.items()))
         if snapshot.notifications_failed != counts:
             self._report(counts)
 
     def _harvest(self, now: float) -> None:
-        for receiver_queue in self._couriers:
-            self._unsaved |= receiver_queue.harvest(now)
+        for queue in self._queues:
+            self._unsaved |= queue.harvest(now)
 
     def _write_down(self) -> None:
         if not self._unsaved:
             return
         receivers = {
-            receiver_queue.name: tuple(
-                msgspec.Raw(msgspec.json.encode(entry)) for entry in receiver_queue.ledger.entries
+            queue.name: tuple(
+                msgspec.Raw(msgspec.json.encode(entry)) for entry in queue.ledger.entries
             )
-            for receiver_queue in self._couriers
+            for queue in self._queues
         }
         self._unsaved = not self._save(
             msgspec.json.encode(_NotifierDocument(version=_VERSION, receivers=receivers))
         )
 
-    def _hire(self, entries: Mapping[str, tuple[DeliveryEntry, ...]]) -> tuple[ReceiverQueue, ...]:
+    def _build_queues(
+        self, entries: Mapping[str, tuple[DeliveryEntry, ...]]
+    ) -> tuple[ReceiverQueue, ...]:
         return tuple(
             ReceiverQueue(receiver, entries.get(receiver.name, ()), self._failed, self._pool)
             for receiver in self._receivers

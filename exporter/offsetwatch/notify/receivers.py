@@ -16,7 +16,7 @@ from offsetwatch.clients.http.auth import UnusableCredentials
 from offsetwatch.config import NotifyConfig, WebhookConfig
 from offsetwatch.config.files import describe_file_error, read_secret
 from offsetwatch.model.findings import Severity
-from offsetwatch.notify import alertmanager, webhook_document
+from offsetwatch.notify import message_bodies
 from offsetwatch.notify.delivery_state import DeliveryRules, Message
 
 _HTTP_URL: Final = re.compile(r"https?://[^\s/@]+(/\S*)?")
@@ -48,23 +48,23 @@ def build_receivers(
     least = Severity(settings.severity)
     alerts = DeliveryRules(least, settle_s=settle_s, by_severity=True, resend_s=settings.resend_s)
     body = partial(
-        alertmanager.encode_alerts_body, lasts_s=settings.lasts_s, external_url=external_url
+        message_bodies.encode_alerts_body, lasts_s=settings.lasts_s, external_url=external_url
     )
     return (
         *(
             Receiver(
-                at.url,
+                alertmanager.url,
                 alerts,
                 body,
                 webhook.WebhookClient(
-                    at.url,
-                    partial(_build_alerts_url, at.url),
+                    alertmanager.url,
+                    partial(str, f"{alertmanager.url.rstrip('/')}/api/v2/alerts"),
                     settings.timeout_s,
-                    auth=at.auth,
-                    tls=at.tls,
+                    auth=alertmanager.auth,
+                    tls=alertmanager.tls,
                 ).post,
             )
-            for at in settings.alertmanagers
+            for alertmanager in settings.alertmanagers
         ),
         *(
             _build_webhook_receiver(webhook_config, settings, settle_s, external_url)
@@ -87,7 +87,7 @@ def _build_webhook_receiver(
         tls=named.tls,
     ).post
     if named.format == "offsetwatch":
-        body = partial(webhook_document.encode_findings_body, external_url=external_url)
+        body = partial(message_bodies.encode_findings_body, external_url=external_url)
         return Receiver(named.name, replace(rules, successors=True), body, post)
     # The severity is a label: with another one it is another alert, and the earlier one ends.
     return Receiver(
@@ -103,11 +103,7 @@ def _encode_alert(
     messages: Sequence[Message], _now: float, *, receiver: str, external_url: str | None
 ) -> bytes:
     (message,) = messages
-    return alertmanager.encode_webhook_body(message, receiver=receiver, external_url=external_url)
-
-
-def _build_alerts_url(url: str) -> str:
-    return f"{url.rstrip('/')}/api/v2/alerts"
+    return message_bodies.encode_webhook_body(message, receiver=receiver, external_url=external_url)
 
 
 def _read_webhook_url(settings: WebhookConfig) -> str:

@@ -15,8 +15,7 @@ import pytest
 
 from offsetwatch.clients.connect.offsets_sweep import ConnectSweep
 from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.ingest.connect_rest import ConnectorsPoll
-from offsetwatch.ingest.polls import poll_connectors, poll_rest_offsets
+from offsetwatch.ingest.connect_rest import ConnectorsPoll, poll_connectors, poll_rest_offsets
 from offsetwatch.model.observations import InputFailed
 from tests.fakes.clock import VirtualClock
 from tests.fakes.swept import swept

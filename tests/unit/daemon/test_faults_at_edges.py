@@ -17,9 +17,9 @@ import structlog
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.daemon.supervisor import RETRY_MAX_S, Supervisor
-from offsetwatch.ingest.connect_rest import ConnectorsPoll
+from offsetwatch.ingest.connect_rest import ConnectorsPoll, poll_connectors
 from offsetwatch.ingest.log_ends_poll import LogEndsPoll
-from offsetwatch.ingest.polls import Batch, poll_connectors
+from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.observations import (
     CONNECT_REST,
     LOG_ENDS,

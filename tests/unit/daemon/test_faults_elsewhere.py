@@ -36,9 +36,7 @@ from offsetwatch.daemon.supervisor import Supervisor
 from offsetwatch.decode.config_topic import decode_config
 from offsetwatch.decode.status_topic import decode_status
 from offsetwatch.errors import ClientError, ConfigError, MalformedResponse
-from offsetwatch.ingest.connect_rest import ConnectorsPoll
-from offsetwatch.ingest.open_transactions import OpenTransactions
-from offsetwatch.ingest.polls import poll_connectors
+from offsetwatch.ingest.connect_rest import ConnectorsPoll, poll_connectors
 from offsetwatch.ingest.tail import Tail
 from offsetwatch.ingest.topic_readers import (
     ListingTopicReader,
@@ -48,6 +46,7 @@ from offsetwatch.ingest.topic_readers import (
     _create_checkpoints_reader,
     _create_heartbeats_reader,
 )
+from offsetwatch.ingest.unreadable_partitions import OpenTransactions
 from offsetwatch.model.observations import (
     CONNECT_REST,
     TAIL,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from offsetwatch.ingest.open_transactions import OpenTransactions
 from offsetwatch.ingest.tail import Tail
 from offsetwatch.ingest.topic_readers import SourceOffsetsTopicReader, TopicReader
+from offsetwatch.ingest.unreadable_partitions import OpenTransactions
 from offsetwatch.model.observations import InputFailed, TailRead
 from offsetwatch.model.topology import KafkaTopic
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader

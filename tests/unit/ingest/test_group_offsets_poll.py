@@ -7,7 +7,7 @@ from collections.abc import Collection
 import pytest
 
 from offsetwatch.errors import AccessDenied, ClientError, TargetUnreachable
-from offsetwatch.ingest.group_offsets_poll import poll_failover, poll_topics
+from offsetwatch.ingest.polls import poll_failover, poll_topics
 from offsetwatch.model.observations import GroupOffset, InputSucceeded, LogBounds, TopicsChecked
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.failover import build_groups_input

@@ -6,7 +6,7 @@ import pytest
 
 from offsetwatch.clients.kafka.clients import ReadableEnd
 from offsetwatch.errors import TargetUnreachable
-from offsetwatch.ingest.open_transactions import OPEN_MAX_S, PEEK_S, PEEKS_MAX, OpenTransactions
+from offsetwatch.ingest.unreadable_partitions import OPEN_MAX_S, PEEK_S, PEEKS_MAX, OpenTransactions
 from offsetwatch.model.observations import TailRead
 from offsetwatch.model.topology import TopicPartition
 from tests.fakes.kafka import FakeKafka, FakeReader

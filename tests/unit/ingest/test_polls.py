@@ -19,16 +19,12 @@ from offsetwatch.ingest.connect_rest import (
     SINGLE_REQUESTS_MAX,
     AssignmentsPoll,
     ConnectorsPoll,
-)
-from offsetwatch.ingest.log_ends_poll import TURN_PARTITIONS, TURNS_MAX, LogEndsPoll, _choose_topics
-from offsetwatch.ingest.polls import (
-    Batch,
     poll_assignment,
-    poll_brokers,
     poll_connectors,
-    poll_groups,
     poll_rest_offsets,
 )
+from offsetwatch.ingest.log_ends_poll import TURN_PARTITIONS, TURNS_MAX, LogEndsPoll, _choose_topics
+from offsetwatch.ingest.polls import Batch, poll_brokers, poll_groups
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,

@@ -9,7 +9,7 @@ import pytest
 
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.daemon.supervisor import Supervisor
-from offsetwatch.ingest.rest_offsets_poll import REQUESTS_PER_STEP, RestOffsetsPoll
+from offsetwatch.ingest.connect_rest import REQUESTS_PER_STEP, RestOffsetsPoll
 from offsetwatch.model.observations import (
     InputFailed,
     InputRetired,

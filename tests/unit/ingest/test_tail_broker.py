@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from offsetwatch.clock import SystemClock
-from offsetwatch.ingest.open_transactions import OpenTransactions
 from offsetwatch.ingest.tail import Tail
 from offsetwatch.ingest.topic_readers import SourceOffsetsTopicReader
+from offsetwatch.ingest.unreadable_partitions import OpenTransactions
 from offsetwatch.model.observations import InputFailed, TailRead
 from offsetwatch.model.topology import KafkaTopic
 from tests.fakes.broker import MockBroker

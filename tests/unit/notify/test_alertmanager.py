@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from offsetwatch.model.findings import EvidenceItem, FindingName
-from offsetwatch.notify import alertmanager
+from offsetwatch.notify import message_bodies as alertmanager
 from offsetwatch.notify.delivery_state import Message, NotificationStatus
 from offsetwatch.serve.control import alertmanager_webhook
 from tests.changed import replace

@@ -96,7 +96,7 @@ class World:
         self.notifier.step(self.now)
 
     def arrived(self) -> None:
-        under_way = [at._sending[0] for at in self.notifier._couriers if at._sending is not None]
+        under_way = [at._sending[0] for at in self.notifier._queues if at._sending is not None]
         assert not wait(under_way, WAIT_S).not_done
 
     def failed(self) -> dict[str, int]:
@@ -261,7 +261,7 @@ def test_one_that_hangs_holds_up_nobody_else_and_takes_one_delivery_at_a_time(ho
         for _ in range(20):
             world.now += 1
             world.notifier.step(world.now)
-            wait([at._sending[0] for at in world.notifier._couriers[1:] if at._sending], WAIT_S)
+            wait([at._sending[0] for at in world.notifier._queues[1:] if at._sending], WAIT_S)
         assert said(hook) == [LOST_NEW]
         stuck.go.set()
         world.arrived()

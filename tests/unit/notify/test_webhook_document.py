@@ -7,10 +7,10 @@ import json
 from offsetwatch.model.findings import EvidenceItem, FindingName, ProposedPlan
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.remediation import OpenPlan, RemediationReported
-from offsetwatch.notify import webhook_document
-from offsetwatch.notify.alertmanager import annotations_of
+from offsetwatch.notify import message_bodies as webhook_document
 from offsetwatch.notify.delivery_state import Message, NotificationStatus
-from offsetwatch.notify.plan_links import attach_plans
+from offsetwatch.notify.message_bodies import annotations_of
+from offsetwatch.notify.notifier import attach_plans
 from tests.changed import replace
 from tests.unit.notify.findings import LOST, NOW, STUCK, snapshot
 

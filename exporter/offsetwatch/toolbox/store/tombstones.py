@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.whole_topic import (
@@ -36,22 +36,8 @@ from offsetwatch.remedy.model.stored_offsets import list_pairs as pairs_in
 BROKEN_SINCE: Final = (3, 8)  # KAFKA-15018
 
 
-class OffsetRecordLog(Protocol):
-    """An offsets topic. Raises ClientError."""
-
-    @property
-    def where(self) -> str:
-        """The topic as `kafka/topic`."""
-
-    def read(self) -> tuple[Mapping[int, int], tuple[LogRecord, ...]]:
-        """Return (partition -> end, every record)."""
-
-    def close(self) -> None:
-        """Close connections."""
-
-
 class TopicLog:
-    """An OffsetRecordLog in Kafka."""
+    """An offsets topic. Raises ClientError."""
 
     def __init__(self, kafka: str, properties: Mapping[str, Any], topic: str) -> None:
         self._kafka, self._properties, self._topic = kafka, properties, topic
@@ -59,11 +45,11 @@ class TopicLog:
 
     @property
     def where(self) -> str:
-        """See OffsetRecordLog."""
+        """The topic as `kafka/topic`."""
         return f"{self._kafka}/{self._topic}"
 
     def read(self) -> tuple[Mapping[int, int], tuple[LogRecord, ...]]:
-        """See OffsetRecordLog."""
+        """Return (partition -> end, every record)."""
         ends = read_topic_ends(self._admin, self._topic)
         records = read_whole_topic(
             self._admin,
@@ -74,7 +60,7 @@ class TopicLog:
         return ends.ends, tuple(records)
 
     def close(self) -> None:
-        """See OffsetRecordLog."""
+        """Close connections."""
         self._admin.close()
 
 
@@ -99,7 +85,7 @@ def plan_direct_writes(
     *,
     version: str,
     whole: bool = False,
-    opened: Callable[[str], OffsetRecordLog] | None = None,
+    opened: Callable[[str], TopicLog] | None = None,
 ) -> DirectTopicWrites:
     """Plan direct writes of these pairs; also for new offsets, which an undo would have to remove.
 
@@ -118,7 +104,7 @@ def plan_direct_writes(
     if kafka is None or (away and not away & kafka.addresses):
         return DirectTopicWrites(notes=(_OWN_TOPIC_UNREADABLE.format(topic=topic),))
 
-    def of_topic(name: str) -> OffsetRecordLog:
+    def of_topic(name: str) -> TopicLog:
         return TopicLog(connect.home, kafka.client_properties(), name)
 
     opened = opened or of_topic
@@ -164,7 +150,7 @@ def _build_direct_writes(writes: Iterable[Write], *notes: str) -> DirectTopicWri
 
 
 def _plan_own_topic_write(
-    log: OffsetRecordLog, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
+    log: TopicLog, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
 ) -> Write | None:
     """Return what is written to the connector's topic; None where Connect can do it."""
     ends, log_records = log.read()
@@ -182,7 +168,7 @@ def _plan_own_topic_write(
     )
 
 
-def _read_contents(log: OffsetRecordLog) -> OffsetStoreContents:
+def _read_contents(log: TopicLog) -> OffsetStoreContents:
     ends, records = log.read()
     return build_contents(log.where, records, len(ends))
 

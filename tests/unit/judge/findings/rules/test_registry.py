@@ -27,7 +27,7 @@ from offsetwatch.model.observations import (
     TopicFactsRead,
 )
 from offsetwatch.model.topology import InternalTopicRole, TopicFacts, TopicPartition
-from offsetwatch.notify.webhook_document import EVIDENCE_MAX
+from offsetwatch.notify.message_bodies import EVIDENCE_MAX
 from offsetwatch.state.history_documents import BaselinesView
 from offsetwatch.state.snapshot import GroupView, Loss, TopicRecreation
 from tests.changed import replace
