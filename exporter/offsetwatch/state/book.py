@@ -51,7 +51,11 @@ from offsetwatch.model.remediation import (
     ReplicaReported,
 )
 from offsetwatch.model.topology import InternalTopicRole, MirrorFlow, SinkGroup, Topology
-from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings, ConnectClusterState
+from offsetwatch.state.connect.connect_cluster import (
+    ConnectClusterSettings,
+    ConnectClusterState,
+    PersistedConnectCluster,
+)
 from offsetwatch.state.connect.rest_consistency import RestConsistencyChecks
 from offsetwatch.state.connect.sinks import Sinks
 from offsetwatch.state.failover import FailoverGroups
@@ -62,6 +66,7 @@ from offsetwatch.state.internal_topics import (
     ForeignWriter,
     find_present_problems,
 )
+from offsetwatch.state.loss.persistence import encode_losses, restore_losses
 from offsetwatch.state.memo import Memo, TupleMemo
 from offsetwatch.state.mirror.flows import (
     BrokerAddresses,
@@ -151,6 +156,7 @@ class Book:
         )
         self._connectors: Memo[tuple[ConnectorView, ...]] = Memo()
         self._layout: Memo[object] = Memo()
+        self._remembered_sites: dict[str, PersistedConnectCluster] = {}
         self._topology = Topology(offsets_topics=(), flows=())
         self._handlers = self._build_handlers()
         self._rebuild_topology()
@@ -158,7 +164,6 @@ class Book:
     # --- taking in -------------------------------------------------------------------------------
 
     def _build_handlers(self) -> dict[type, Callable[[Any, float], None]]:
-        """Return what applies an observation, by its type."""
         return {
             TailRead: self._apply_tail,
             InputSucceeded: _without_now(self._inputs.apply),
@@ -324,9 +329,7 @@ class Book:
             sinks=tuple(sinks),
             listings=tuple(cluster.listing_topics for cluster in sites if cluster.listing_topics),
             elsewhere=tuple(key for cluster in sites for key in cluster.elsewhere()),
-            statuses=tuple(
-                status_topic for cluster in sites for status_topic in cluster.status_topics()
-            ),
+            statuses=tuple(topic for cluster in sites for topic in cluster.status_topics()),
             checkpoints=checkpoints,
             heartbeats=heartbeats,
         )
@@ -428,24 +431,30 @@ class Book:
     @property
     def urgent(self) -> bool:
         """Return whether something was counted since `remembered` was last called."""
-        return self._replication.looks.fates.urgent
+        return self._replication.losses.urgent
 
     def remembered(self) -> bytes | None:
         """Return the state that must survive a restart; None while nothing has changed."""
-        return self._replication.looks.remembered(
-            {
-                name: memory
-                for name, cluster in self._sites.items()
-                if (memory := cluster.remembered(self._kafka_of(cluster))) is not None
-            }
-        )
+        sites = {
+            name: memory
+            for name, cluster in self._sites.items()
+            if (memory := cluster.remembered(self._kafka_of(cluster))) is not None
+        }
+        losses = self._replication.losses
+        if not losses.changed and sites == self._remembered_sites:
+            return None
+        self._remembered_sites = sites
+        losses.forget_unseen()
+        losses.changed = losses.urgent = False
+        return encode_losses(losses, sites)
 
     def recall(self, remembered: bytes) -> None:
         """Restore what another process saved.
 
         Raises ValueError for a document that no `remembered` returned.
         """
-        for name, memory in self._replication.looks.recall(remembered).items():
+        self._remembered_sites = restore_losses(self._replication.losses, remembered)
+        for name, memory in self._remembered_sites.items():
             if name in self._sites:
                 self._sites[name].recall(memory, self._kafka_of(self._sites[name]))
 
@@ -481,9 +490,7 @@ class Book:
         for cluster in sites:
             cluster.choose_stores(now)
         self._sinks.choose_stores()
-        sources = [
-            rest_connector for cluster in sites for rest_connector in cluster.rest_connectors()
-        ]
+        sources = [connector for cluster in sites for connector in cluster.rest_connectors()]
         return (*sources, *self._sinks.by_rest())
 
     def _settle_checks(self, now: float) -> None:

@@ -181,8 +181,6 @@ class _NewestCheckpoint(NamedTuple):
 
 @dataclass(slots=True)
 class _Checkpoints:
-    """Newest checkpoints of one topic."""
-
     newest: dict[_CheckpointKey, _NewestCheckpoint] = field(default_factory=dict)
     by_group: dict[str, float] = field(default_factory=dict)
     dropped: int = 0
@@ -326,11 +324,7 @@ class FailoverGroups:
     def to_ask(self) -> tuple[GroupOffsetsRequest, ...]:
         """Return the groups whose offsets are to be requested: those with a checkpoint."""
         found = (self._to_ask(flow) for _, flow in sorted(self._flows.items()))
-        return tuple(
-            group_offsets_request
-            for group_offsets_request in found
-            if group_offsets_request is not None
-        )
+        return tuple(request for request in found if request is not None)
 
     def groups(self, now: float) -> tuple[GroupView, ...]:
         """Return the failover cost of each group, for flows whose inputs are all live."""

@@ -63,10 +63,7 @@ class TailState:
         """Return whether a partition is frozen for the first time, or now at another offset."""
         before, now = (
             self.held,
-            {
-                frozen_partition.partition: frozen_partition.offset
-                for frozen_partition in self.frozen
-            },
+            {frozen.partition: frozen.offset for frozen in self.frozen},
         )
         self.held = before | now
         return any(before.get(partition) != offset for partition, offset in now.items())
@@ -125,11 +122,7 @@ class InputState:
         if works:
             self.last_success_at = tail.at
         detail = "; ".join(frozen.detail for frozen in tail.frozen)
-        reasons = [
-            frozen_partition.reason
-            for frozen_partition in tail.frozen
-            if frozen_partition.reason != OPEN_TRANSACTION
-        ]
+        reasons = [frozen.reason for frozen in tail.frozen if frozen.reason != OPEN_TRANSACTION]
         reason = next(iter(reasons), OPEN_TRANSACTION)
         self.failed(reason, detail, counted=self.tail.newly_held())
 

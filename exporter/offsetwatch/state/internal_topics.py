@@ -152,12 +152,12 @@ def find_shared_topics(
     for topic in topology.offsets_topics:
         users[topic.at].add(topic.connect_cluster)
     found = {
-        kafka_topic: TopicProblem(
-            at=kafka_topic,
+        topic: TopicProblem(
+            at=topic,
             problem=SHARED,
             detail=f"Connect clusters {' and '.join(sorted(names))} share it as offsets topic",
         )
-        for kafka_topic, names in users.items()
+        for topic, names in users.items()
         if len(names) > 1
     }
     for intruder in sorted(intruders, key=lambda writer: (writer.at, writer.connector)):

@@ -81,7 +81,7 @@ class Readiness:
             return False
         if state.last_reason == "not_found" or topic not in topology.recorded():
             return True
-        offsets = {offsets_topic.at for offsets_topic in topology.offsets_topics}
+        offsets = {offsets.at for offsets in topology.offsets_topics}
         if state.errors["denied"] < DENIALS or topic not in offsets:
             return state.errors["denied"] >= DENIALS
         return any(self._is_caught_up(other) for other in offsets)
@@ -92,9 +92,7 @@ class Readiness:
 
     def _unpolled(self) -> Iterator[str]:
         sources = [
-            rest_connector
-            for cluster in self._sites.values()
-            for rest_connector in cluster.rest_connectors()
+            connector for cluster in self._sites.values() for connector in cluster.rest_connectors()
         ]
         for source in (*sources, *self._sinks.by_rest()):
             yield from self._unasked(
@@ -104,9 +102,7 @@ class Readiness:
     def _is_not_needed(self, topic: KafkaTopic, topology: Topology) -> bool:
         """Return whether REST is polled for everything that this topic holds."""
         offsets = [
-            offsets_topic.connect_cluster
-            for offsets_topic in topology.offsets_topics
-            if offsets_topic.at == topic
+            offsets.connect_cluster for offsets in topology.offsets_topics if offsets.at == topic
         ]
         flows = [flow for flow in topology.flows if flow.offset_syncs == topic]
         return bool(offsets or flows) and (

@@ -160,7 +160,7 @@ def _build_left_out(
             partial=True,
         ),
     )
-    return tuple(dropped_series for dropped_series in found if dropped_series.owners)
+    return tuple(dropped for dropped in found if dropped.owners)
 
 
 def _count_connector_series(
@@ -424,15 +424,10 @@ def _count_sources(snapshot: Snapshot) -> _SourceSeries:
 
 
 def _collect_sizes(snapshot: Snapshot, tasks: _TaskSeries, sources: _SourceSeries) -> _SizesByGroup:
-    """Return the series of each owner in each group."""
     flows = {
-        (mirror_flow.connect_cluster, mirror_flow.source, mirror_flow.target): mirror_flow
-        for mirror_flow in snapshot.topology.flows
+        (flow.connect_cluster, flow.source, flow.target): flow for flow in snapshot.topology.flows
     }
-    mirrors = {
-        (mirror_flow.connect_cluster, mirror_flow.connector)
-        for mirror_flow in snapshot.topology.flows
-    }
+    mirrors = {(flow.connect_cluster, flow.connector) for flow in snapshot.topology.flows}
     partitions: Counter[SeriesOwner] = Counter()
     topics: dict[SeriesOwner, set[str]] = {}
     others = Counter(dict(sources.others))

@@ -665,9 +665,9 @@ class Snapshot:
         """Return the owners whose series of a group are left out as a whole."""
         return frozenset[SeriesOwner]().union(
             *(
-                dropped_series.owners
-                for dropped_series in self.left_out
-                if dropped_series.group is group and not dropped_series.partial
+                dropped.owners
+                for dropped in self.left_out
+                if dropped.group is group and not dropped.partial
             )
         )
 

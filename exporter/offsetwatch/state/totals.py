@@ -82,7 +82,6 @@ def flow_of(of: MirrorFlow | MirrorPartitionView) -> ConnectorFlowKey:
 
 
 def _has_all_positions(snapshot: Snapshot, connector: ConnectorKey) -> bool:
-    """Return whether all positions of a connector are among the views."""
     return connector not in snapshot.partial
 
 

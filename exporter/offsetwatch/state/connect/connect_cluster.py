@@ -202,7 +202,9 @@ class ConnectClusterState:
             book = self._books.pop(topic)
             self._cut.update(book.dropped)
             if known := book.remembered():
-                self._known_spellings[str(topic)] = _copy_spellings(known)
+                self._known_spellings[str(topic)] = {
+                    connector: dict(of) for connector, of in known.items()
+                }
             if orders := book.remembered_orders():
                 self._known_orders[str(topic)] = orders
         self._open_books()
@@ -246,11 +248,11 @@ class ConnectClusterState:
                 self._checkpoint_tasks = ()  # whatever became of it, a poll may have missed it
         return self._apply_listing(read)
 
-    def polled(self, offsets_polled: OffsetsPolled) -> None:
+    def polled(self, polled: OffsetsPolled) -> None:
         """Apply a connector's offsets polled over REST, unless a topic provides them by now."""
-        if offsets_polled.connector in self._by_rest:
-            book = self._book_of(offsets_polled.connector)
-            self._rest.read(offsets_polled, counted=book is None or not book.version)
+        if polled.connector in self._by_rest:
+            book = self._book_of(polled.connector)
+            self._rest.read(polled, counted=book is None or not book.version)
 
     def choose_stores(self, now: float) -> None:
         """Use REST instead of each offsets topic that cannot be read.
@@ -398,7 +400,11 @@ class ConnectClusterState:
         """
         if self.listed is not None:
             return True
-        return not self.of.rest and not self._list_to_come()
+        configs = None if self.listing_topics is None else self.listing_topics.configs
+        if self.of.rest or configs is None:
+            return not self.of.rest
+        state = self._inputs.find(InputId.of_tail(configs))
+        return state is not None and state.last_reason in UNREADABLE_REASONS
 
     def shown(self, connector: str, now: float) -> bool:
         """Return whether a connector's offsets can be shown: it exists and they are live."""
@@ -455,11 +461,7 @@ class ConnectClusterState:
             without_state=tuple(
                 connector for connector in view.without_state if wants(connector.connector)
             ),
-            unlisted=tuple(
-                unlisted_connector
-                for unlisted_connector in view.unlisted
-                if wants(unlisted_connector.connector)
-            ),
+            unlisted=tuple(connector for connector in view.unlisted if wants(connector.connector)),
             alternating=tuple(name for name in view.alternating if wants(name)),
             without_configuration={
                 name: moment for name, moment in view.without_configuration.items() if wants(name)
@@ -588,7 +590,7 @@ class ConnectClusterState:
         spellings, orders = dict(self._known_spellings), dict(self._known_orders)
         for topic, book in self._books.items():
             if known := book.remembered():
-                spellings[str(topic)] = _copy_spellings(known)
+                spellings[str(topic)] = known
             if known_orders := book.remembered_orders():
                 orders[str(topic)] = known_orders
         kafka_cluster_id = self._list.kafka_cluster_id
@@ -643,13 +645,6 @@ class ConnectClusterState:
         listed = None if self.listing_topics is None else self.listing_topics.status
         return listed or self._status_topic
 
-    def _list_to_come(self) -> bool:
-        configs = None if self.listing_topics is None else self.listing_topics.configs
-        if configs is None:
-            return False
-        state = self._inputs.find(InputId.of_tail(configs))
-        return state is None or state.last_reason not in UNREADABLE_REASONS
-
     def _book_of(self, connector: str) -> SourceBook | None:
         topic = self.topic_of(connector)
         return None if topic is None else self._books.get(topic)
@@ -658,7 +653,6 @@ class ConnectClusterState:
         return self._rest if connector in self._by_rest else self._book_of(connector)
 
     def _is_polled(self, connector: str, now: float) -> bool:
-        """Return whether the connector's offsets over REST are live."""
         rest = build_rest_offsets_input(self.name, connector)
         return self.listing_live(now) and self._inputs.live(rest, now)
 
@@ -667,7 +661,7 @@ class ConnectClusterState:
         topic = self.topic_of(connector)
         if topic is None or self.home is None or self.home == topic:
             return ()
-        if not self.sound(topic, now) or not self.sound(self.home, now):
+        if not (self.sound(topic, now) and self.sound(self.home, now)):
             return ()
         if not self._inputs.whole(InputId.of_tail(topic), now):
             return ()  # its offset may be there, behind an open transaction
@@ -694,12 +688,6 @@ def group_by_offsets_topic(
         if topic is not None:
             found.setdefault(topic, set()).add(name)
     return tuple((topic, frozenset(names)) for topic, names in sorted(found.items()))
-
-
-def _copy_spellings(
-    known: Mapping[str, Mapping[str, KnownSpellings]],
-) -> dict[str, dict[str, KnownSpellings]]:
-    return {connector: dict(of) for connector, of in known.items()}
 
 
 def guess_sibling_names(offsets_topic: str) -> tuple[str, ...]:

@@ -166,21 +166,12 @@ class _KnownConnector:
 
         The same object is kept otherwise, as caches rely on it.
         """
-        made = Connector(
-            name=settings.name,
-            kind=settings.kind,
-            class_name=settings.class_name,
+        made = replace(
+            settings,
             version=states.version or settings.version,
             state=states.state,
             tasks=states.tasks,
-            mirror=settings.mirror,
-            sink=settings.sink,
-            dedicated_offsets_topic=settings.dedicated_offsets_topic,
-            offsets_addresses=settings.offsets_addresses,
             failure=states.failure,
-            translates=settings.translates,
-            filename=settings.filename,
-            configured=settings.configured,
         )
         if made != self.connector:
             self.connector = made
@@ -211,7 +202,9 @@ class ConnectorList:
 
         Returns the same tuple while all of them are the same.
         """
-        self._identify(answer.kafka_cluster_id)
+        if answer.kafka_cluster_id is not None:  # the first one is the cluster's own
+            ours = self._ids[0] or answer.kafka_cluster_id
+            self._ids = (ours, None if answer.kafka_cluster_id == ours else answer.kafka_cluster_id)
         foreign = self._ids[1] is not None
         listed = {} if foreign else _collect_entries(answer)
         for name, entry in listed.items():
@@ -227,9 +220,7 @@ class ConnectorList:
         unlisted = tuple(self._unlisted(witnesses, now))
         lost = foreign or self._lost(unlisted)
         if not lost:
-            self._drop_gone(
-                witnesses, now, held={unlisted_connector.since for unlisted_connector in unlisted}
-            )
+            self._drop_gone(witnesses, now, held={connector.since for connector in unlisted})
         self._show(unlisted, now, lost=lost)
         shown = tuple(known.connector for _, known in sorted(self._known.items()))
         if len(shown) != len(self._shown) or any(
@@ -247,15 +238,6 @@ class ConnectorList:
         """Restore the id known before a restart; before the first response."""
         self._ids = (kafka_cluster_id, None)
 
-    def _identify(self, kafka_cluster_id: str | None) -> None:
-        """Compare the Kafka cluster id of a response; the first one is the cluster's own.
-
-        A response without an id changes nothing.
-        """
-        if kafka_cluster_id is not None:
-            ours = self._ids[0] or kafka_cluster_id
-            self._ids = (ours, None if kafka_cluster_id == ours else kafka_cluster_id)
-
     def _meet_strangers(self, witnesses: ConnectorEvidence, now: float) -> None:
         for name in witnesses.committing():
             if name in self._known:
@@ -269,8 +251,10 @@ class ConnectorList:
             absence.see(commit, now)
 
     def _unlisted(self, witnesses: ConnectorEvidence, now: float) -> Iterable[UnlistedConnector]:
-        """Yield the connectors that are not listed but exist by other evidence."""
-        for name, absence in sorted(self._absent().items()):
+        absent = self._strangers | {
+            name: known.absence for name, known in self._known.items() if known.absence is not None
+        }
+        for name, absence in sorted(absent.items()):
             if absence.answers < MISSED_ANSWERS or now - absence.since < self._grace_s:
                 continue
             known = self._known.get(name)
@@ -285,14 +269,6 @@ class ConnectorList:
                     status=alive,
                     committed_at=absence.commit if works else None,
                 )
-
-    def _absent(self) -> dict[str, _Absence]:
-        absent = {
-            name: known_connector.absence
-            for name, known_connector in self._known.items()
-            if known_connector.absence is not None
-        }
-        return self._strangers | absent
 
     def _works(self, absence: _Absence, now: float) -> bool:
         moved_at = absence.moved_at
@@ -311,11 +287,7 @@ class ConnectorList:
         if not unlisted:
             return False
         listed = [known.first_at for known in self._known.values() if known.absence is None]
-        went = [
-            unlisted_connector.since
-            for unlisted_connector in unlisted
-            if unlisted_connector.connector in self._known
-        ]
+        went = [connector.since for connector in unlisted if connector.connector in self._known]
         return not listed or (bool(went) and min(listed) >= min(went))
 
     def _drop_gone(self, witnesses: ConnectorEvidence, now: float, held: set[float]) -> None:
@@ -355,7 +327,10 @@ class ConnectorList:
                 ConnectorWithoutState(name, known.stateless_since, known.seen_at, missing)
                 for name, known in sorted(self._known.items())
                 if known.absence is None
-                and ((missing := tasks_without_state(known.connector)) or _has_unknown_state(known))
+                and (
+                    (missing := tasks_without_state(known.connector))
+                    or known.connector.state == UNKNOWN_STATE
+                )
             ),
             without_configuration={
                 name: known.configured_at
@@ -380,10 +355,6 @@ class ConnectorList:
 def tasks_without_state(connector: Connector) -> tuple[int, ...]:
     """Return the numbers of the existing tasks whose state is not known."""
     return tuple(task.number for task in connector.tasks if task.state == UNKNOWN_STATE)
-
-
-def _has_unknown_state(known: _KnownConnector) -> bool:
-    return known.connector.state == UNKNOWN_STATE
 
 
 def _collect_entries(answer: ConnectorsListed) -> Mapping[str, Connector]:

@@ -359,7 +359,6 @@ def _count_commit(partition: _Partition, spelling: Spelling) -> None:
 def _decide_spelling(
     partition: _Partition, orders: _CommitsByOrder, class_name: str
 ) -> SpellingInUse:
-    """Determine the spelling in use and record it."""
     chosen, unsure = _choose_spelling(partition, orders, class_name)
     if chosen is not None and chosen.contested:
         unsure, chosen = (chosen,), None
@@ -403,7 +402,6 @@ def _build_change(before: Spelling, after: Spelling, class_name: str) -> Spellin
 def _choose_spelling(
     partition: _Partition, orders: _CommitsByOrder, class_name: str
 ) -> tuple[Spelling | None, tuple[Spelling, ...]]:
-    """Return the spelling in use, or the candidates for it."""
     known = [spelling for spelling in partition.spellings.values() if spelling.key.is_spelling]
     if len(known) == 1:
         return known[0], ()
@@ -481,16 +479,16 @@ def _find_confirmed_spelling(
     """Return the spelling whose field order the connector still uses for its other partitions."""
     last = _find_last_commit(newest)
     since = [
-        commit_moment
-        for commit_moment in _find_commit_moments(orders, newest)
-        if commit_moment.at > last.at - FLUSH_WINDOW_S
+        moment
+        for moment in _find_commit_moments(orders, newest)
+        if moment.at > last.at - FLUSH_WINDOW_S
     ]
     going_on = [
         other
         for other in others
         if any(
-            commit_moment.is_after(last) and abs(commit_moment.at - last.at) > FLUSH_WINDOW_S
-            for commit_moment in _find_commit_moments(orders, other)
+            moment.is_after(last) and abs(moment.at - last.at) > FLUSH_WINDOW_S
+            for moment in _find_commit_moments(orders, other)
         )
     ]
     if len(since) >= newest.needed:

@@ -17,9 +17,8 @@ from offsetwatch.state.snapshot import RestCheck
 
 ANSWER_MAX_S: Final = 120.0  # Connect itself gives up on the question after 90 s
 EXAMPLES_MAX: Final = 5
-DIFFERING_ROUNDS_MIN: Final = (
-    3  # that differ in a row: one may be a commit that a tail came too late for
-)
+# That differ in a row: one may be a commit that a tail came too late for.
+DIFFERING_ROUNDS_MIN: Final = 3
 GRACE_S: Final = 30.0  # how long the tail may take to show what REST showed, before they disagree
 
 
@@ -65,13 +64,9 @@ class RestConsistencyChecks:
         self._rounds: dict[tuple[str, str], _Rounds] = {}
         self._views: dict[tuple[str, str], RestCheck] = {}
 
-    def asked(self, rest_offsets_requested: RestOffsetsRequested, now: float) -> None:
+    def asked(self, request: RestOffsetsRequested, now: float) -> None:
         """Record the tail's offsets from now on: REST offsets were requested."""
-        self._watch(
-            rest_offsets_requested.connect_cluster,
-            rest_offsets_requested.connector,
-            until=now + ANSWER_MAX_S,
-        )
+        self._watch(request.connect_cluster, request.connector, until=now + ANSWER_MAX_S)
 
     def read(self, offsets: RestOffsetsRead, now: float) -> None:
         """Compare a response in both directions.
@@ -82,11 +77,12 @@ class RestConsistencyChecks:
         until = now + GRACE_S
         self._watch(offsets.connect_cluster, offsets.connector, until=until)
         rounds = self._rounds.setdefault((offsets.connect_cluster, offsets.connector), _Rounds())
+        cluster = self._sources[offsets.connect_cluster]
         rounds.newest += 1
         rounds.until = until
         held: dict[str, str | None] = {}
         if offsets.whole:
-            held = dict.fromkeys(self._sources[offsets.connect_cluster].held(offsets.connector))
+            held = dict.fromkeys(cluster.held(offsets.connector))
         for identity, text in (held | dict(offsets.offsets)).items():
             check = PendingRestOffset(
                 connect_cluster=offsets.connect_cluster,
@@ -94,7 +90,7 @@ class RestConsistencyChecks:
                 identity=identity,
                 text=text,
                 until=until,
-                topic=self._sources[offsets.connect_cluster].topic_of(offsets.connector),
+                topic=cluster.topic_of(offsets.connector),
                 round=rounds.newest,
             )
             if not self._agrees(check):
@@ -147,7 +143,11 @@ class RestConsistencyChecks:
             if not checks:
                 rounds.check = RestCheck(0, now)
             else:
-                rounds.check = _count_round(rounds, number, self._examples(cluster, checks), now)
+                examples = tuple(
+                    (check.identity, check.text, cluster.offset_text(key[1], check.identity))
+                    for check in checks[:EXAMPLES_MAX]
+                )
+                rounds.check = _count_round(rounds, number, examples, now)
                 rounds.differed = number
             rounds.closed = max(rounds.closed, number)
         if changed:
@@ -156,15 +156,6 @@ class RestConsistencyChecks:
                 for key, rounds in self._rounds.items()
                 if rounds.check is not None
             }
-
-    @staticmethod
-    def _examples(
-        cluster: ConnectClusterState, checks: list[PendingRestOffset]
-    ) -> tuple[tuple[str, str | None, str | None], ...]:
-        return tuple(
-            (check.identity, check.text, cluster.offset_text(check.connector, check.identity))
-            for check in checks[:EXAMPLES_MAX]
-        )
 
     def _watch(self, connect_cluster: str, connector: str, *, until: float) -> None:
         self._watched[connect_cluster, connector] = until

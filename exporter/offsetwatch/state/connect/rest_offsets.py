@@ -91,25 +91,25 @@ class RestOffsets:
 
     # --- taking in -------------------------------------------------------------------------------
 
-    def read(self, offsets_polled: OffsetsPolled, *, counted: bool = True) -> None:
+    def read(self, polled: OffsetsPolled, *, counted: bool = True) -> None:
         """Apply a response. `counted`: no topic has counted this connector's changes so far."""
-        known = self._of.get(offsets_polled.connector)
+        known = self._of.get(polled.connector)
         first, of = known is None, {} if known is None else known
-        self._of[offsets_polled.connector] = of
+        self._of[polled.connector] = of
         if not counted:
-            self._uncounted.add(offsets_polled.connector)
-        (self._cut.discard if offsets_polled.whole else self._cut.add)(offsets_polled.connector)
+            self._uncounted.add(polled.connector)
+        (self._cut.discard if polled.whole else self._cut.add)(polled.connector)
         answered: set[str] = set()
-        for identity, text in offsets_polled.offsets:
-            partition = of.get(identity) or self._added(offsets_polled.connector, identity)
+        for identity, text in polled.offsets:
+            partition = of.get(identity) or self._added(polled.connector, identity)
             if partition is None:
                 continue
             answered.add(identity)
             partition.missing = 0
-            self._apply(partition, _decode_offset(text), offsets_polled.at, first=first)
+            self._apply(partition, _decode_offset(text), polled.at, first=first)
         for identity, partition in of.items():
             if identity not in answered:
-                self._miss(partition, certain=offsets_polled.whole)
+                self._miss(partition, certain=polled.whole)
         self.version += 1
 
     def classify(self, classes: Mapping[str, str]) -> None:
@@ -173,11 +173,10 @@ class RestOffsets:
             return  # since when it is so, nobody knows
         partition.advanced_at = moment
         partition.advances += 1
-        if compare_offsets(self._dialect(partition.key), before, offset) is Order.BEHIND:
+        class_name = self._classes.get(partition.key.connector, "")
+        dialect = resolve_dialect(partition.key.dialect, class_name)
+        if compare_offsets(dialect, before, offset) is Order.BEHIND:
             partition.rewinds += 1
-
-    def _dialect(self, key: SourceKey) -> str:
-        return resolve_dialect(key.dialect, self._classes.get(key.connector, ""))
 
     def _miss(self, partition: _Partition, *, certain: bool) -> None:
         """Apply a response without a partition.
@@ -300,7 +299,6 @@ class RestOffsets:
 
 
 def _has_resumable_offset(partition: _Partition) -> bool:
-    """Return whether MirrorMaker resumes from the offset of this partition."""
     offset = partition.offset
     return offset is not None and not is_treated_as_absent(partition.key.dialect, offset)
 
@@ -325,12 +323,11 @@ def find_polled_connectors(snapshot: Snapshot, view: InputView) -> tuple[RestCon
     }
     live = {input_name.id for input_name in snapshot.inputs if input_name.live}
     return tuple(
-        rest_connector
-        for rest_connector in snapshot.by_rest
-        if rest_connector.connect_cluster in clusters
-        and not rest_connector.sink
-        and build_rest_offsets_input(rest_connector.connect_cluster, rest_connector.connector)
-        in live
+        connector
+        for connector in snapshot.by_rest
+        if connector.connect_cluster in clusters
+        and not connector.sink
+        and build_rest_offsets_input(connector.connect_cluster, connector.connector) in live
     )
 
 

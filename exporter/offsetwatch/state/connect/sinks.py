@@ -60,10 +60,7 @@ class Sinks:
             )
             if self._sites[group.connect_cluster].of.rest and self._is_unread(group)
         )
-        wanted = {
-            (rest_connector.connect_cluster, rest_connector.connector)
-            for rest_connector in self._by_rest
-        }
+        wanted = {(connector.connect_cluster, connector.connector) for connector in self._by_rest}
         self._polled = {key: found for key, found in self._polled.items() if key in wanted}
 
     def by_rest(self) -> tuple[RestConnector, ...]:
@@ -79,25 +76,22 @@ class Sinks:
         read = self._offsets.get(group.connect_cluster, ())
         return all(offset.connector != group.connector for offset in read)
 
-    def polled(self, offsets_polled: OffsetsPolled) -> None:
+    def polled(self, polled: OffsetsPolled) -> None:
         """Apply committed offsets polled over REST. They come without log ends.
 
         An entry of another shape is no consumed partition, and is left out.
         """
-        key = (offsets_polled.connect_cluster, offsets_polled.connector)
+        key = (polled.connect_cluster, polled.connector)
         if all(
-            (rest_connector.connect_cluster, rest_connector.connector) != key
-            for rest_connector in self._by_rest
+            (connector.connect_cluster, connector.connector) != key for connector in self._by_rest
         ):
             return  # a source, or its group is read meanwhile
         found = []
-        for identity, text in offsets_polled.offsets:
+        for identity, text in polled.offsets:
             consumed = parse_consumed_partition(identity, text)
             if consumed is not None:
                 topic, partition, committed = consumed
-                found.append(
-                    SinkOffset(offsets_polled.connector, topic, partition, committed, None)
-                )
+                found.append(SinkOffset(polled.connector, topic, partition, committed, None))
         found.sort(key=lambda offset: (offset.topic, offset.partition))
         self._polled[key] = tuple(found)
 

@@ -122,7 +122,7 @@ class SourceBook:
         connect_cluster: str,
         partitions_max: int,
         wants_topic: Callable[[str], bool] = accept_all,
-        known: Mapping[str, Mapping[str, KnownSpellings]] | None = None,
+        known: Mapping[str, dict[str, KnownSpellings]] | None = None,
         known_orders: Mapping[str, Collection[FieldOrder]] | None = None,
     ) -> None:
         """Create a book from what was known before a restart.
@@ -199,7 +199,7 @@ class SourceBook:
                 pictures[partition.place] = view
         self._outdated.clear()
 
-    def remembered(self) -> dict[str, Mapping[str, KnownSpellings]]:
+    def remembered(self) -> dict[str, dict[str, KnownSpellings]]:
         """Return the raw keys that must survive a restart, by connector and identity."""
         found = dict(self._known_spellings)  # until the topic was read once
         for connector, spellings in self._spellings.items():
@@ -269,7 +269,6 @@ class SourceBook:
         return record.raw_key not in self._raw_keys(partition)
 
     def _raw_keys(self, partition: _Partition) -> tuple[bytes, ...]:
-        """Return the raw keys of a partition that a worker may write."""
         spellings = self._spellings.get(partition.key.connector)
         if spellings is not None and partition.key.identity in spellings:
             found = spellings.spellings(partition.key.identity)
@@ -290,7 +289,6 @@ class SourceBook:
         return found + len(partition.own_key or key.connector + key.identity)
 
     def _note_variant(self, partition: _Partition, record: SourceRecord) -> None:
-        """Add or remove a raw key that no worker writes."""
         before = len(partition.variants)
         if record.offset is None:
             partition.variants -= {record.raw_key}
@@ -506,7 +504,6 @@ class SourceBook:
         *,
         changed: bool,
     ) -> None:
-        """Count a live commit and what it changed (design/metrics.md)."""
         partition.commits += 1
         if record.offset is None and before is not None:  # there was something to take back
             partition.resets += 1
@@ -540,9 +537,7 @@ class SourceBook:
         """Return the upstream partitions that the connector has an offset for, shown or not."""
         mirrors = self._mirrors.get((connector, source), {})
         return tuple(
-            topic_partition
-            for topic_partition, partition in mirrors.items()
-            if _has_resumable_offset(partition)
+            mirror for mirror, partition in mirrors.items() if _has_resumable_offset(partition)
         )
 
     def complete(self) -> bool:
@@ -761,7 +756,6 @@ def _build_keys_view(partition: _Partition) -> RawKeysView | None:
 
 
 def _build_newest_record(partition: _Partition) -> SourceRecord:
-    """Build the newest record of a partition that had one raw key until now."""
     raw_key = _find_raw_key(partition)
     found = decode_key(raw_key)
     assert isinstance(found, SourceKey)
@@ -778,7 +772,6 @@ def _build_newest_record(partition: _Partition) -> SourceRecord:
 
 
 def _find_raw_key(partition: _Partition) -> bytes:
-    """Return the raw key of a partition with one raw key."""
     key = partition.key
     raw_key = partition.own_key or build_connect_key_from_json(key.connector, key.identity)
     assert raw_key is not None

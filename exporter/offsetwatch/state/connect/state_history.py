@@ -46,10 +46,8 @@ class ConnectorStateHistories:
 
     def forget(self) -> None:
         """Forget all histories: the topic is another one now."""
-        self._changes.clear()
-        self._conditions.clear()
-        self._views.clear()
-        self._partitions.clear()
+        for known in (self._changes, self._conditions, self._views, self._partitions):
+            known.clear()
         self._all = None
 
     def hide(self, partitions: frozenset[int]) -> None:
@@ -70,26 +68,24 @@ class ConnectorStateHistories:
 
         `whole`: the topic holds no others, so all other histories are forgotten.
         """
-        told: set[_HistoryKey] = set()
+        read: set[_HistoryKey] = set()
         for record in records:
             match record.says:
                 case ConnectorStatus(name, condition):
-                    whose: _HistoryKey = (name, None)
+                    key: _HistoryKey = (name, None)
                 case TaskStatus(name, task, condition):
-                    whose = (name, task)
+                    key = (name, task)
                 case _:
                     continue
-            told.add(whose)
-            self._note(whose, condition, record.at)
-            if whose in self._changes:
-                self._partitions[whose] = record.partition
+            read.add(key)
+            self._note(key, condition, record.at)
+            if key in self._changes:
+                self._partitions[key] = record.partition
         if whole:
-            for whose in self._changes.keys() - told:
-                del self._changes[whose]
-                self._conditions.pop(whose, None)
-                self._views.pop(whose, None)
-                self._partitions.pop(whose, None)
-        if told or whole:
+            for key in self._changes.keys() - read:
+                for known in (self._changes, self._conditions, self._views, self._partitions):
+                    known.pop(key, None)
+        if read or whole:
             self._all = None
 
     def _note(self, key: _HistoryKey, condition: Condition | None, moment: float) -> None:
@@ -122,10 +118,11 @@ class ConnectorStateHistories:
         Returns the same tuple while nothing changes.
         """
         if self._all is None:
+            in_order = sorted(
+                self._changes, key=lambda key: (key[0], -1 if key[1] is None else key[1])
+            )
             self._all = tuple(
-                self._view(change)
-                for change in sorted(self._changes, key=_build_sort_key)
-                if self._partitions.get(change) not in self._hidden
+                self._view(key) for key in in_order if self._partitions.get(key) not in self._hidden
             )
         return self._all
 
@@ -192,7 +189,3 @@ def _build_change(condition: Condition | None, moment: float) -> StateChange:
         worker=condition.worker,
         generation=condition.generation,
     )
-
-
-def _build_sort_key(key: _HistoryKey) -> tuple[str, int]:
-    return (key[0], -1 if key[1] is None else key[1])

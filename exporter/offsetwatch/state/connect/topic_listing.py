@@ -7,7 +7,7 @@ of each, the status topic their states.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 from offsetwatch.decode.rest_answers import CONNECTORS_MAX
 from offsetwatch.model.connectors import (
@@ -44,6 +44,9 @@ class Listing:
         self._uncommitted: dict[str, dict[int, tuple[TopicPartition, ...] | None]] = {}
         self._in_force: dict[str, dict[int, tuple[TopicPartition, ...] | None]] = {}
         self._copied: dict[str, frozenset[TopicPartition] | None] = {}
+        self._by_name: tuple[dict[str, Any], ...] = (
+            *(self._settings, self._tasks, self._uncommitted, self._in_force, self._copied),
+        )
         self._conditions: dict[tuple[str, int | None], Condition] = {}
         self._names: set[str] = set()
         self._budget = KeyBudget(STATUSES_MAX)
@@ -52,13 +55,7 @@ class Listing:
 
     def forget_configs(self) -> None:
         """Forget the configurations: the config topic is about to be read from its start."""
-        for known in (
-            self._settings,
-            self._tasks,
-            self._uncommitted,
-            self._in_force,
-            self._copied,
-        ):
+        for known in self._by_name:
             known.clear()
         self._is_shorter = True
 
@@ -116,8 +113,7 @@ class Listing:
             return True
         if not self._budget.admits(len(name)) and self._is_shorter:
             statuses = {connector for connector, _ in self._conditions}
-            self._names = statuses.union(self._settings, self._tasks, self._uncommitted)
-            self._names.update(self._in_force, self._copied)
+            self._names = statuses.union(*self._by_name)
             self._budget = KeyBudget(STATUSES_MAX)
             self._budget.add(sum(map(len, self._names)), len(self._names))
             self._is_shorter = False
@@ -128,13 +124,7 @@ class Listing:
 
     def _delete(self, name: str) -> None:
         """Delete a connector with its tasks, for which Connect writes no tombstones."""
-        for known in (
-            self._settings,
-            self._tasks,
-            self._uncommitted,
-            self._in_force,
-            self._copied,
-        ):
+        for known in self._by_name:
             known.pop(name, None)
         self._is_shorter = True
 
@@ -174,9 +164,10 @@ class Listing:
             version="" if condition is None else condition.version,
             state=NO_STATUS if condition is None else condition.state,
             tasks=tuple(
-                _build_task(number, at)
+                Task(number, NO_STATUS)
+                if (task := self._conditions.get((name, number))) is None
+                else Task(number, task.state, task.failure)
                 for number in range(self._tasks.get(name, 0))
-                for at in (self._conditions.get((name, number)),)
             ),
             mirror=settings.mirror,
             sink=settings.sink,
@@ -197,9 +188,3 @@ class Listing:
 
 def _is_full(known: Mapping[K, object], key: K, most: int) -> bool:
     return len(known) >= most and key not in known
-
-
-def _build_task(number: int, condition: Condition | None) -> Task:
-    if condition is None:
-        return Task(number=number, state=NO_STATUS)
-    return Task(number=number, state=condition.state, failure=condition.failure)

@@ -23,7 +23,6 @@ from offsetwatch.state.loss.partition import (
     RECREATED,
     WINDOW_S,
     LossCounts,
-    LostRange,
     PartitionInspection,
     PartitionLossAccount,
 )
@@ -60,7 +59,7 @@ class TopicLossAccount:
     recreated_at: float = 0.0
     before: str | None = None
     after: str | None = None
-    accounts: dict[int, tuple[int, PartitionLossAccount]] = field(default_factory=dict)
+    accounts: dict[int, PartitionLossAccount] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -131,21 +130,20 @@ class LossAccounting:
             for where in places:
                 if self._rests(inspection, where, account):
                     continue
-                before, kept = (
-                    _find_losses(account, where),
-                    _collect_persisted_state(account, where),
-                )
-                was_undecided = _is_undecided(account, where.partition)
+                before = account.accounts.get(where.partition)
+                lost, kept = _find_losses(before), _collect_persisted_state(before)
+                was_undecided = _is_undecided(before)
                 seen = _build_inspection(inspection, where, account, quiet=quiet, runs=runs)
                 if (
                     seen is not None
                     and not self._take(inspection.flow, where, account, seen, fell).waits
                 ):
                     told.add(where)
-                if _find_losses(account, where) != before:
+                after = account.accounts.get(where.partition)
+                if _find_losses(after) != lost:
                     self.news.setdefault(_build_flow_key(inspection.flow), set()).add(where)
-                self.changed |= _collect_persisted_state(account, where) != kept
-                self.version += _is_undecided(account, where.partition) is not was_undecided
+                self.changed |= _collect_persisted_state(after) != kept
+                self.version += _is_undecided(after) is not was_undecided
             self._fallen(account, fell, inspection.now)
         self._looked_at = inspection.now
         # That all was looked at again is told for UNSEEN_S alone; and from where the pace of what
@@ -164,9 +162,9 @@ class LossAccounting:
 
         This is the short way for most partitions of most clusters.
         """
-        generation, account = fate.accounts.get(where.partition, (-1, None))
+        account = fate.accounts.get(where.partition)
         position, log = inspection.known[where], inspection.bounds.get(where)
-        if account is None or generation != fate.generation or where in inspection.came:
+        if account is None or account.generation != fate.generation or where in inspection.came:
             return False
         if position is None or log is None:
             return False
@@ -185,14 +183,21 @@ class LossAccounting:
         inspection: PartitionInspection,
         fell: set[int],
     ) -> PartitionLossAccount:
-        found = fate.accounts.get(where.partition)
-        account = PartitionLossAccount.opened(inspection) if found is None else found[1]
+        account = fate.accounts.get(where.partition)
+        if account is None:
+            account = fate.accounts[where.partition] = PartitionLossAccount.opened(inspection)
         if not inspection.renewed and account.fallen(inspection):
             fell.add(where.partition)
-        for lost in account.look(inspection):
-            self._lose(flow, where, lost, inspection.now)
-        if found is None or found[0] != fate.generation:
-            fate.accounts[where.partition] = (fate.generation, account)
+        for cause, first, last in account.look(inspection):
+            self.keep(
+                Loss(
+                    *(*_build_flow_key(flow), where.topic, where.partition),
+                    *(cause, first, last, inspection.now),
+                )
+            )
+            self.urgent = True
+            self.version += 1
+        account.generation = fate.generation
         return account
 
     def _identify(self, account: TopicLossAccount, new: str | None, now: float) -> None:
@@ -209,11 +214,10 @@ class LossAccounting:
 
         Its partitions need not all be found to have fallen in one inspection.
         """
-        others = (account for number, (_, account) in fate.accounts.items() if number not in fell)
         if fell and not any(
-            partition_loss_account.leap is not None
-            and partition_loss_account.leap.cause == RECREATED
-            for partition_loss_account in others
+            _is_undecided(account)
+            for number, account in fate.accounts.items()
+            if number not in fell
         ):
             self._recreated(fate, fate.id, fate.id, now)
 
@@ -222,14 +226,6 @@ class LossAccounting:
     ) -> None:
         account.recreations += 1
         account.recreated_at, account.before, account.after = now, before, after
-        self.urgent = True
-        self.version += 1
-
-    def _lose(self, flow: MirrorFlow, where: TopicPartition, lost: LostRange, now: float) -> None:
-        cause, first, last = lost
-        self.keep(
-            Loss(*_build_flow_key(flow), where.topic, where.partition, cause, first, last, now)
-        )
         self.urgent = True
         self.version += 1
 
@@ -273,7 +269,7 @@ class LossAccounting:
         The headroom is the time in seconds until retention reaches its position, or None.
         """
         topic = self.flows.get(_build_flow_key(flow), {}).get(where.topic)
-        return _NO_LOSS if topic is None else _find_losses(topic, where)
+        return _find_losses(None if topic is None else topic.accounts.get(where.partition))
 
     def news_of(self, flow: MirrorFlow) -> set[TopicPartition]:
         """Return the partitions for which the result of `told` changed since the last call."""
@@ -299,7 +295,9 @@ class LossAccounting:
                 before=fate.before,
                 after=fate.after,
                 undecided=tuple(
-                    account for account in sorted(fate.accounts) if _is_undecided(fate, account)
+                    partition
+                    for partition, account in sorted(fate.accounts.items())
+                    if _is_undecided(account)
                 ),
             )
             for flow in flows
@@ -315,56 +313,38 @@ class LossAccounting:
         for key, topics in list(self.flows.items()):
             for topic in [
                 name
-                for name, topic_loss_account in topics.items()
-                if self._looked_at - topic_loss_account.at > UNUSED_TOPIC_TTL_S
+                for name, account in topics.items()
+                if self._looked_at - account.at > UNUSED_TOPIC_TTL_S
             ]:
                 del topics[topic]
             if not topics:
                 del self.flows[key]
 
 
-def _find_losses(topic: TopicLossAccount, where: TopicPartition) -> tuple[LossCounts, float | None]:
-    found = topic.accounts.get(where.partition)
-    return _NO_LOSS if found is None else (found[1].lost, found[1].headroom_s)
+def _find_losses(account: PartitionLossAccount | None) -> tuple[LossCounts, float | None]:
+    return _NO_LOSS if account is None else (account.lost, account.headroom_s)
 
 
-def _is_undecided(topic: TopicLossAccount, partition: int) -> bool:
+def _is_undecided(account: PartitionLossAccount | None) -> bool:
     """Return whether the position is still the one from before the topic was recreated."""
-    found = topic.accounts.get(partition)
-    leap = None if found is None else found[1].leap
+    leap = None if account is None else account.leap
     return leap is not None and leap.cause == RECREATED
 
 
-def _collect_persisted_state(
-    topic: TopicLossAccount, where: TopicPartition
-) -> tuple[object, ...] | None:
+def _collect_persisted_state(account: PartitionLossAccount | None) -> tuple[object, ...] | None:
     """Return the part of a partition's account that must survive a restart.
 
     While a position jump is open, the result differs at each inspection.
     """
-    found = topic.accounts.get(where.partition)
-    if found is None:
+    if account is None:
         return None
-    generation, account = found
-    told = (
-        account.position,
-        account.settled,
-        account.start,
-        account.end,
-        account.moved_at,
-        account.doubt_since,
-        account.tail,
-        account.lost,
+    pace = account.pace
+    return (
+        *(account.generation, account.position, account.settled, account.start, account.end),
+        *(account.moved_at, account.doubt_since, account.tail, account.lost),
+        *(pace.anchor, pace.middle, pace.best, pace.best_before, pace.jumps),
+        None if account.leap is None else account.looked_at,
     )
-    pace = (
-        account.pace.anchor,
-        account.pace.middle,
-        account.pace.best,
-        account.pace.best_before,
-        account.pace.jumps,
-    )
-    leap = None if account.leap is None else account.looked_at
-    return (generation, *told, *pace, leap)
 
 
 def _build_flow_key(flow: MirrorFlow) -> ConnectorFlowKey:
@@ -393,7 +373,7 @@ def _build_inspection(
 ) -> PartitionInspection | None:
     """Build the inspection of one partition; None if it has no log bounds or no position."""
     position, log = inspection.known[where], inspection.bounds.get(where)
-    generation, account = fate.accounts.get(where.partition, (fate.generation, None))
+    account = fate.accounts.get(where.partition)
     if position is None and account is not None:
         account.position_gone()
     if position is None or log is None:
@@ -407,7 +387,7 @@ def _build_inspection(
         position=position,
         start=log.start,
         end=log.stable_end if inspection.flow.read_committed else log.end,
-        renewed=generation != fate.generation,
+        renewed=account is not None and account.generation != fate.generation,
         quiet=quiet and not copied,
         runs=runs,
         news=syncs_since_last_poll,

@@ -189,6 +189,7 @@ class PartitionLossAccount:
     doubt_since since when a log start beyond `settled` waits for the next position
     tail        range of the old topic that was not copied, as far as its commits show (rule 3)
     lost        records ever counted, by cause
+    generation  number of recreations of the topic by id that it has applied
     """
 
     position: int | None
@@ -203,6 +204,7 @@ class PartitionLossAccount:
     lost: LossCounts = NOTHING_LOST
     headroom_s: float | None = None
     pace: PartitionRates = field(default_factory=PartitionRates)
+    generation: int = 0
 
     @classmethod
     def opened(cls, inspection: PartitionInspection) -> PartitionLossAccount:

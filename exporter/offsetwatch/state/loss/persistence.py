@@ -126,10 +126,7 @@ def restore_losses(fates: LossAccounting, document: bytes) -> dict[str, Persiste
         flow.flow: {name: _restore_topic(topic) for name, topic in flow.topics.items()}
         for flow in found.flows
     }
-    if any(
-        lost_range.cause not in CAUSES or lost_range.first > lost_range.last
-        for lost_range in found.losses
-    ):
+    if any(loss.cause not in CAUSES or loss.first > loss.last for loss in found.losses):
         raise LossDocumentError("a loss that cannot be")
     fates.flows = flows
     for loss in found.losses:
@@ -147,8 +144,8 @@ def _build_topic(fate: TopicLossAccount) -> _Topic:
         before=fate.before,
         after=fate.after,
         partitions=[
-            _build_partition_row(number, fate.generation - generation, account)
-            for number, (generation, account) in fate.accounts.items()
+            _build_partition_row(number, fate.generation - account.generation, account)
+            for number, account in fate.accounts.items()
         ],
     )
 
@@ -181,9 +178,7 @@ def _restore_topic(topic: _Topic) -> TopicLossAccount:
         recreated_at=topic.recreated_at,
         before=topic.before,
         after=topic.after,
-        accounts={
-            row.partition: (-row.behind, _restore_partition(row)) for row in topic.partitions
-        },
+        accounts={row.partition: _restore_partition(row) for row in topic.partitions},
     )
 
 
@@ -202,4 +197,5 @@ def _restore_partition(row: _Row) -> PartitionLossAccount:
         tail=row.tail,
         lost=tuple(zip(CAUSES, row.lost, strict=True)),
         pace=PartitionRates(*row.pace),
+        generation=-row.behind,
     )

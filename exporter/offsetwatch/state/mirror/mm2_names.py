@@ -216,7 +216,6 @@ def find_configured_copy(flow: MirrorFlow, topic: str) -> str | None:
 
 
 def _find_configured_sources(flow: MirrorFlow, copy: str) -> Iterator[str]:
-    """Yield the upstream topics whose copies may have this name by the configuration."""
     for topic, name in flow.copies:
         before, placeholder, after = name.partition(_TOPIC_PLACEHOLDER)
         found = topic

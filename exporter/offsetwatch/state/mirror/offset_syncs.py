@@ -176,6 +176,11 @@ class SyncBook:
         run = self.runs.get(where)
         return None if run is None or not run.steps else run.steps[-1][1]
 
+    def since_inspection(self, partition: TopicPartition) -> SyncsSinceLastPoll | None:
+        """Return the syncs of a partition since its last inspection; None if it never had any."""
+        newest = self.seen(partition)
+        return self.gaps.since(partition, None if newest is None else newest.offset)
+
     def seen(self, where: TopicPartition) -> MirrorPosition | None:
         """Return the upstream side of the newest sync, as a position."""
         found = self.newest.get(where)

@@ -8,7 +8,7 @@ stored, and the response (LogEndsRead) is paired with them.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from operator import is_
 from types import MappingProxyType
@@ -95,10 +95,9 @@ def build_replicated_partitions(
     unassigned  partitions of the topics that it copies which no task is to copy, and since when
     """
     wanted = {
-        TopicPartition(topic_partition.topic, topic_partition.partition): topic_partition
-        for topic_partition in committed
-        if assigned is None
-        or TopicPartition(topic_partition.topic, topic_partition.partition) in assigned
+        TopicPartition(mirror.topic, mirror.partition): mirror
+        for mirror in committed
+        if assigned is None or TopicPartition(mirror.topic, mirror.partition) in assigned
     }
     for where in (*(assigned or ()), *unassigned):
         wanted.setdefault(where, MirrorPartition(flow.source, where.topic, where.partition))
@@ -132,6 +131,58 @@ def build_replicated_partitions(
             )
         )
     return tuple(found)
+
+
+SinceByPartition = Mapping[TopicPartition, float]
+
+
+class UnassignedPartitions:
+    """Unassigned partitions of all flows, each with the moment since when it is known."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Mapping[str, int]] = {}
+        self._made: dict[
+            MirrorFlow, tuple[frozenset[TopicPartition], object, SinceByPartition]
+        ] = {}
+
+    def count(self, kafka: str, partitions: Mapping[str, int]) -> None:
+        """Set the number of partitions of each topic of a cluster. Others are unknown."""
+        if self._counts.get(kafka) != partitions:
+            self._counts[kafka] = partitions
+
+    def keep(self, flows: Iterable[MirrorFlow]) -> None:
+        """Forget all other flows."""
+        for flow in self._made.keys() - set(flows):
+            del self._made[flow]
+
+    def of(
+        self,
+        flow: MirrorFlow,
+        assigned: frozenset[TopicPartition] | None,
+        wants_topic: Callable[[str], bool],
+        now: float,
+    ) -> SinceByPartition:
+        """Return the unassigned partitions of one flow; the same object while nothing changes.
+
+        Empty where its assignment is not known (`assigned` is None).
+        """
+        counts = self._counts.get(flow.upstream or "")
+        if assigned is None or counts is None:
+            return {}
+        made = self._made.get(flow)
+        if made is None or made[0] is not assigned or made[1] is not counts:
+            before = {} if made is None else made[2]
+            found = {
+                partition: before.get(partition, now)
+                for topic in {partition.topic for partition in assigned}
+                if wants_topic(topic)
+                for partition in (
+                    TopicPartition(topic, number) for number in range(counts.get(topic, 0))
+                )
+                if partition not in assigned
+            }
+            self._made[flow] = made = (assigned, counts, found)
+        return made[2]
 
 
 PartitionsByFlow = Mapping[MirrorFlow, tuple[ReplicatedPartition, ...]]

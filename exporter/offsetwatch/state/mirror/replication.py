@@ -5,8 +5,10 @@ A part is only shown while the tails that it comes from are live.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import chain, zip_longest
 from math import inf
 from operator import is_
@@ -26,72 +28,27 @@ from offsetwatch.model.topology import FlowKey, KafkaTopic, MirrorFlow, TopicPar
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.connect_cluster import ConnectClusterState
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.loss.inspector import LossInspector, LossReport, SharedSyncs
+from offsetwatch.state.loss.flow import FlowInspection, LossAccounting, classify_activity
 from offsetwatch.state.memo import Memo, TupleMemo
 from offsetwatch.state.mirror.lag import MirrorPosition, OldestRecordAges
 from offsetwatch.state.mirror.mm2_names import find_rerouted_topics
-from offsetwatch.state.mirror.offset_syncs import SyncBook, build_sync_views
+from offsetwatch.state.mirror.offset_syncs import SyncBook, SyncsSinceLastPoll, build_sync_views
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 from offsetwatch.state.mirror.replicated_partitions import (
     LogEndsBook,
     MirrorViews,
     ReplicatedPartition,
+    UnassignedPartitions,
     build_replicated_partitions,
     find_partition_index,
+    upstream_of,
 )
 from offsetwatch.state.mirror.sync_lead import SyncLeads
-from offsetwatch.state.snapshot import MirrorPartitionView, SyncView
+from offsetwatch.state.snapshot import Loss, MirrorPartitionView, SyncView, TopicRecreation
 
-SinceByPartition = Mapping[TopicPartition, float]
-
-
-class UnassignedPartitions:
-    """Unassigned partitions of all flows, each with the moment since when it is known."""
-
-    def __init__(self) -> None:
-        self._counts: dict[str, Mapping[str, int]] = {}
-        self._made: dict[
-            MirrorFlow, tuple[frozenset[TopicPartition], object, SinceByPartition]
-        ] = {}
-
-    def count(self, kafka: str, partitions: Mapping[str, int]) -> None:
-        """Set the number of partitions of each topic of a cluster. Others are unknown."""
-        if self._counts.get(kafka) != partitions:
-            self._counts[kafka] = partitions
-
-    def keep(self, flows: Iterable[MirrorFlow]) -> None:
-        """Forget all other flows."""
-        for flow in self._made.keys() - set(flows):
-            del self._made[flow]
-
-    def of(
-        self,
-        flow: MirrorFlow,
-        assigned: frozenset[TopicPartition] | None,
-        wants_topic: Callable[[str], bool],
-        now: float,
-    ) -> SinceByPartition:
-        """Return the unassigned partitions of one flow; the same object while nothing changes.
-
-        Empty where its assignment is not known (`assigned` is None).
-        """
-        counts = self._counts.get(flow.upstream or "")
-        if assigned is None or counts is None:
-            return {}
-        made = self._made.get(flow)
-        if made is None or made[0] is not assigned or made[1] is not counts:
-            before = {} if made is None else made[2]
-            found = {
-                partition: before.get(partition, now)
-                for topic in {partition.topic for partition in assigned}
-                if wants_topic(topic)
-                for partition in (
-                    TopicPartition(topic, number) for number in range(counts.get(topic, 0))
-                )
-                if partition not in assigned
-            }
-            self._made[flow] = made = (assigned, counts, found)
-        return made[2]
+LossReport = tuple[tuple[Loss, ...], tuple[TopicRecreation, ...]]
+# By offset-syncs topic, the partitions whose syncs may be of another flow.
+SharedSyncs = Mapping[KafkaTopic | None, frozenset[TopicPartition]]
 
 
 class Replication:
@@ -100,7 +57,7 @@ class Replication:
     def __init__(
         self, sites: Mapping[str, ConnectClusterState], inputs: Inputs, interval_s: float
     ) -> None:
-        self.looks = LossInspector(interval_s)
+        self.losses = LossAccounting()
         self.flows: tuple[MirrorFlow, ...] = ()
         self._sites = sites
         self._inputs = inputs
@@ -112,12 +69,13 @@ class Replication:
         self._positions_made: dict[
             MirrorFlow, tuple[tuple[object, ...], tuple[ReplicatedPartition, ...]]
         ] = {}
-        self._views = MirrorViews(self._ends, self._ages, self.looks.fates)
+        self._views = MirrorViews(self._ends, self._ages, self.losses)
         self._joined: TupleMemo[MirrorPartitionView] = TupleMemo()
         self._assigned: dict[tuple[str, str], frozenset[TopicPartition]] = {}
         self._assigned_at: dict[tuple[str, str], float] = {}
         self._beside: dict[tuple[str, str], dict[MirrorPartition, MirrorPosition]] = {}
         self._outdated: set[MirrorFlow] = set()
+        self._report: Memo[LossReport] = Memo()
         self._shared_syncs_memo: Memo[SharedSyncs] = Memo()
         self._sync_views_memo: Memo[tuple[SyncView, ...]] = Memo()
         self._interval_s = interval_s
@@ -254,9 +212,40 @@ class Replication:
         if asked_at is not None:
             self._ages.identify(log_ends.kafka, log_ends.ids or {}, now)
             self._age(log_ends.kafka, asked_at, now)
-            flows = {flow: self._sites[flow.connect_cluster] for flow in self.flows}
-            known = self._ends.known(log_ends.kafka)
-            self.looks.look(log_ends, known, flows, self._syncs, self._shared_syncs(), now)
+            self._inspect_losses(log_ends, now)
+
+    def _inspect_losses(self, log_ends: LogEndsRead, now: float) -> None:
+        """Account the losses of all flows of a cluster that responded with its log ends."""
+        known, shared = self._ends.known(log_ends.kafka), self._shared_syncs()
+        for flow in self.flows:
+            found = known.get(flow)
+            if not found:
+                continue
+            syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
+            not_ours = shared.get(flow.offset_syncs, frozenset())
+            inspected = self.losses.look(
+                FlowInspection(
+                    now=now,
+                    flow=flow,
+                    known={
+                        position.upstream: position.copied
+                        for position in _select_topics(found, log_ends.ids)
+                    },
+                    bounds=log_ends.bounds,
+                    ids=log_ends.ids,
+                    doing=self._find_activity(flow, now),
+                    came=() if syncs is None else syncs.gaps.came,
+                    news_of=partial(_find_syncs, syncs, not_ours),
+                    patience_s=self._interval_s,
+                )
+            )
+            if syncs is not None:
+                syncs.gaps.forget(inspected.difference(not_ours))
+
+    def _find_activity(self, flow: MirrorFlow, now: float) -> str | None:
+        cluster = self._sites[flow.connect_cluster]
+        connector = cluster.by_name.get(flow.connector)
+        return classify_activity(connector, live=cluster.listing_live(now))
 
     def _age(self, kafka: str, moment: float, now: float) -> None:
         """Pass a response of a cluster to the record ages: all bounds, or only the changed ones."""
@@ -335,8 +324,16 @@ class Replication:
         return self._joined.of(tuple(parts))
 
     def fates(self, now: float) -> LossReport:
-        """Return the losses and topic recreations of the flows that can be shown."""
-        return self.looks.told(tuple(flow for flow in self.flows if self.shown(flow, now)))
+        """Return the losses and topic recreations of the flows that can be shown.
+
+        Returns the same tuples while nothing changes.
+        """
+        flows = tuple(flow for flow in self.flows if self.shown(flow, now))
+        return self._report.get(
+            self.losses.version,
+            *flows,
+            make=lambda: (self.losses.losses_of(flows), self.losses.recreations_of(flows)),
+        )
 
     def dropped(self) -> dict[str, int]:
         """Return the number of records that limits dropped, by reason."""
@@ -490,13 +487,12 @@ class Replication:
         )
         (self._outdated.add if since else self._outdated.discard)(flow)
         return since | frozenset(
-            topic_partition
-            for topic_partition in assigned
-            if cluster.of.wants_topic(topic_partition.topic)
+            partition
+            for partition in assigned
+            if cluster.of.wants_topic(partition.topic)
             and (
-                MirrorPartition(flow.source, topic_partition.topic, topic_partition.partition)
-                in committed
-                or (alone and cluster.uncommitted(flow.connector, flow.source, topic_partition))
+                MirrorPartition(flow.source, partition.topic, partition.partition) in committed
+                or (alone and cluster.uncommitted(flow.connector, flow.source, partition))
             )
         )
 
@@ -540,12 +536,34 @@ class Replication:
 def _select_partitions(
     parts: Iterable[tuple[ReplicatedPartition, ...]], wheres: Collection[TopicPartition]
 ) -> Iterator[ReplicatedPartition]:
-    """Yield the positions of all flows in these partitions."""
     for part in parts:
         for where in wheres:
             place = find_partition_index(part, where)
             if place is not None:
                 yield part[place]
+
+
+def _select_topics(
+    found: tuple[ReplicatedPartition, ...], topics: Collection[str] | None
+) -> Iterator[ReplicatedPartition]:
+    """Yield the positions in these topics (None: all); `found` is sorted by partition."""
+    if topics is None:
+        yield from found
+        return
+    for topic in topics:
+        first = bisect_left(found, TopicPartition(topic, -1), key=upstream_of)
+        for index in range(first, len(found)):
+            if found[index].upstream.topic != topic:
+                break
+            yield found[index]
+
+
+def _find_syncs(
+    syncs: SyncBook | None, not_ours: Collection[TopicPartition], partition: TopicPartition
+) -> SyncsSinceLastPoll | None:
+    if syncs is None or partition in not_ours:
+        return None
+    return syncs.since_inspection(partition)
 
 
 def _collect_naming_settings(flow: MirrorFlow) -> tuple[object, ...]:
