@@ -20,8 +20,7 @@ from lab.errors import LabError
 from lab.jars import jars
 from lab.java import tool
 from lab.options import KAFKA_VERSION
-from offsetwatch.remedy.locate.converters import Converter, check_conversion
-from offsetwatch.remedy.locate.json_converter import ConversionVerdict
+from offsetwatch.remedy.locate.converters import ConversionVerdict, Converter, check_conversion
 
 HARNESS = Path(__file__).with_name("Conversions.java")
 ANSWER_S_MAX = 500.0

@@ -21,7 +21,7 @@ from lab.program import BESIDE
 from lab.waiting import NotYet, until
 from offsetwatch.clients.kafka.clients import parse_end_of_partition
 from offsetwatch.clients.kafka.journal_topic import JournalReader, JournalTopicRequirements
-from offsetwatch.clients.write.journal import create_journal_topic
+from offsetwatch.clients.write.kafka import create_journal_topic
 from offsetwatch.errors import LeaderNotAvailable, ResponseTimeout, TargetUnreachable
 from offsetwatch.remedy.journal.journal import ChainLine, Journal, JournalEntry
 from offsetwatch.remedy.model.journal_records import LeadershipTaken, decode_record

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from offsetwatch.remedy.drivers.strimzi.resource_state import OFFSETS_ANNOTATION
+from offsetwatch.remedy.drivers.strimzi.resources import OFFSETS_ANNOTATION
 
 LISTED = {"partition": {"filename": "/in"}, "offset": {"position": 15}}
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Self
 
 from offsetwatch.clients.kafka.inspector import TopicSettings
-from offsetwatch.clients.write.records import OutgoingRecord
+from offsetwatch.clients.write.kafka import OutgoingRecord
 from offsetwatch.errors import (
     ClientError,
     NotFound,

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.commands import (
+from offsetwatch.remedy.engine import (
     AttemptCommand,
     AttemptEvent,
     BackUpCommand,

@@ -11,11 +11,15 @@ from hypothesis import strategies as st
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
-from offsetwatch.remedy.locate.converters import ConnectorConverters, Converter, check_conversion
-from offsetwatch.remedy.locate.json_converter import ConversionVerdict
-from offsetwatch.remedy.locate.mirrors import find_in_mirror
+from offsetwatch.remedy.locate.converters import (
+    ConnectorConverters,
+    ConversionVerdict,
+    Converter,
+    check_conversion,
+)
 from offsetwatch.remedy.locate.search import IdentifiedRecord, PartitionReading, SubjectPartition
 from offsetwatch.remedy.locate.sinks import find_in_sink, parse_sink_position
+from offsetwatch.remedy.locate.sources import find_in_mirror
 from offsetwatch.remedy.model.plan import PartitionOffset
 from tests.unit.remedy.standstills import (
     AVRO,

@@ -25,13 +25,13 @@ from lab.waiting import NotYet, until
 from offsetwatch.cli import cli
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.records.reader import LogWindow, RawRecord, RecordReader
-from offsetwatch.clients.write.records import RecordWriter
+from offsetwatch.clients.write.kafka import RecordWriter
 from offsetwatch.config import Kafka
 from offsetwatch.config import QuarantineConfig as Wanted
 from offsetwatch.errors import ClientError, RemoteRefusal
 from offsetwatch.model import topology
 from offsetwatch.remedy.drivers.quarantine.copy_step import KafkaSource, RecordCopier
-from offsetwatch.remedy.drivers.quarantine.store import CombinedQuarantine, build_quarantine
+from offsetwatch.remedy.drivers.quarantine.stores import CombinedQuarantine, build_quarantine
 from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
 from offsetwatch.remedy.model.plan import Copy, RecordLocation
 from offsetwatch.remedy.model.quarantine import QuarantineContext, compute_receipt_id

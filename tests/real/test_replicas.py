@@ -19,7 +19,7 @@ from lab.lone_broker import LoneBroker, lone_broker
 from lab.waiting import NotYet, until
 from offsetwatch.cli import cli
 from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, JournalTopicRequirements
-from offsetwatch.clients.write.journal import TRANSACTION_S, JournalWriter, create_journal_topic
+from offsetwatch.clients.write.kafka import TRANSACTION_S, JournalWriter, create_journal_topic
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import (
     JournalDamaged,

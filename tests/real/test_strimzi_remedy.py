@@ -24,7 +24,7 @@ from lab.waiting import NotYet, until
 from offsetwatch.clients.kubernetes.access import access_from_kubeconfig
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Strimzi
-from offsetwatch.remedy.drivers.strimzi.ownership import find_change_problem
+from offsetwatch.remedy.drivers.strimzi.resources import find_change_problem
 from tests.real.conftest import KAFKA
 from tests.real.strimzi_resources import ACCOUNT, CLUSTER, SPACE, account, cluster, connector_of
 from tools import kubernetes

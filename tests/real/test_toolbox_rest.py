@@ -19,7 +19,7 @@ from lab.toolbox import Toolbox
 from lab.waiting import NotYet, until
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.engine.undo import build_rollback_steps
+from offsetwatch.remedy.engine.progress import build_rollback_steps
 from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
 from offsetwatch.remedy.model.plan import (
     Alter,

@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from offsetwatch.decode.json_text import encode_sorted
-from offsetwatch.remedy.drivers.probation import parse_position
+from offsetwatch.remedy.drivers.common_steps import parse_position
 from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
-from offsetwatch.remedy.engine.commands import AbortEvent, InterruptEvent
+from offsetwatch.remedy.engine import AbortEvent, InterruptEvent
 from offsetwatch.remedy.engine.requests import build_step_request
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import AttemptResult

@@ -13,11 +13,10 @@ import msgspec
 from offsetwatch.clients.write.connect import ConnectWriter
 from offsetwatch.errors import AmbiguousOutcome
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.drivers.probation import ProbationChecker
+from offsetwatch.remedy.drivers.common_steps import ProbationChecker
 from offsetwatch.remedy.drivers.quarantine.copy_step import RecordCopier
 from offsetwatch.remedy.drivers.rest import answers, driver
-from offsetwatch.remedy.engine import progress
-from offsetwatch.remedy.engine.commands import Move, WaitCommand
+from offsetwatch.remedy.engine import Move, WaitCommand, progress
 from offsetwatch.remedy.execute import runner
 from offsetwatch.remedy.execute.executor import GuardInputs
 from offsetwatch.remedy.guards import limits as guards_bounds
@@ -222,8 +221,8 @@ def foreign_offsets_overwritten(put: Put) -> None:
     recheck_forgotten(put)  # the guards compare as well
     compared = driver.compare_offsets
 
-    def blind(**given: Any) -> StepInspection:
-        look = compared(**given)
+    def blind(*given: Any) -> StepInspection:
+        look = compared(*given)
         foreign = look.standing is StepStatus.FOREIGN
         return look._replace(standing=StepStatus.READY) if foreign else look
 

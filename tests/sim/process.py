@@ -18,15 +18,13 @@ import httpx
 
 from offsetwatch.errors import ConnectorBusy, PlanStateConflict
 from offsetwatch.model.records import RawRecord
-from offsetwatch.remedy.drivers.factory import ProbationDriver
-from offsetwatch.remedy.drivers.probation import ProbationChecker
+from offsetwatch.remedy.drivers.common_steps import ProbationChecker, StepDispatcher
 from offsetwatch.remedy.drivers.quarantine.copy_step import (
     RecordCopier,
-    RecordCopyDriver,
     build_copy_context,
 )
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.engine.commands import AbortEvent, InterruptEvent
+from offsetwatch.remedy.engine import AbortEvent, InterruptEvent
 from offsetwatch.remedy.engine.progress import EngineLimits
 from offsetwatch.remedy.execute.executor import GuardInputs, approval_of
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
@@ -36,7 +34,7 @@ from offsetwatch.remedy.model import approval as decisions
 from offsetwatch.remedy.model.facts import PlanApproval
 from offsetwatch.remedy.model.fleet_state import POLICY_APPROVER
 from offsetwatch.remedy.model.journal_records import AnyRecord, PlanOpened, PlanProposed
-from offsetwatch.remedy.model.plan import Action, Plan
+from offsetwatch.remedy.model.plan import Action, Copy, Plan, Prove
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.quarantine import QuarantineContext, Receipt
 from offsetwatch.remedy.model.service_api import Mode
@@ -226,7 +224,7 @@ class Instance:
         )
         self.runner = Runner(
             journal=self.journal,
-            driver=RecordCopyDriver(ProbationDriver(rest, proofs), copies),
+            driver=StepDispatcher(rest, {Prove: proofs, Copy: copies}),
             clock=self._clock,
             tell=lambda _said: None,
             pause=world.line.advance,

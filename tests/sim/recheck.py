@@ -14,7 +14,7 @@ from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import SinkGroup, TopicPartition, Topology
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
-from offsetwatch.remedy.drivers.strimzi.ownership import StrimziObstacles
+from offsetwatch.remedy.drivers.strimzi.resources import StrimziObstacles
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
 from offsetwatch.remedy.execute.executor import approval_of
 from offsetwatch.remedy.gather.broker_queries import FirstExistingOffset

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from offsetwatch.errors import ConnectorBusy, JournalDamaged
-from offsetwatch.remedy.engine.commands import AbortEvent, InterruptEvent
+from offsetwatch.remedy.engine import AbortEvent, InterruptEvent
 from offsetwatch.remedy.execute.runner import PlanResult
 from offsetwatch.remedy.journal.journal import FILE_NAME as JOURNAL
 from offsetwatch.remedy.journal.journal import Journal

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from offsetwatch.model.findings import EvidenceItem
-from offsetwatch.remedy.engine.commands import AbortEvent
+from offsetwatch.remedy.engine import AbortEvent
 from offsetwatch.remedy.model import journal_records
 from offsetwatch.remedy.model.driver import StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import (
@@ -19,7 +19,7 @@ from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
     BreakerSet,
     ControlRecord,
-    GuardAnswer,
+    GuardAnswerRecord,
     IncidentDetected,
     IncidentEnded,
     LeadershipTaken,
@@ -45,8 +45,8 @@ from tests.unit.remedy.plans import AT, NEXT, OLD, PARTITION, Bench, plan_of, sk
 from tests.upgrade.journals import Case, dies
 
 TOLD = (
-    GuardAnswer(11, "repeat", "pass", "failed 3 times"),
-    GuardAnswer(20, "cool_down", "deny", "for 5 min"),
+    GuardAnswerRecord(11, "repeat", "pass", "failed 3 times"),
+    GuardAnswerRecord(20, "cool_down", "deny", "for 5 min"),
 )
 EXPIRES_S = 14_400.0
 

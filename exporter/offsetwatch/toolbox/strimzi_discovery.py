@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from offsetwatch.addresses import parse_address
-from offsetwatch.remedy.drivers.strimzi.resource_state import CLUSTER_LABEL, find_mirror_parts
+from offsetwatch.remedy.drivers.strimzi.resources import CLUSTER_LABEL, find_mirror_parts
 
 Json = dict[str, Any]
 SecretKeyRef = tuple[str, str]  # its name, and the key in it

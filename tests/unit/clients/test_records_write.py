@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from offsetwatch.clients.records.reader import RecordReader
-from offsetwatch.clients.write.records import REQUEST_BYTES_MAX, OutgoingRecord, RecordWriter
+from offsetwatch.clients.write.kafka import REQUEST_BYTES_MAX, OutgoingRecord, RecordWriter
 from offsetwatch.errors import AmbiguousOutcome, MalformedResponse, NotFound, SizeLimitExceeded
 from offsetwatch.model.records import RawRecord
 from offsetwatch.model.topology import TopicPartition

@@ -57,13 +57,13 @@ from offsetwatch.model.observations import (
     TailRead,
 )
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
-from offsetwatch.remedy.drivers.strimzi.ownership import (
+from offsetwatch.remedy.drivers.strimzi.resources import (
+    KAFKA_CONNECTS,
     ConnectClusterResource,
     find_cluster_resources,
     find_connector_resource,
     list_connector_resources,
 )
-from offsetwatch.remedy.drivers.strimzi.resource_state import KAFKA_CONNECTS
 from tests.fakes.clock import VirtualClock
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 from tests.unit.daemon.test_faults_at_edges import (

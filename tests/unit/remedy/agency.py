@@ -17,17 +17,20 @@ from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import SinkGroup, Topology
-from offsetwatch.remedy.drivers.factory import ProbationDriver, build_last_record_check
-from offsetwatch.remedy.drivers.probation import ProbationChecker, parse_position
+from offsetwatch.remedy.drivers.common_steps import (
+    ProbationChecker,
+    StepDispatcher,
+    build_last_record_check,
+    parse_position,
+)
 from offsetwatch.remedy.drivers.quarantine.copy_step import (
     RecordCopier,
-    RecordCopyDriver,
     build_copy_context,
 )
-from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine
+from offsetwatch.remedy.drivers.quarantine.stores import FileQuarantine
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.drivers.strimzi.ownership import StrimziObstacles
+from offsetwatch.remedy.drivers.strimzi.resources import StrimziObstacles
 from offsetwatch.remedy.execute.executor import PlanExecutor, ProcessLifetime
 from offsetwatch.remedy.gather.broker_queries import FirstExistingOffset
 from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
@@ -38,7 +41,7 @@ from offsetwatch.remedy.loop import RemediationLoop
 from offsetwatch.remedy.model import approval
 from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
 from offsetwatch.remedy.model.journal_records import ActionRefused
-from offsetwatch.remedy.model.plan import PartitionOffset, Plan, RecordLocation
+from offsetwatch.remedy.model.plan import Copy, PartitionOffset, Plan, Prove, RecordLocation
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
 from offsetwatch.remedy.planner import Planner
@@ -257,7 +260,7 @@ class Agency:
             FileQuarantine(self.folder, clock),
             build_copy_context(plan),
         )
-        yield RecordCopyDriver(ProbationDriver(rest, proofs), copies)
+        yield StepDispatcher(rest, {Prove: proofs, Copy: copies})
 
     # --- the world goes on -----------------------------------------------------------------------
 

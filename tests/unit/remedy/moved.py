@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.commands import (
+from offsetwatch.remedy.engine import (
     EndCommand,
     Event,
     InspectCommand,

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.commands import (
+from offsetwatch.remedy.engine import (
     AbortEvent,
     BackUpCommand,
     BackupEvent,

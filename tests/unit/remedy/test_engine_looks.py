@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from offsetwatch.remedy.engine.commands import (
+from offsetwatch.remedy.engine import (
     AttemptCommand,
     AttemptEvent,
     InspectCommand,

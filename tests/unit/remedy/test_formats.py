@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.remedy.locate.converters import (
+    DEPTH_MAX,
+    TEXT_BYTES_MAX,
     ConnectorConverters,
+    ConversionVerdict,
     Converter,
     check_conversion,
     check_header_conversion,
     read_converters,
 )
-from offsetwatch.remedy.locate.json_converter import DEPTH_MAX, TEXT_BYTES_MAX, ConversionVerdict
 from tests.unit.remedy.standstills import AVRO, JSON, STRING
 
 CONVERTERS = "org.apache.kafka.connect.converters."

@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from offsetwatch.remedy.locate.json_converter import (
+from offsetwatch.remedy.locate.converters import (
     DEPTH_MAX,
     NUMBER_CHARS_MAX,
     TEXT_BYTES_MAX,

@@ -7,7 +7,7 @@ import pytest
 from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.remedy.locate import recommendations
 from offsetwatch.remedy.locate.search import OpaqueSubject
-from offsetwatch.remedy.locate.unsupported_sources import explain_unsupported_source
+from offsetwatch.remedy.locate.sources import explain_unsupported_source
 from offsetwatch.remedy.model.plan import PartitionOffset
 
 FILE = PartitionOffset('{"filename":"/data/in.txt"}', '{"position":100}')

@@ -11,13 +11,13 @@ from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate import recommendations
 from offsetwatch.remedy.locate.connector_settings import MirrorFacts
-from offsetwatch.remedy.locate.mirrors import SLACK_BYTES, find_in_mirror
 from offsetwatch.remedy.locate.search import (
     IdentifiedRecord,
     MirrorSubject,
     NoIdentification,
     PartitionReading,
 )
+from offsetwatch.remedy.locate.sources import SLACK_BYTES, find_in_mirror
 from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation
 from tests.unit.remedy.standstills import (
     AT,

@@ -8,14 +8,14 @@ from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, VALUE
 from offsetwatch.remedy.locate.connector_settings import SinkFacts
-from offsetwatch.remedy.locate.converter_check import (
+from offsetwatch.remedy.locate.converters import UNKNOWN_CONVERTERS, ConnectorConverters, Converter
+from offsetwatch.remedy.locate.search import PartitionReading, ReadPosition, Suspect
+from offsetwatch.remedy.locate.sinks import (
     EXAMPLES_MAX,
     decode_suspects,
     find_contradiction,
     has_unknown_converter,
 )
-from offsetwatch.remedy.locate.converters import UNKNOWN_CONVERTERS, ConnectorConverters, Converter
-from offsetwatch.remedy.locate.search import PartitionReading, ReadPosition, Suspect
 from tests.unit.remedy.standstills import (
     AT,
     AVRO,

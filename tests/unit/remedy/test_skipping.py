@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from offsetwatch.errors import IncompleteResponse, PlanUnfinished, TargetUnreachable
-from offsetwatch.remedy.engine.commands import AbortEvent, InterruptEvent
+from offsetwatch.remedy.engine import AbortEvent, InterruptEvent
 from offsetwatch.remedy.model import approval as decisions
 from offsetwatch.remedy.model.approval import DecisionRefusal, PlanStatus
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus

@@ -14,9 +14,8 @@ from offsetwatch.clients.kafka.whole_topic import OWN_RECORD_HEADER
 from offsetwatch.clients.write.offsets import OffsetsWriteResult
 from offsetwatch.decode.offsets_file import write_offsets_file
 from offsetwatch.errors import AccessDenied, ResponseTimeout
-from offsetwatch.remedy.drivers.storage.driver import StorageDriver
-from offsetwatch.remedy.drivers.storage.stores import FileStorage, TopicStorage, WorkerGroup
-from offsetwatch.remedy.engine.undo import build_rollback_steps, compute_expected_offsets
+from offsetwatch.remedy.drivers.storage import FileStorage, StorageDriver, TopicStorage, WorkerGroup
+from offsetwatch.remedy.engine.progress import build_rollback_steps, compute_expected_offsets
 from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
 from offsetwatch.remedy.model.plan import (
     Alter,

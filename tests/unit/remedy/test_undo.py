@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.remedy.engine.undo import (
+from offsetwatch.remedy.engine.progress import (
     build_rollback_steps,
     compute_expected_offsets,
     is_change,

@@ -46,7 +46,7 @@ from offsetwatch.ingest.internal_topics_poll import TopicMemory, read_topic_fact
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import InternalTopicRole
-from offsetwatch.remedy.drivers.quarantine.store import build_configured_quarantine
+from offsetwatch.remedy.drivers.quarantine.stores import build_configured_quarantine
 from offsetwatch.state.internal_topics import SHARED, find_internal_topics, find_topic_problems
 from offsetwatch.state.snapshot import Snapshot
 

@@ -11,18 +11,16 @@ from offsetwatch.cli.inspect.diagnosis import DoctorCheck
 from offsetwatch.clients.kafka.journal_topic import find_unmet_requirements, read_journal_topic
 from offsetwatch.clients.kubernetes.reader import STRIMZI, KubeReader
 from offsetwatch.config import Connect
-from offsetwatch.remedy.drivers.quarantine.store import CombinedQuarantine
-from offsetwatch.remedy.drivers.strimzi.ownership import (
-    ConnectClusterResource,
-    build_kube_reader,
-    list_connector_resources,
-    read_cluster_resource,
-)
-from offsetwatch.remedy.drivers.strimzi.resource_state import (
+from offsetwatch.remedy.drivers.quarantine.stores import CombinedQuarantine
+from offsetwatch.remedy.drivers.strimzi.resources import (
     KAFKA_CONNECTORS,
     KAFKA_MIRROR_MAKERS,
     KINDS,
+    ConnectClusterResource,
+    build_kube_reader,
     find_gitops_tool,
+    list_connector_resources,
+    read_cluster_resource,
 )
 from offsetwatch.remedy.replicas.replica import ReplicaSettings
 

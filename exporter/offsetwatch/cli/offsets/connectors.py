@@ -41,7 +41,7 @@ from offsetwatch.cli.plans.service_access import (
 )
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.commands import format_connector_command
-from offsetwatch.remedy.drivers.delete_topic import add_topic_deletion
+from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
 from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.model.plan import Create, Delete, Plan, RequestedState

@@ -29,7 +29,7 @@ from offsetwatch.daemon import state_dir
 from offsetwatch.daemon.replicas import build_replica_settings
 from offsetwatch.errors import AccessDenied, ConfigError, JournalDamaged, RemedyError
 from offsetwatch.model.moments import moment_of
-from offsetwatch.remedy.drivers.journal_topic import create_topic, open_writer
+from offsetwatch.remedy.drivers.journal_topic import create_journal_topic, open_writer
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal, JournalEntry
 from offsetwatch.remedy.model.journal_records import OffsetsBackedUp, decode_record
@@ -184,7 +184,7 @@ def journal_create(config_path: Path) -> int:
         return WRONG if wrong else OK
     if alone and state_dir.is_in_use(folder):
         raise RemedyError(f"a daemon uses {folder}, and its journal is to be moved: stop it first")
-    create_topic(settings.kafka, settings.properties, requirements)
+    create_journal_topic(settings.kafka, settings.properties, requirements)
     output.print_error(f"{where} was made")
     if alone:
         _move_journal(folder, settings)

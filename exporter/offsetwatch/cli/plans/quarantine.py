@@ -41,15 +41,15 @@ from offsetwatch.errors import (
 )
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.records import RawRecord
-from offsetwatch.remedy.drivers.quarantine import file_store
 from offsetwatch.remedy.drivers.quarantine import replay as replays
+from offsetwatch.remedy.drivers.quarantine import stores
 from offsetwatch.remedy.drivers.quarantine.replay import (
     PreparedRecordReplay,
     RecordReplayRequest,
     RecordReplayTarget,
     build_replay_target,
 )
-from offsetwatch.remedy.drivers.quarantine.store import (
+from offsetwatch.remedy.drivers.quarantine.stores import (
     CombinedQuarantine,
     build_configured_quarantine,
     build_quarantine,
@@ -292,7 +292,7 @@ def print_copy(
         return _write_value(found.record, to)
     if to is not None:
         with _report_file_errors(to):
-            file_store.write_copy(to, found.record, found.about, kept.receipt.at)
+            stores.write_copy(to, found.record, found.about, kept.receipt.at)
         output.print_error(f"{to}: the whole record, as lines of JSON")
         return OK
     facts = {

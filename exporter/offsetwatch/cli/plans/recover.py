@@ -30,7 +30,7 @@ from offsetwatch.cli.plans.service_access import (
     open_service,
 )
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy.drivers.delete_topic import add_topic_deletion
+from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
 from offsetwatch.remedy.drivers.factory import open_remediation_driver
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
 from offsetwatch.remedy.journal.journal import Journal

@@ -2,7 +2,7 @@
 
 Such a worker opens its file only while it reads or writes it, so an open file is not the only sign:
 its process names its properties file, and its REST API answers. Used by the offset stores
-(remedy/drivers/storage/stores.py). Nothing here writes.
+(remedy/drivers/storage.py). Nothing here writes.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Journal topic that several replicas share: requirements, reader and leader election.
 
-clients/write/journal.py writes it.
+clients/write/kafka.py writes it.
 """
 
 from __future__ import annotations

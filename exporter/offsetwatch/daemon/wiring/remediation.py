@@ -13,9 +13,9 @@ from typing import NamedTuple
 from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Config
 from offsetwatch.remedy.drivers.factory import find_connect_cluster, open_remediation_driver
-from offsetwatch.remedy.drivers.quarantine.store import build_configured_quarantine
+from offsetwatch.remedy.drivers.quarantine.stores import build_configured_quarantine
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
-from offsetwatch.remedy.drivers.strimzi.ownership import StrimziObstacles
+from offsetwatch.remedy.drivers.strimzi.resources import StrimziObstacles
 from offsetwatch.remedy.gather.broker_queries import Brokers
 from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
 from offsetwatch.remedy.gather.poison_locator import PoisonLocator

@@ -5,18 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from offsetwatch.clients.kafka.journal_topic import JournalTopicRequirements
-from offsetwatch.clients.write import journal
-from offsetwatch.clients.write.journal import JournalWriter
+from offsetwatch.clients.write.kafka import JournalWriter, create_journal_topic
 
-__all__ = ["JournalWriter", "create_topic", "open_writer"]
-
-
-def create_topic(
-    kafka: str, properties: Mapping[str, Any], requirements: JournalTopicRequirements
-) -> None:
-    """Create the topic unless it exists. Raises ClientError."""
-    journal.create_journal_topic(kafka, properties, requirements)
+__all__ = ["JournalWriter", "create_journal_topic", "open_writer"]
 
 
 def open_writer(kafka: str, properties: Mapping[str, Any], topic: str) -> JournalWriter:

@@ -14,7 +14,7 @@ import structlog
 
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import ClientError, ConnectorBusy, PlanStateConflict, PlanUnfinished
-from offsetwatch.remedy.engine.commands import AbortEvent, InterruptEvent
+from offsetwatch.remedy.engine import AbortEvent, InterruptEvent
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal.index import JournalIndex

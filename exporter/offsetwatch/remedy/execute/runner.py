@@ -28,7 +28,7 @@ from offsetwatch.errors import (
     TooManyRequests,
 )
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.engine.commands import (
+from offsetwatch.remedy.engine import (
     AbortEvent,
     AttemptCommand,
     AttemptEvent,

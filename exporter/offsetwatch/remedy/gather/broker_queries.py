@@ -40,6 +40,13 @@ def call_or_none(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | 
         return None
 
 
+def find_kafka_cluster(clusters: Mapping[str, Kafka], name: str) -> Kafka:
+    """Return the configured cluster. Raises RemoteRefusal if there is none of this name."""
+    if name not in clusters:
+        raise RemoteRefusal(name, "no Kafka cluster of this name is configured here")
+    return clusters[name]
+
+
 class Brokers:
     """Queries of each Kafka cluster by its configured name. Each may raise ClientError.
 
@@ -80,7 +87,7 @@ class Brokers:
         self, kafka: str, partition: TopicPartition, offset: int, *, committed: bool
     ) -> FirstExistingOffset:
         """Return the first record at or after an offset, among committed records or all."""
-        properties = self._cluster(kafka).client_properties()
+        properties = find_kafka_cluster(self._clusters, kafka).client_properties()
         with closing(ProbeReader(kafka, properties, committed=committed)) as reader:
             found = reader.first({partition: offset}, PROBE_S).get(partition)
         match found:
@@ -121,15 +128,12 @@ class Brokers:
         while self._admins:
             self._admins.popitem()[1].close()
 
-    def _cluster(self, kafka: str) -> Kafka:
-        if kafka not in self._clusters:
-            raise RemoteRefusal(kafka, "no Kafka cluster of this name is configured here")
-        return self._clusters[kafka]
-
     def _admin(self, kafka: str) -> StorageAdmin:
         self._asked_at = self._steady.now()
         found = self._admins.get(kafka)
         if found is None:
-            found = StorageAdmin(kafka, self._cluster(kafka).client_properties())
+            found = StorageAdmin(
+                kafka, find_kafka_cluster(self._clusters, kafka).client_properties()
+            )
             self._admins[kafka] = found
         return found

@@ -15,7 +15,7 @@ from offsetwatch.clock import UnixClock
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.classify import FailureKind
-from offsetwatch.remedy.drivers.probation import parse_position
+from offsetwatch.remedy.drivers.common_steps import parse_position
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient, compute_config_sha256
 from offsetwatch.remedy.execute.incarnation_pins import (
     compare_incarnation,

@@ -12,8 +12,8 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
+from offsetwatch.model.records import Headers
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.locate.converters import Headers
 
 LOG_CHARS_MAX: Final = 2_000_000  # of the end of a log
 LINE_CHARS_MAX: Final = 4_000

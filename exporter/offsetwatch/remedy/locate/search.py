@@ -2,7 +2,7 @@
 
 The committed offset is not that of the poison record. A sink commits batch by batch, so after a
 failure its offset is the start of the batch. A record is identified only where the known facts
-leave no other, and a skip is exact only if that record is the first. sinks.py and mirrors.py
+leave no other, and a skip is exact only if that record is the first. sinks.py and sources.py
 decide; remedy/gather/record_window.py reads what they need. Pure.
 """
 

@@ -38,8 +38,12 @@ from offsetwatch.errors import (
 from offsetwatch.remedy.drivers.journal_topic import JournalWriter, open_writer
 from offsetwatch.remedy.journal.journal import ChainLine, Journal
 from offsetwatch.remedy.model.journal_records import LeadershipTaken
-from offsetwatch.remedy.replicas.topic_copy import JournalTopicCopy, encode_line
-from offsetwatch.remedy.replicas.topic_reader import WAIT_S, JournalTopicFollower
+from offsetwatch.remedy.replicas.topic_copy import (
+    WAIT_S,
+    JournalTopicCopy,
+    JournalTopicFollower,
+    encode_line,
+)
 
 THREAD_NAME: Final = "journal-replica"
 RETRY_S: Final = 5.0  # after an error: meanwhile somebody else may be chosen

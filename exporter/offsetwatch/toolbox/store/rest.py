@@ -11,7 +11,7 @@ from offsetwatch.errors import ConfigError, MalformedResponse, RemoteRefusal
 from offsetwatch.model.commands import format_connector_command
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.delete_topic import add_topic_deletion
+from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
 from offsetwatch.remedy.drivers.rest.connect_state import (
     ConnectClient,
     WorkerVersions,

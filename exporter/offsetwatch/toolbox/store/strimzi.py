@@ -17,17 +17,15 @@ from offsetwatch.errors import ConfigError, NotFound, RemoteRefusal
 from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
-from offsetwatch.remedy.drivers.strimzi.ownership import (
-    ConnectClusterResource,
-    find_cluster_resources,
-    find_obstacle,
-    list_connector_resources,
-)
-from offsetwatch.remedy.drivers.strimzi.resource_state import (
+from offsetwatch.remedy.drivers.strimzi.resources import (
     KAFKA_CONNECTS,
     KAFKA_MIRROR_MAKERS,
+    ConnectClusterResource,
     ConnectorResource,
+    find_cluster_resources,
     find_gitops_tool,
+    find_obstacle,
+    list_connector_resources,
     read_aliases,
 )
 from offsetwatch.remedy.model.plan import Alter, PartitionOffset, PlanSubject, RequestedState, Reset

@@ -24,7 +24,7 @@ from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, NotFound
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.remedy.drivers.rest.connect_state import parse_kafka_version
-from offsetwatch.remedy.drivers.storage.stores import build_contents
+from offsetwatch.remedy.drivers.storage import build_contents
 from offsetwatch.remedy.model.plan import PartitionOffset, Write
 from offsetwatch.remedy.model.stored_offsets import (
     OffsetStoreContents,

@@ -26,11 +26,11 @@ from offsetwatch.model.connectors import (
 )
 from offsetwatch.model.offsets import LegacyOffset, SourceKey, SourceOffset
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.delete_topic import add_topic_deletion
-from offsetwatch.remedy.drivers.storage.driver import StorageDriver
-from offsetwatch.remedy.drivers.storage.stores import (
+from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
+from offsetwatch.remedy.drivers.storage import (
     FileStorage,
     Storage,
+    StorageDriver,
     TopicStorage,
     WorkerGroup,
 )

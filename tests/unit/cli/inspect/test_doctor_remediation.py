@@ -13,7 +13,7 @@ from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Connect, Strimzi
 from offsetwatch.errors import NotFound
-from offsetwatch.remedy.drivers.strimzi.resource_state import (
+from offsetwatch.remedy.drivers.strimzi.resources import (
     CLUSTER_LABEL,
     USE_RESOURCES_ANNOTATION,
 )

@@ -22,9 +22,12 @@ from offsetwatch.errors import (
     TargetUnreachable,
 )
 from offsetwatch.model.records import RawRecord
-from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine, read_copy
 from offsetwatch.remedy.drivers.quarantine.replay import RecordReplayTarget
-from offsetwatch.remedy.drivers.quarantine.store import CombinedQuarantine
+from offsetwatch.remedy.drivers.quarantine.stores import (
+    CombinedQuarantine,
+    FileQuarantine,
+    read_copy,
+)
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
 from offsetwatch.remedy.model.journal_records import RecordReplayed
 from offsetwatch.remedy.model.quarantine import (

@@ -1,9 +1,9 @@
 import pytest
 
 from offsetwatch.errors import AccessDenied, RemoteRefusal
-from offsetwatch.remedy.drivers.delete_topic import (
+from offsetwatch.remedy.drivers.common_steps import (
     DeleteTopicHandler,
-    TopicDeletionDriver,
+    StepDispatcher,
     add_topic_deletion,
 )
 from offsetwatch.remedy.model.driver import (
@@ -82,7 +82,9 @@ class Other:
 
 
 def test_a_driver_with_topics_does_all_else_as_before():
-    driver = TopicDeletionDriver(Other(), DeleteTopicHandler(lambda _kafka: Topics({SYNCS: "old"})))
+    driver = StepDispatcher(
+        Other(), {DeleteTopic: DeleteTopicHandler(lambda _kafka: Topics({SYNCS: "old"}))}
+    )
     assert (driver.identity(), driver.offsets()) == ("cluster", DriverOffsets(()))
     assert driver.look(Freeze(), None) == (StepStatus.NOT_YET, "Freeze")
     assert driver.carry_out(Freeze(), None).said == "Freeze"

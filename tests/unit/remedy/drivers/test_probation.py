@@ -10,8 +10,7 @@ import pytest
 from offsetwatch.config import Connect
 from offsetwatch.errors import NotFound
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.factory import build_last_record_check
-from offsetwatch.remedy.drivers.probation import ProbationChecker
+from offsetwatch.remedy.drivers.common_steps import ProbationChecker, build_last_record_check
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.gather.broker_queries import FirstExistingOffset
 from offsetwatch.remedy.model.driver import StepInspection, StepStatus

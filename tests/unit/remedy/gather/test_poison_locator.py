@@ -296,6 +296,6 @@ class StallingReader:
 
 def test_what_a_person_names_and_cannot_be_read_in_time_is_not_known_to_be_no_record(broker):
     asked = finder(broker)
-    asked._readers = lambda *_, **__: nullcontext(StallingReader())
+    asked._open_reader = lambda *_, **__: nullcontext(StallingReader())
     answer = asked.named(case(), now(sink_pair(1)), sinks(), sink_pair(2))
     assert answer == NoIdentification("timeout", "east/orders-0: read up to 1 of 3 in 20 s")

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import pytest
 
@@ -16,7 +17,8 @@ from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.records import IncompleteRead, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.gather.record_window import FindLimits, KafkaReaders, WindowSearch
+from offsetwatch.remedy.gather.poison_locator import find_record
+from offsetwatch.remedy.gather.record_window import FindLimits, open_record_reader
 from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
 from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification, OpaqueSubject
 from offsetwatch.remedy.model.plan import PartitionOffset
@@ -144,8 +146,8 @@ def of(start: int, *bodies: bytes | None, at: TopicPartition = AT, **odd: object
     return Log([record(start + n, body, at=at) for n, body in enumerate(bodies)], **odd)  # type: ignore[arg-type]
 
 
-def finder(world: World, **limits: object) -> WindowSearch:
-    return WindowSearch(world, world, world.clock, FindLimits(**limits))  # type: ignore[arg-type]
+def find(world: World, subject: object, **limits: object) -> object:
+    return find_record(subject, world, world, world.clock, FindLimits(**limits))  # type: ignore[arg-type]
 
 
 UNCOMMITTED_ONLY = SinkFacts(converters=BY_JSON, read_committed=False)
@@ -155,13 +157,13 @@ STILL = sink(standing(sink_pair(2)), facts=UNCOMMITTED_ONLY)
 
 def found(world: World, subject: object = STILL, **limits: object) -> str:
     """The method, or the reason."""
-    answer = finder(world, **limits).find(subject)  # type: ignore[arg-type]
+    answer = find(world, subject, **limits)  # type: ignore[arg-type]
     return answer.method if isinstance(answer, IdentifiedRecord) else answer.reason
 
 
 def test_a_sinks_window_is_read_from_what_is_committed():
     world = World({AT: of(0, BAD, BAD, BAD, GOOD, GOOD)})
-    answer = finder(world).find(STILL)
+    answer = find(world, STILL)
     assert isinstance(answer, IdentifiedRecord)
     assert answer.record.offset == 2
     ((at, start, count, *_),) = world.asked
@@ -170,8 +172,8 @@ def test_a_sinks_window_is_read_from_what_is_committed():
 
 def test_every_reader_is_closed():
     world = World({AT: of(0, GOOD, GOOD, BAD, GOOD)})
-    finder(world).find(STILL)
-    finder(world).find(sink(standing(sink_pair(2))))
+    find(world, STILL)
+    find(world, sink(standing(sink_pair(2))))
     assert world.opened == world.closed == 3
 
 
@@ -187,7 +189,7 @@ def test_every_reader_is_closed():
 )
 def test_nothing_is_read_where_no_record_would_be_named_anyway(subject):
     world = World({AT: of(0, GOOD, GOOD, BAD)}, failing=AssertionError("nothing is to be asked"))
-    assert isinstance(finder(world).find(subject), NoIdentification)
+    assert isinstance(find(world, subject), NoIdentification)
     assert world.asked == []
 
 
@@ -259,7 +261,7 @@ def test_where_too_many_stand_still_none_is_looked_at():
     ],
 )
 def test_what_cannot_be_read_is_said(error, word):
-    answer = finder(World({AT: of(0, GOOD)}, failing=error)).find(STILL)
+    answer = find(World({AT: of(0, GOOD)}, failing=error), STILL)
     assert isinstance(answer, NoIdentification)
     assert answer.reason == "window_not_read"
     assert answer.said.endswith(word)
@@ -281,7 +283,7 @@ def test_a_corrupt_record_of_which_bytes_or_followers_do_not_come_is_not_known_t
     stalls_at,
 ):
     torn = of(0, GOOD, GOOD, b"torn", GOOD, corrupt=frozenset({2}), stalls_at=stalls_at)
-    answer = finder(World({AT: torn})).find(mirror(standing(mirror_pair(1))))
+    answer = find(World({AT: torn}), mirror(standing(mirror_pair(1))))
     assert isinstance(answer, NoIdentification)
     assert (answer.reason, answer.said) == (
         "window_not_read",
@@ -361,7 +363,7 @@ def test_the_newest_dead_letters_are_asked():
     assert found(world, subject, letters=1) == "dead_letter"
     assert world.asked[-1][:3] == (LETTERS, 2, 1)
     world.logs[LETTERS].stalls_at = 2
-    answer = finder(world, letters=1).find(subject)
+    answer = find(world, subject, letters=1)
     assert isinstance(answer, NoIdentification)
     assert EvidenceItem("dead letters", "could not be read") in answer.evidence
 
@@ -374,7 +376,7 @@ def test_a_mirrors_log_is_read_from_the_record_after_the_one_it_copied():
         facts=MirrorFacts(alias="east", compressed=False),
         target_kafka="west",
     )
-    answer = finder(world).find(subject)
+    answer = find(world, subject)
     assert isinstance(answer, IdentifiedRecord)
     assert (answer.record.offset, answer.method) == (2, "size")
     assert ("message_bytes_max", "west", "east.orders") in world.asked
@@ -384,7 +386,7 @@ def test_a_mirrors_log_is_read_from_the_record_after_the_one_it_copied():
 
 def test_what_cannot_be_read_is_read_without_its_checksum_and_what_follows_with_it():
     world = World({AT: of(0, GOOD, GOOD, b"torn", GOOD, corrupt=frozenset({2}))})
-    answer = finder(world).find(mirror(standing(mirror_pair(1))))
+    answer = find(world, mirror(standing(mirror_pair(1))))
     assert isinstance(answer, IdentifiedRecord)
     assert (answer.record.offset, answer.method) == (2, "checksum")
     assert answer.sha256 == world.logs[AT].records[2].sha256
@@ -439,15 +441,16 @@ class _MockLogs:
         return None
 
 
-def real(broker: MockBroker) -> WindowSearch:
+def find_in_real(broker: MockBroker, subject: object) -> object:
     clusters = {"east": Kafka(bootstrap=broker.bootstrap)}
-    return WindowSearch(KafkaReaders(clusters), _MockLogs(broker), VirtualClock())
+    readers = partial(open_record_reader, clusters)
+    return find_record(subject, readers, _MockLogs(broker), VirtualClock())  # type: ignore[arg-type]
 
 
 def test_real_readers_find_a_bad_record_in_a_real_log(broker):
     for value in (GOOD, GOOD, BAD, GOOD):
         broker.produce("orders", b"k", value)
-    answer = real(broker).find(sink(standing(sink_pair(2))))
+    answer = find_in_real(broker, sink(standing(sink_pair(2))))
     assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.offset, answer.to.offset) == (2, '{"kafka_offset":3}')
 
@@ -457,11 +460,11 @@ def test_real_readers_find_a_corrupt_record_in_a_real_log(broker):
     torn = batch(in_batch(b"k", b"torn"), crc_flipped=1)
     for stored in (torn, batch(in_batch(b"k", b"after"))):
         store(broker.bootstrap, "orders", 0, stored)
-    answer = real(broker).find(mirror(standing(mirror_pair(0))))
+    answer = find_in_real(broker, mirror(standing(mirror_pair(0))))
     assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.offset, answer.method) == (1, "checksum")
 
 
 def test_real_readers_know_no_cluster_that_is_not_configured():
     with pytest.raises(RemoteRefusal):
-        KafkaReaders({})("east", committed=True)
+        open_record_reader({}, "east", committed=True)

@@ -1,10 +1,10 @@
-"""Step that copies a record to quarantine before it is skipped. It wraps another driver."""
+"""Step that copies a record to quarantine before it is skipped."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -13,53 +13,28 @@ from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.config import Kafka
 from offsetwatch.errors import (
     NotFound,
-    RemoteRefusal,
     SizeLimitExceeded,
     TargetUnreachable,
     TopicChanged,
 )
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.gather.broker_queries import find_kafka_cluster
 from offsetwatch.remedy.model.driver import (
     AttemptResult,
-    Driver,
-    DriverOffsets,
     Outcome,
     StepInspection,
     StepStatus,
 )
-from offsetwatch.remedy.model.plan import AnyStep, Copy, FrozenOffsets, Plan, RecordLocation
+from offsetwatch.remedy.model.plan import Copy, Plan, RecordLocation
 from offsetwatch.remedy.model.quarantine import COPY_NOTE_PREFIX, QuarantineContext, QuarantineStore
 
 READ_S: Final = 30.0
 _BYTES_MAX: Final = 1  # the record itself, however large, and nothing else
 
 
-class QuarantineSource(Protocol):
-    """The cluster that has the record. Every call may raise ClientError."""
-
-    def cluster_id(self) -> str | None:
-        """Return the cluster's id, which does not depend on its configured name."""
-        ...
-
-    def topic_id(self, topic: str) -> str | None:
-        """Return the topic's id; None where the broker has no topic ids. Raises NotFound."""
-        ...
-
-    def window(self, partition: TopicPartition, start: int, until: int) -> LogWindow:
-        """Read the record at `start`, if there is one before `until`.
-
-        Raises IncompleteRead if it was not read in time.
-        """
-        ...
-
-    def close(self) -> None:
-        """Close connections."""
-        ...
-
-
 class KafkaSource:
-    """A QuarantineSource by Kafka clients, which reads without checking checksums.
+    """Cluster that has the record, read without checking checksums. Calls may raise ClientError.
 
     The record is verified by its hash, and one that is skipped because its batch is corrupt has no
     valid checksum.
@@ -72,21 +47,21 @@ class KafkaSource:
         self._reader = RecordReader(kafka, properties, committed=False, check_crcs=False)
 
     def cluster_id(self) -> str | None:
-        """See QuarantineSource."""
+        """Return the cluster's id, which does not depend on its configured name."""
         return self._admin.cluster().cluster_id
 
     def topic_id(self, topic: str) -> str | None:
-        """See QuarantineSource."""
+        """Return the topic's id; None where the broker has no topic ids. Raises NotFound."""
         return self._admin.topic_id_now(topic)
 
     def window(self, partition: TopicPartition, start: int, until: int) -> LogWindow:
-        """See QuarantineSource."""
+        """Read the record at `start`, if there is one before `until`. Raises IncompleteRead."""
         return self._reader.window(
             partition, start, until=until, count_max=1, bytes_max=_BYTES_MAX, timeout_s=READ_S
         )
 
     def close(self) -> None:
-        """See QuarantineSource."""
+        """Close connections."""
         self._reader.close()
         self._admin.close()
 
@@ -96,7 +71,7 @@ class RecordCopier:
 
     def __init__(
         self,
-        opened: Callable[[str], QuarantineSource],
+        opened: Callable[[str], KafkaSource],
         quarantine: QuarantineStore,
         about: QuarantineContext,
     ) -> None:
@@ -149,7 +124,7 @@ class RecordCopier:
         )
 
 
-def _read_planned_record(source: QuarantineSource, step: Copy) -> RawRecord | StepInspection:
+def _read_planned_record(source: KafkaSource, step: Copy) -> RawRecord | StepInspection:
     """Read the planned record, or return why it is not the planned one."""
     location = step.record
     name = _format_record(location)
@@ -213,45 +188,10 @@ def build_copy_context(
     )
 
 
-class RecordCopyDriver:
-    """A driver that can also copy records."""
-
-    def __init__(self, driver: Driver, copies: RecordCopier) -> None:
-        self._driver = driver
-        self._copies = copies
-
-    def identity(self) -> str | None:
-        """See Driver."""
-        return self._driver.identity()
-
-    def offsets(self) -> DriverOffsets:
-        """See Driver."""
-        return self._driver.offsets()
-
-    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
-        """See Driver."""
-        if isinstance(step, Copy):
-            return self._copies.look(step)
-        return self._driver.look(step, frozen)
-
-    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
-        """See Driver."""
-        if isinstance(step, Copy):
-            return self._copies.carry_out(step)
-        return self._driver.carry_out(step, frozen)
-
-
-def add_record_copies(
-    driver: Driver,
-    clusters: Mapping[str, Kafka],
-    quarantine: QuarantineStore,
-    about: QuarantineContext,
-) -> RecordCopyDriver:
-    """Wrap a driver with record copies. `clusters` are those that a plan may name."""
-
-    def opened(kafka: str) -> KafkaSource:
-        if kafka not in clusters:
-            raise RemoteRefusal(kafka, "no Kafka cluster of this name is configured here")
-        return KafkaSource(kafka, clusters[kafka])
-
-    return RecordCopyDriver(driver, RecordCopier(opened, quarantine, about))
+def build_record_copier(
+    clusters: Mapping[str, Kafka], quarantine: QuarantineStore, about: QuarantineContext
+) -> RecordCopier:
+    """Build the copier of a plan. `clusters` are those that a plan may name."""
+    return RecordCopier(
+        lambda kafka: KafkaSource(kafka, find_kafka_cluster(clusters, kafka)), quarantine, about
+    )

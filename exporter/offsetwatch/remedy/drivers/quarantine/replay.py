@@ -13,11 +13,11 @@ from typing import Final
 
 from offsetwatch.clients.kafka.inspector import TopicSettings
 from offsetwatch.clients.records.reader import RecordReader
-from offsetwatch.clients.write.records import OutgoingRecord, RecordWriter
+from offsetwatch.clients.write.kafka import OutgoingRecord, RecordWriter
 from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, MalformedResponse, ResponseTimeout
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.quarantine.topic_store import (
+from offsetwatch.remedy.drivers.quarantine.stores import (
     READ_BACK_S,
     QuarantineTopicWriter,
     RecordWindowReader,

@@ -12,11 +12,19 @@ from itertools import chain
 from typing import Any, Final
 
 from offsetwatch.clients.http.exchange import Transport
+from offsetwatch.clients.kafka.whole_topic import StorageAdmin
 from offsetwatch.clients.write.connect import ConnectReply, writer_of
 from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Connect, Kafka
+from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.decode.rest_answers import format_config_texts
-from offsetwatch.errors import AccessDenied, Conflict, NotFound
+from offsetwatch.errors import AccessDenied, ClientError, Conflict, NotFound
+from offsetwatch.remedy.drivers.common_steps import (
+    QUIET_S,
+    QuietPeriod,
+    check_expected_offsets,
+    compare_offsets,
+)
 from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
 from offsetwatch.remedy.drivers.rest.connect_state import (
     ConnectClient,
@@ -24,8 +32,7 @@ from offsetwatch.remedy.drivers.rest.connect_state import (
     compute_config_sha256,
     parse_kafka_version,
 )
-from offsetwatch.remedy.drivers.rest.kafka import WorkersKafkaClient
-from offsetwatch.remedy.drivers.storage.driver import inspect_write
+from offsetwatch.remedy.drivers.storage import TopicStorage, inspect_write
 from offsetwatch.remedy.engine.requests import build_step_request
 from offsetwatch.remedy.model.driver import (
     AttemptResult,
@@ -54,12 +61,43 @@ from offsetwatch.remedy.model.plan import (
 )
 from offsetwatch.remedy.model.stored_offsets import OffsetStoreContents, list_raw_records
 
-QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
 RESTART_S: Final = 10.0  # so long a restart may take to show: until then a failure is the old one
 IDLE_S: Final = 30.0  # a connector that runs without tasks for so long has none to run
 CREATE_STOPPED_SINCE: Final = (3, 7)  # KIP-980
 
 _UNSUPPORTED_STEP = StepInspection(StepStatus.IMPOSSIBLE, "this cannot be done over REST")
+
+
+class WorkersKafkaClient:
+    """The Kafka cluster of one Connect cluster. Keeps no connection open between calls."""
+
+    def __init__(self, connect: Connect, kafka: Kafka) -> None:
+        self.name = connect.home
+        self._kafka = kafka
+        self._blind = False
+
+    def sink_members(self, connector: str, config: Mapping[Any, Any]) -> tuple[str, ...] | None:
+        """Return the consumers that are still in a sink's group; None if that is unknown.
+
+        A worker checks for members itself when it alters a sink's offsets.
+        """
+        sink = parse_connector_settings(connector, config, kind="sink").sink
+        if (
+            self._blind
+            or sink is None
+            or (sink.addresses and not sink.addresses & self._kafka.addresses)
+        ):
+            return None
+        try:
+            with closing(StorageAdmin(self.name, self._kafka.client_properties())) as admin:
+                return admin.members(sink.group)
+        except ClientError:
+            self._blind = True  # asked again with every look, it would take as long again
+            return None
+
+    def storage(self, topic: str) -> TopicStorage:
+        """Open the offsets topic of a connector that is stopped, so that no task writes to it."""
+        return TopicStorage(self.name, self._kafka.client_properties(), topic, workers=None)
 
 
 class RestDriver:
@@ -86,23 +124,23 @@ class RestDriver:
         self._connector = connector
         self._kafka = None if kafka is None else WorkersKafkaClient(connect, kafka)
         self._offsets_topics = offsets_topics
-        self._sight = ConnectClient(connect, transport=transport)
+        self._client = ConnectClient(connect, transport=transport)
         self._writer = writer_of(connect, transport=transport, check=check)
         self._create_config = create_config
         self._clock = SteadyClock() if clock is None else clock
         self._asked: dict[AnyStep, float] = {}
-        self._quiet: tuple[object, float] | None = None
+        self._quiet = QuietPeriod(self._clock)
         self._watched_at: float | None = None
         self._runs_at: float | None = None
         self._has_run = False
 
     def identity(self) -> str | None:
         """Return the id of the workers' Kafka cluster, from `GET /`."""
-        return self._sight.root().kafka_cluster_id
+        return self._client.root().kafka_cluster_id
 
     def offsets(self) -> DriverOffsets:
         """Return the offsets that Connect would pass to tasks, without null offsets."""
-        found = self._sight.pairs(self._connector)
+        found = self._client.pairs(self._connector)
         records = [
             list_raw_records(self._contents(topic), self._connector)
             for topic in self._offsets_topics
@@ -116,7 +154,7 @@ class RestDriver:
 
     def close(self) -> None:
         """Close connections."""
-        self._sight.close()
+        self._client.close()
 
     # --- looking ---------------------------------------------------------------------------------
 
@@ -138,7 +176,7 @@ class RestDriver:
     def _look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         match step:
             case ToState(state=state):
-                return self._look_for_state(step, state, self._sight.seen(self._connector))
+                return self._look_for_state(step, state, self._client.seen(self._connector))
             case Settle(quiet_s=quiet_s):
                 return self._look_for_quiet(QUIET_S if quiet_s is None else quiet_s)
             case Write(pairs=()):
@@ -146,7 +184,7 @@ class RestDriver:
             case Alter(pairs=pairs) | Write(pairs=pairs):
                 return self._look_for_offsets(pairs, frozen)
             case Reset():
-                return self._look_for_none(frozen)
+                return self._look_for_offsets(None, frozen)
             case Create():
                 return self._look_for_creation(step)
             case Delete():
@@ -156,9 +194,9 @@ class RestDriver:
             case Watch(quiet_s=quiet_s):
                 return self._look_for_run(quiet_s)
             case Expect(pairs=pairs):
-                return check_expected_offsets(self._sight.pairs(self._connector), pairs)
+                return check_expected_offsets(self._client.pairs(self._connector), pairs)
             case Freeze():
-                return _report_ready("offsets can be read")
+                return StepInspection(StepStatus.READY, "offsets can be read")
             case _:
                 return _UNSUPPORTED_STEP
 
@@ -179,7 +217,7 @@ class RestDriver:
                 still = {"running", "restarting", "unassigned"} & set(connector.standing.tasks)
                 if not done:
                     return (
-                        _report_ready(said)
+                        StepInspection(StepStatus.READY, said)
                         if event_time is None
                         else StepInspection(StepStatus.NOT_YET, said)
                     )
@@ -192,7 +230,7 @@ class RestDriver:
         """Inspect a resume: DONE also if the connector has failed since it was requested."""
         state, tasks = connector.standing.state, connector.standing.tasks
         if state in {"paused", "stopped"} or (state == "failed" and event_time is None):
-            return _report_ready(said)
+            return StepInspection(StepStatus.READY, said)
         if state not in {"running", "failed"}:
             return StepInspection(StepStatus.NOT_YET, said)
         if state == "running" and not connector.configured:
@@ -208,55 +246,39 @@ class RestDriver:
         )
 
     def _look_for_quiet(self, wanted_s: float) -> StepInspection:
-        connector = self._sight.seen(self._connector)
+        connector = self._client.seen(self._connector)
         if connector is None or connector.standing.state != "stopped":
             return StepInspection(
                 StepStatus.FOREIGN, f"it is no longer stopped: {_describe_state(connector)}"
             )
         members = self._members() if connector.standing.kind == "sink" else ()
         if members:
-            self._quiet = None
+            self._quiet.restart()
             return StepInspection(
                 StepStatus.NOT_YET, f"still in its group: {', '.join(members[:3])}"
             )
-        pairs, now = self._sight.pairs(self._connector), self._clock.now()
-        if self._quiet is None or self._quiet[0] != pairs or self._quiet[1] > now:
-            self._quiet = (pairs, now)
-        quiet = now - self._quiet[1]
-        if quiet < wanted_s:
-            return StepInspection(
-                StepStatus.NOT_YET, f"its offsets have to stand still for {wanted_s:.0f} s"
-            )
-        return StepInspection(StepStatus.DONE, f"its offsets have not changed for {quiet:.0f} s")
+        return self._quiet.inspect(self._client.pairs(self._connector), wanted_s)
 
     def _members(self) -> tuple[str, ...] | None:
         if self._kafka is None:
             return None
-        return self._kafka.sink_members(self._connector, self._sight.config(self._connector))
+        return self._kafka.sink_members(self._connector, self._client.config(self._connector))
 
     def _look_for_offsets(
-        self, wanted: tuple[PartitionOffset, ...], frozen: FrozenOffsets | None
+        self, target: tuple[PartitionOffset, ...] | None, frozen: FrozenOffsets | None
     ) -> StepInspection:
-        now = _index_offsets(self._sight.pairs(self._connector))
-        before = None if frozen is None else _index_offsets(frozen.pairs)
-        target = {pair.partition: pair.offset for pair in wanted}
-        return self._stopped_before(compare_offsets(now=now, before=before, target=target))
+        now = self._client.pairs(self._connector)
+        return self._stopped_before(compare_offsets(now, frozen, target))
 
     def _look_for_records(self, step: Write, frozen: FrozenOffsets | None) -> StepInspection:
         contents = self._contents(_parse_topic(step))
         return self._stopped_before(inspect_write(contents, self._connector, step, frozen))
 
-    def _look_for_none(self, frozen: FrozenOffsets | None) -> StepInspection:
-        now = _index_offsets(self._sight.pairs(self._connector))
-        before = None if frozen is None else _index_offsets(frozen.pairs)
-        target = dict.fromkeys({*now, *(before or {})})
-        return self._stopped_before(compare_offsets(now=now, before=before, target=target))
-
     def _stopped_before(self, inspection: StepInspection) -> StepInspection:
         """Return the inspection, or FOREIGN if another client has resumed the connector."""
         if inspection.standing not in {StepStatus.READY, StepStatus.PARTLY}:
             return inspection
-        connector = self._sight.seen(self._connector)
+        connector = self._client.seen(self._connector)
         state = (
             _check_stopped(connector, _describe_state(connector)) if connector is not None else None
         )
@@ -277,8 +299,8 @@ class RestDriver:
                 return StepInspection(
                     StepStatus.IMPOSSIBLE, "this is not the configuration that was planned"
                 )
-            return _report_ready("it is not there")
-        config = self._sight.config(self._connector)
+            return StepInspection(StepStatus.READY, "it is not there")
+        config = self._client.config(self._connector)
         if compute_config_sha256(self._connector, config) != step.config_sha256:
             return StepInspection(StepStatus.FOREIGN, "it is there with another configuration")
         return StepInspection(StepStatus.DONE, "it is there")
@@ -287,18 +309,18 @@ class RestDriver:
         if not self._exists():
             return StepInspection(StepStatus.DONE, "it is gone")
         if step.config_sha256 is not None:
-            config = self._sight.config(self._connector)
+            config = self._client.config(self._connector)
             if compute_config_sha256(self._connector, config) != step.config_sha256:
                 return StepInspection(
                     StepStatus.FOREIGN, "it is there with another configuration: not ours"
                 )
-        return _report_ready("it is there")
+        return StepInspection(StepStatus.READY, "it is there")
 
     def _look_for_restart(self, step: Restart) -> StepInspection:
-        connector = self._sight.seen(self._connector)
+        connector = self._client.seen(self._connector)
         said = _describe_state(connector)
         if step not in self._asked:
-            return _report_ready(said)
+            return StepInspection(StepStatus.READY, said)
         busy = connector is None or {"restarting", "unassigned"} & {
             connector.standing.state,
             *connector.standing.tasks,
@@ -312,7 +334,7 @@ class RestDriver:
         the earlier failure. A connector that is paused or stopped is DONE: that is its earlier
         state, or another client's request.
         """
-        connector, now = self._sight.seen(self._connector), self._clock.now()
+        connector, now = self._client.seen(self._connector), self._clock.now()
         said = _describe_state(connector)
         self._watched_at = now if self._watched_at is None else self._watched_at
         if connector is None:
@@ -338,7 +360,7 @@ class RestDriver:
         return StepInspection(StepStatus.DONE, f"{said}, for {ran_s:.0f} s")
 
     def _exists(self) -> bool:
-        return any(connector.name == self._connector for connector in self._sight.connectors())
+        return any(connector.name == self._connector for connector in self._client.connectors())
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -388,7 +410,7 @@ class RestDriver:
         """
         if self._kafka is None:
             return Outcome(AttemptResult.NACK, _UNSUPPORTED_STEP.said)
-        connector = self._sight.seen(self._connector)
+        connector = self._client.seen(self._connector)
         if connector is None or _check_stopped(connector, "").standing is not StepStatus.DONE:
             said = f"nothing was written: it is no longer stopped: {_describe_state(connector)}"
             return Outcome(AttemptResult.NACK, said)
@@ -397,7 +419,7 @@ class RestDriver:
 
     def _create(self) -> Outcome:
         assert self._create_config is not None, "the look says that it is impossible"
-        version = parse_kafka_version(self._sight.root().version)
+        version = parse_kafka_version(self._client.root().version)
         if version is not None and version < CREATE_STOPPED_SINCE:
             return Outcome(AttemptResult.NACK, "Connect creates connectors stopped since Kafka 3.7")
         config = format_config_texts(self._create_config)
@@ -406,61 +428,12 @@ class RestDriver:
 
     def _heard(self, reply: ConnectReply) -> ConnectReply:
         if reply.status in {401, 403}:
-            raise AccessDenied(self._sight.name, f"HTTP {reply.status}")
+            raise AccessDenied(self._client.name, f"HTTP {reply.status}")
         return reply
 
 
 def _parse_topic(step: Write) -> str:
     return step.where.rpartition("/")[2]
-
-
-def check_expected_offsets(
-    now: tuple[PartitionOffset, ...], expected: tuple[PartitionOffset, ...]
-) -> StepInspection:
-    """Check whether these partitions have exactly these offsets."""
-    have = _index_offsets(now)
-    for pair in expected:
-        if have.get(pair.partition) != pair.offset:
-            found = have.get(pair.partition, "none")
-            said = f"{pair.partition} has {found} by now, and had {pair.offset or 'none'}"
-            return StepInspection(StepStatus.FOREIGN, said)
-    return StepInspection(StepStatus.DONE, f"{len(expected)} offsets are still what they were")
-
-
-def compare_offsets(
-    *,
-    now: Mapping[str, str],
-    before: Mapping[str, str] | None,
-    target: Mapping[str, str | None],
-) -> StepInspection:
-    """Compare the current offsets with those before and those requested.
-
-    Offsets that the target does not name must stay.
-    """
-    wrong = [name for name, offset in target.items() if now.get(name) != offset]
-    if before is None:
-        return (
-            _report_ready("offsets differ")
-            if wrong
-            else StepInspection(StepStatus.DONE, "offsets are set")
-        )
-    strange = [name for name in wrong if now.get(name) != before.get(name)]
-    strange += [name for name in {*now, *before} - {*target} if now.get(name) != before.get(name)]
-    if strange:
-        at = min(strange)
-        more = "" if len(strange) == 1 else f", and {len(strange) - 1} more"
-        found, was = now.get(at, "none"), before.get(at, "none")
-        return StepInspection(StepStatus.FOREIGN, f"{at} has {found}, and had {was}{more}")
-    if not wrong:
-        return StepInspection(StepStatus.DONE, f"{len(target)} offsets are as requested")
-    changed = sum(now.get(name) != before.get(name) for name in target)
-    if changed:
-        return StepInspection(StepStatus.PARTLY, f"{changed} changed, {len(wrong)} not yet")
-    return _report_ready(f"{len(wrong)} offsets to change")
-
-
-def _report_ready(said: str) -> StepInspection:
-    return StepInspection(StepStatus.READY, said)
 
 
 def _check_stopped(connector: RestConnectorState, said: str) -> StepInspection:
@@ -480,7 +453,3 @@ def _describe_state(connector: RestConnectorState | None) -> str:
     if not connector.standing.tasks:
         return f"{connector.standing.state}, no tasks"
     return f"{connector.standing.state}, tasks: {' '.join(connector.standing.tasks)}"
-
-
-def _index_offsets(pairs: tuple[PartitionOffset, ...]) -> dict[str, str]:
-    return {pair.partition: pair.offset for pair in pairs if pair.offset is not None}

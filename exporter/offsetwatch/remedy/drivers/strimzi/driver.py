@@ -19,15 +19,21 @@ from offsetwatch.clients.write.connect import ConnectReply
 from offsetwatch.clients.write.kubernetes import KubeWriter
 from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.errors import NotFound, RemoteRefusal, ResponseTimeout
+from offsetwatch.remedy.drivers.common_steps import (
+    QUIET_S,
+    QuietPeriod,
+    check_expected_offsets,
+    compare_offsets,
+)
 from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply
-from offsetwatch.remedy.drivers.rest.driver import check_expected_offsets, compare_offsets
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.drivers.strimzi.operator import (
     OPERATION_S,
     OperatorRefusal,
     StrimziOperatorClient,
     build_config_map_fields,
 )
-from offsetwatch.remedy.drivers.strimzi.resource_state import (
+from offsetwatch.remedy.drivers.strimzi.resources import (
     ConnectorResource,
     Owner,
     PatchOp,
@@ -54,8 +60,6 @@ from offsetwatch.remedy.model.plan import (
     Settle,
     ToState,
 )
-
-QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
 
 _CONNECT_REPLY: Final = re.compile(r"returned (\d{3}) \([^)]*\): ?(.*)", re.DOTALL)
 # Said by the operator before it asks Connect for anything.
@@ -97,7 +101,7 @@ class StrimziDriver:
             pause=pause,
         )
         self._asked: set[AnyStep] = set()
-        self._quiet: tuple[tuple[PartitionOffset, ...], float] | None = None
+        self._quiet = QuietPeriod(self._clock)
 
     def identity(self) -> str | None:
         """Return the resource's uid, which differs after it is recreated."""
@@ -117,24 +121,21 @@ class StrimziDriver:
             return StepInspection(StepStatus.FOREIGN, exc.detail)
 
     def _look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
-        connector_resource = self._operator.seen()
-        if not connector_resource.reconciled:
+        resource = self._operator.seen()
+        if not resource.reconciled:
             said = f"{self._owner.said} is paused: the operator does nothing with it"
             return StepInspection(StepStatus.IMPOSSIBLE, said)
         match step:
             case ToState(state=RequestedState.STOPPED):
-                return self._look_for_stop(step, connector_resource)
+                return self._look_for_stop(step, resource)
             case ToState(state=state):
-                return _check_state(state, connector_resource)
+                return _check_state(state, resource)
             case Settle(quiet_s=quiet_s):
-                return self._look_for_quiet(
-                    connector_resource, QUIET_S if quiet_s is None else quiet_s
-                )
+                return self._look_for_quiet(resource, QUIET_S if quiet_s is None else quiet_s)
             case Alter(pairs=pairs):
-                target = {pair.partition: pair.offset for pair in pairs}
-                return self._look_for_offsets(connector_resource, frozen, target)
+                return self._look_for_offsets(resource, frozen, pairs)
             case Reset():
-                return self._look_for_offsets(connector_resource, frozen, None)
+                return self._look_for_offsets(resource, frozen, None)
             case Expect(pairs=pairs):
                 return check_expected_offsets(self._operator.listed(), pairs)
             case Freeze():
@@ -149,73 +150,57 @@ class StrimziDriver:
         Raises ClientError.
         """
         try:
-            connector_resource = self._operator.seen()
+            resource = self._operator.seen()
         except NotFound as exc:
             return StepInspection(StepStatus.FOREIGN, exc.detail)
-        held = state is not RequestedState.STOPPED and "state" in (connector_resource.held or {})
-        says = connector_resource.wanted is state and not held
-        return StepInspection(
-            StepStatus.DONE if says else StepStatus.READY, connector_resource.said
-        )
+        held = state is not RequestedState.STOPPED and "state" in (resource.held or {})
+        says = resource.wanted is state and not held
+        return StepInspection(StepStatus.DONE if says else StepStatus.READY, resource.said)
 
-    def _look_for_stop(
-        self, step: AnyStep, connector_resource: ConnectorResource
-    ) -> StepInspection:
-        if connector_resource.wanted is not RequestedState.STOPPED:
+    def _look_for_stop(self, step: AnyStep, resource: ConnectorResource) -> StepInspection:
+        if resource.wanted is not RequestedState.STOPPED:
             if step in self._asked:
-                said = f"another client has reverted {self._owner.said}: {connector_resource.said}"
+                said = f"another client has reverted {self._owner.said}: {resource.said}"
                 return StepInspection(StepStatus.FOREIGN, said)
-            return StepInspection(StepStatus.READY, connector_resource.said)
-        if connector_resource.observed and not _is_stopped(connector_resource):
+            return StepInspection(StepStatus.READY, resource.said)
+        if resource.observed and not _is_stopped(resource):
             # The operator asked Connect right after the stop, and asks again when it is asked for
             # anything; left alone, two minutes later.
             self._operator.listed()
-            connector_resource = self._operator.seen()
-        done = connector_resource.observed and _is_stopped(connector_resource)
+            resource = self._operator.seen()
+        done = resource.observed and _is_stopped(resource)
         return StepInspection(
             StepStatus.DONE if done else StepStatus.NOT_YET,
-            _describe_with_warnings(connector_resource),
+            _describe_with_warnings(resource),
         )
 
-    def _look_for_quiet(
-        self, connector_resource: ConnectorResource, wanted_s: float
-    ) -> StepInspection:
-        if connector_resource.wanted is not RequestedState.STOPPED:
+    def _look_for_quiet(self, resource: ConnectorResource, wanted_s: float) -> StepInspection:
+        if resource.wanted is not RequestedState.STOPPED:
             return StepInspection(
-                StepStatus.FOREIGN, f"it is no longer to be stopped: {connector_resource.said}"
+                StepStatus.FOREIGN, f"it is no longer to be stopped: {resource.said}"
             )
-        pairs, now = self._operator.listed(), self._clock.now()
+        pairs = self._operator.listed()
         if not _is_stopped(self._operator.seen()):
-            self._quiet = None
-            return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(connector_resource))
-        if self._quiet is None or self._quiet[0] != pairs or self._quiet[1] > now:
-            self._quiet = (pairs, now)
-        quiet = now - self._quiet[1]
-        if quiet < wanted_s:
-            return StepInspection(
-                StepStatus.NOT_YET, f"its offsets have to stand still for {wanted_s:.0f} s"
-            )
-        return StepInspection(StepStatus.DONE, f"its offsets have not changed for {quiet:.0f} s")
+            self._quiet.restart()
+            return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(resource))
+        return self._quiet.inspect(pairs, wanted_s)
 
     def _look_for_offsets(
         self,
-        connector_resource: ConnectorResource,
+        resource: ConnectorResource,
         frozen: FrozenOffsets | None,
-        target: dict[str, str | None] | None,
+        target: tuple[PartitionOffset, ...] | None,
     ) -> StepInspection:
-        now = _index_offsets(self._operator.listed())
-        before = None if frozen is None else _index_offsets(frozen.pairs)
-        wanted = dict.fromkeys({*now, *(before or {})}) if target is None else target
-        inspection = compare_offsets(now=now, before=before, target=wanted)
+        inspection = compare_offsets(self._operator.listed(), frozen, target)
         if inspection.standing not in {StepStatus.READY, StepStatus.PARTLY} or _is_stopped(
-            connector_resource
+            resource
         ):
             return inspection
-        if connector_resource.wanted is not RequestedState.STOPPED:
+        if resource.wanted is not RequestedState.STOPPED:
             return StepInspection(
-                StepStatus.FOREIGN, f"it is no longer to be stopped: {connector_resource.said}"
+                StepStatus.FOREIGN, f"it is no longer to be stopped: {resource.said}"
             )
-        return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(connector_resource))
+        return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(resource))
 
     # --- changing --------------------------------------------------------------------------------
 
@@ -225,9 +210,7 @@ class StrimziDriver:
         match step:
             case ToState(state=state):
                 self._operator.take_back()  # what a process that was killed has left
-                self._operator.edit(
-                    lambda connector_resource: self._to_state(connector_resource, state)
-                )
+                self._operator.edit(lambda resource: self._to_state(resource, state))
                 self._asked.add(step)
                 return Outcome(AttemptResult.ACK, f"{self._owner.said} says {state}")
             case Alter(pairs=pairs):
@@ -238,40 +221,38 @@ class StrimziDriver:
                 return Outcome(AttemptResult.ACK, "nothing to request")
         return Outcome(AttemptResult.NACK, "this cannot be done through Strimzi's resources")
 
-    def _to_state(
-        self, connector_resource: ConnectorResource, state: RequestedState
-    ) -> list[PatchOp]:
+    def _to_state(self, resource: ConnectorResource, state: RequestedState) -> list[PatchOp]:
         """Build the patch for a state.
 
         A resume restores exactly the earlier fields if they mean the same.
         """
-        held = connector_resource.held
+        held = resource.held
         if held is None:
             raise RemoteRefusal(
                 self._operator.name, f"{self._owner.said} is held for another connector"
             )
         if state is RequestedState.STOPPED:
-            if connector_resource.wanted is RequestedState.STOPPED:
+            if resource.wanted is RequestedState.STOPPED:
                 return []
             if self._stays:
-                return connector_resource.field("state", state.value)
-            return connector_resource.changed({"state": state.value})
-        was = {**connector_resource.part, "state": held.get("state")}
+                return resource.field("state", state.value)
+            return resource.changed({"state": state.value})
+        was = {**resource.part, "state": held.get("state")}
         if "state" in held and parse_target_state(was) is state:
-            return connector_resource.restored(
+            return resource.restored(
                 {"state": RequestedState.STOPPED.value, **build_config_map_fields(self._owner)}
             )
         kept = {"state": None, **build_config_map_fields(self._owner)}
-        return [*connector_resource.field("state", state.value), *connector_resource.restored(kept)]
+        return [*resource.field("state", state.value), *resource.restored(kept)]
 
     def _changed(self, operation: str, body: bytes | None) -> Outcome:
-        connector_resource = self._operator.seen()
-        if not _is_stopped(connector_resource):
-            return Outcome(AttemptResult.NACK, f"nothing was requested: {connector_resource.said}")
+        resource = self._operator.seen()
+        if not _is_stopped(resource):
+            return Outcome(AttemptResult.NACK, f"nothing was requested: {resource.said}")
         try:
             if body is not None:
                 self._operator.put(
-                    connector_resource, build_config_map_name(self._owner, "alter"), body.decode()
+                    resource, build_config_map_name(self._owner, "alter"), body.decode()
                 )
             self._operator.through(operation)
         except OperatorRefusal as exc:
@@ -282,45 +263,37 @@ class StrimziDriver:
 
     def requests(self, step: AnyStep) -> tuple[str, ...]:
         """Return the patches of a step in the current state, for users."""
-        connector_resource = self._operator.seen()
+        resource = self._operator.seen()
         match step:
             case ToState(state=RequestedState.STOPPED):
-                return (
-                    _format_patch(
-                        connector_resource, connector_resource.changed({"state": "stopped"})
-                    ),
-                )
+                return (_format_patch(resource, resource.changed({"state": "stopped"})),)
             case ToState(state=state):
-                before = connector_resource.part.get("state")
-                value = (
-                    before if parse_target_state(connector_resource.part) is state else state.value
-                )
-                removed: PatchOp = {"op": "remove", "path": f"{connector_resource.base}/state"}
+                before = resource.part.get("state")
+                value = before if parse_target_state(resource.part) is state else state.value
+                removed: PatchOp = {"op": "remove", "path": f"{resource.base}/state"}
                 return (
                     _format_patch(
-                        connector_resource,
-                        connector_resource.field("state", value) if value else [removed],
+                        resource,
+                        resource.field("state", value) if value else [removed],
                     ),
                 )
             case Freeze():
-                return self._operation(connector_resource, "list")
+                return self._operation(resource, "list")
             case Alter(pairs=pairs):
                 name = build_config_map_name(self._owner, "alter")
-                made = f"ConfigMap {self._owner.namespace}/{name}, {connector_resource.key}: "
+                made = f"ConfigMap {self._owner.namespace}/{name}, {resource.key}: "
                 return (
                     made + build_offsets_body(pairs).decode(),
-                    *self._operation(connector_resource, "alter"),
+                    *self._operation(resource, "alter"),
                 )
             case Reset():
-                return self._operation(connector_resource, "reset")
+                return self._operation(resource, "reset")
         return ()
 
-    def _operation(self, connector_resource: ConnectorResource, operation: str) -> tuple[str, ...]:
-        ops = connector_resource.asked_for(
-            operation, self._operator.fields(connector_resource, operation)
-        )
+    def _operation(self, resource: ConnectorResource, operation: str) -> tuple[str, ...]:
+        ops = resource.asked_for(operation, self._operator.fields(resource, operation))
         return (
-            _format_patch(connector_resource, ops),
+            _format_patch(resource, ops),
             "and, once the operator is done with it, all of that taken back",
         )
 
@@ -337,38 +310,85 @@ def classify_operator_message(said: str) -> Outcome:
     return Outcome(AttemptResult.IN_DOUBT, said)
 
 
-def _is_stopped(connector_resource: ConnectorResource) -> bool:
+def _is_stopped(resource: ConnectorResource) -> bool:
     """Return whether the connector is stopped according to its resource.
 
     That may be outdated: the operator asks Connect again before it changes anything, and Connect
     refuses unless the connector is stopped.
     """
     return (
-        connector_resource.wanted is RequestedState.STOPPED
-        and connector_resource.state == "stopped"
-        and not connector_resource.tasks
+        resource.wanted is RequestedState.STOPPED
+        and resource.state == "stopped"
+        and not resource.tasks
     )
 
 
-def _check_state(state: RequestedState, connector_resource: ConnectorResource) -> StepInspection:
+def _check_state(state: RequestedState, resource: ConnectorResource) -> StepInspection:
     """Inspect a resume or a pause: DONE also if the connector has failed since."""
-    if connector_resource.wanted is not state or "state" in (connector_resource.held or {}):
-        return StepInspection(StepStatus.READY, connector_resource.said)
+    if resource.wanted is not state or "state" in (resource.held or {}):
+        return StepInspection(StepStatus.READY, resource.said)
     there = {"running", "failed"} if state is RequestedState.RUNNING else {"paused", "failed"}
     return StepInspection(
-        StepStatus.DONE if connector_resource.state in there else StepStatus.NOT_YET,
-        _describe_with_warnings(connector_resource),
+        StepStatus.DONE if resource.state in there else StepStatus.NOT_YET,
+        _describe_with_warnings(resource),
     )
 
 
-def _describe_with_warnings(connector_resource: ConnectorResource) -> str:
-    said = [redact_secrets(f"{why}: {text}") for why, text in sorted(connector_resource.warnings)]
-    return "; the operator complains: ".join((connector_resource.said, *said[:1]))
+def _describe_with_warnings(resource: ConnectorResource) -> str:
+    said = [redact_secrets(f"{why}: {text}") for why, text in sorted(resource.warnings)]
+    return "; the operator complains: ".join((resource.said, *said[:1]))
 
 
-def _index_offsets(pairs: tuple[PartitionOffset, ...]) -> dict[str, str]:
-    return {pair.partition: pair.offset for pair in pairs if pair.offset is not None}
+def _format_patch(resource: ConnectorResource, ops: list[PatchOp]) -> str:
+    return f"PATCH {resource.path} {msgspec.json.encode(ops).decode()}"
 
 
-def _format_patch(connector_resource: ConnectorResource, ops: list[PatchOp]) -> str:
-    return f"PATCH {connector_resource.path} {msgspec.json.encode(ops).decode()}"
+class RestObservedStrimziDriver:
+    """Driver through a resource and REST. A step is DONE where both report it."""
+
+    def __init__(self, rest: RestDriver, strimzi: StrimziDriver) -> None:
+        self._rest = rest
+        self._strimzi = strimzi
+        self._asked: set[AnyStep] = set()
+
+    def identity(self) -> str | None:
+        """Return the id of the Kafka cluster, so that no driver skips a record a second time."""
+        return self._rest.identity()
+
+    def offsets(self) -> DriverOffsets:
+        """Return the offsets that Connect would pass to tasks."""
+        return self._rest.offsets()
+
+    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
+        """See Driver."""
+        match step:
+            case ToState(state=RequestedState.STOPPED):
+                # Strimzi's own look has the operator look again, who changes no offsets before.
+                return self._both(step, self._strimzi.look(step, frozen))
+            case ToState(state=state):
+                return self._both(step, self._strimzi.declared(state))
+            case Settle() | Alter():
+                declared = self._strimzi.declared(RequestedState.STOPPED)
+                if declared.standing is not StepStatus.DONE:
+                    said = f"it is no longer to be stopped: {declared.said}"
+                    return StepInspection(StepStatus.FOREIGN, said)
+        return self._rest.look(step, frozen)
+
+    def _both(self, step: ToState, declared: StepInspection) -> StepInspection:
+        if declared.standing is not StepStatus.DONE:
+            return declared
+        inspection = self._rest.look(step, None)
+        if inspection.standing in {StepStatus.READY, StepStatus.PARTLY} and step in self._asked:
+            said = f"its resource says {step.state}; Connect says it is {inspection.said}"
+            return StepInspection(StepStatus.NOT_YET, said)
+        return inspection
+
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
+        """Execute a step; a restart goes over REST, as it changes nothing in the resource."""
+        if not isinstance(step, ToState | Alter):
+            return self._rest.carry_out(step, frozen)
+        outcome = self._strimzi.carry_out(step, frozen)
+        if outcome.answer is AttemptResult.ACK:
+            self._asked.add(step)
+            self._rest.was_asked(step)
+        return outcome

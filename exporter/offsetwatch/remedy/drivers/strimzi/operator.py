@@ -20,7 +20,7 @@ from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.decode.rest_answers import decode_offsets
 from offsetwatch.errors import Conflict, MalformedResponse, NotFound, RemoteRefusal, ResponseTimeout
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.remedy.drivers.strimzi.resource_state import (
+from offsetwatch.remedy.drivers.strimzi.resources import (
     KINDS,
     ConnectorResource,
     Owner,
@@ -96,43 +96,43 @@ class StrimziOperatorClient:
         Raises OperatorRefusal; ResponseTimeout if the operator does not react; Conflict if another
         client has requested an operation.
         """
-        connector_resource = self.through("list")
+        resource = self.through("list")
         owner = self._owner
-        name = self._map_of(connector_resource, "list")
+        name = self._map_of(resource, "list")
         try:
             document = self._read.config_map(owner.namespace, name)
         except NotFound as exc:
             said = f"the operator has listed, and there is no ConfigMap {owner.namespace}/{name}"
             raise MalformedResponse(self._read.name, said) from exc
-        text = (document.get("data") or {}).get(connector_resource.key)
+        text = (document.get("data") or {}).get(resource.key)
         if text is None:
-            said = f"ConfigMap {owner.namespace}/{name} has no {connector_resource.key}"
+            said = f"ConfigMap {owner.namespace}/{name} has no {resource.key}"
             raise MalformedResponse(self._read.name, said)
         found = decode_offsets(str(text).encode())
         if isinstance(found, Undecodable):
-            said = f"ConfigMap {owner.namespace}/{name}, {connector_resource.key}: {found.reason}"
+            said = f"ConfigMap {owner.namespace}/{name}, {resource.key}: {found.reason}"
             raise MalformedResponse(self._read.name, said)
         pairs = (PartitionOffset(partition, offset) for partition, offset in found)
         return tuple(sorted(pairs, key=lambda pair: pair.partition))
 
-    def _map_of(self, connector_resource: ConnectorResource, operation: str) -> str:
+    def _map_of(self, resource: ConnectorResource, operation: str) -> str:
         """Return the ConfigMap of an operation.
 
         An existing ConfigMap for listings is used; the one with offsets to set is always
         offsetwatch's.
         """
         field, inner = _CONFIG_MAP_OF[operation]
-        if operation == "list" and field in connector_resource.part:
-            return str(connector_resource.part[field][inner]["name"])
+        if operation == "list" and field in resource.part:
+            return str(resource.part[field][inner]["name"])
         return build_config_map_name(self._owner, operation)
 
-    def fields(self, connector_resource: ConnectorResource, operation: str) -> dict[str, Any]:
+    def fields(self, resource: ConnectorResource, operation: str) -> dict[str, Any]:
         """Return the fields that the operation needs and that the specification does not have."""
         if operation not in _CONFIG_MAP_OF:
             return {}
         field, inner = _CONFIG_MAP_OF[operation]
-        ours = {inner: {"name": self._map_of(connector_resource, operation)}}
-        return {} if connector_resource.part.get(field) == ours else {field: ours}
+        ours = {inner: {"name": self._map_of(resource, operation)}}
+        return {} if resource.part.get(field) == ours else {field: ours}
 
     def through(self, operation: str) -> ConnectorResource:
         """Request an operation, wait for its end and remove it; return the resource with it."""
@@ -149,11 +149,11 @@ class StrimziOperatorClient:
             return seen.asked_for(operation, self.fields(seen, operation))
 
         try:
-            connector_resource = self.edit(ask)
+            resource = self.edit(ask)
             self._await(operation, known[0])
         finally:
             self.take_back()
-        return connector_resource
+        return resource
 
     def take_back(self) -> None:
         """Remove the pending operation of offsetwatch.
@@ -161,13 +161,11 @@ class StrimziOperatorClient:
         The annotation is removed first, because it makes the operator act.
         """
 
-        def undo(connector_resource: ConnectorResource) -> list[PatchOp]:
+        def undo(resource: ConnectorResource) -> list[PatchOp]:
             fields = build_config_map_fields(self._owner)
-            if "state" in (
-                connector_resource.held or {}
-            ):  # of a plan that lists again: each change of it is
+            if "state" in (resource.held or {}):  # of a plan that lists again: each change of it is
                 del fields["listOffsets"]  # one more generation for the operator to look at
-            return connector_resource.taken_back(fields)
+            return resource.taken_back(fields)
 
         with suppress(NotFound):  # and with it all that was there
             self.edit(undo)
@@ -176,25 +174,23 @@ class StrimziOperatorClient:
         """Wait until the annotation is gone; warnings from before it are reported at a timeout."""
         since, looks = self._clock.now(), 0
         while True:
-            connector_resource = self.seen()
-            if connector_resource.operation is None:
+            resource = self.seen()
+            if resource.operation is None:
                 return
-            if connector_resource.operation != connector_resource.operation_of(operation):
-                said = (
-                    f"another client has requested something else: {connector_resource.operation}"
-                )
+            if resource.operation != resource.operation_of(operation):
+                said = f"another client has requested something else: {resource.operation}"
                 raise Conflict(self._read.name, f"{self._owner.said}: {said}")
-            for reason, message in sorted(connector_resource.warnings - known):
+            for reason, message in sorted(resource.warnings - known):
                 if reason in _OFFSET_WARNING_REASONS:
                     raise OperatorRefusal(self._read.name, redact_secrets(message))
             if self._clock.now() - since >= self._wait_s:
-                raise ResponseTimeout(self._read.name, self._silence(operation, connector_resource))
+                raise ResponseTimeout(self._read.name, self._silence(operation, resource))
             self._pause(_PAUSES_S[min(looks, len(_PAUSES_S) - 1)])
             looks += 1
 
-    def _silence(self, operation: str, connector_resource: ConnectorResource) -> str:
+    def _silence(self, operation: str, resource: ConnectorResource) -> str:
         said = "; ".join(
-            redact_secrets(f"{why}: {text}") for why, text in sorted(connector_resource.warnings)
+            redact_secrets(f"{why}: {text}") for why, text in sorted(resource.warnings)
         )
         heard = f"; the operator complains: {said}" if said else "; is the operator running?"
         waited = f"the operator did not {operation} the offsets within {self._wait_s:.0f} s"
@@ -203,14 +199,14 @@ class StrimziOperatorClient:
     def edit(self, edit: Callable[[ConnectorResource], list[PatchOp]]) -> ConnectorResource:
         """Read the resource and patch it; repeat after a conflict with the operator."""
         for attempt in range(EDITS_MAX):
-            connector_resource = self.seen()
-            ops = edit(connector_resource)
+            resource = self.seen()
+            ops = edit(resource)
             if not ops:
-                return connector_resource
+                return resource
             try:
                 return ConnectorResource(
                     self._owner,
-                    self._write.patch(connector_resource.path, connector_resource.version, ops),
+                    self._write.patch(resource.path, resource.version, ops),
                 )
             except Conflict:
                 if attempt + 1 == EDITS_MAX:
@@ -218,20 +214,20 @@ class StrimziOperatorClient:
                 self._pause(_PAUSES_S[min(attempt, len(_PAUSES_S) - 1)])
         raise AssertionError
 
-    def put(self, connector_resource: ConnectorResource, name: str, text: str) -> None:
+    def put(self, resource: ConnectorResource, name: str, text: str) -> None:
         """Write offsetwatch's ConfigMap with the requested offsets."""
         namespace = self._owner.namespace
         try:
             there = self._read.config_map(namespace, name)
         except NotFound:
-            document = _build_config_map(connector_resource, name, text)
+            document = _build_config_map(resource, name, text)
             self._write.create(config_map_path(namespace), document)
             return
         metadata = there.get("metadata") or {}
         if (metadata.get("labels") or {}).get(_MANAGED_BY_LABEL) != _MANAGER:
             said = f"there is a ConfigMap {namespace}/{name} that is not ours"
             raise RemoteRefusal(self._read.name, said)
-        data = {**(there.get("data") or {}), connector_resource.key: text}
+        data = {**(there.get("data") or {}), resource.key: text}
         ops: list[PatchOp] = [{"op": "add", "path": "/data", "value": data}]
         version = str(metadata.get("resourceVersion"))
         self._write.patch(config_map_path(namespace, name), version, ops)
@@ -245,19 +241,17 @@ def build_config_map_fields(owner: Owner) -> dict[str, Any]:
     }
 
 
-def _build_config_map(
-    connector_resource: ConnectorResource, name: str, text: str
-) -> dict[str, Any]:
+def _build_config_map(resource: ConnectorResource, name: str, text: str) -> dict[str, Any]:
     """Build the ConfigMap; Kubernetes deletes it with the resource, its owner."""
     owner = {
-        "apiVersion": connector_resource.document.get("apiVersion"),
-        "kind": KINDS[connector_resource.owner.plural],
-        "name": connector_resource.owner.name,
-        "uid": connector_resource.metadata.get("uid"),
+        "apiVersion": resource.document.get("apiVersion"),
+        "kind": KINDS[resource.owner.plural],
+        "name": resource.owner.name,
+        "uid": resource.metadata.get("uid"),
     }
     metadata = {
         "name": name,
-        "namespace": connector_resource.owner.namespace,
+        "namespace": resource.owner.namespace,
         "labels": {_MANAGED_BY_LABEL: _MANAGER},
         "ownerReferences": [owner],
     }
@@ -265,5 +259,5 @@ def _build_config_map(
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": metadata,
-        "data": {connector_resource.key: text},
+        "data": {resource.key: text},
     }

@@ -11,15 +11,19 @@ import pytest
 from offsetwatch.config import QuarantineConfig as Wanted
 from offsetwatch.errors import ClientError, RemoteRefusal, ResponseTimeout, SizeLimitExceeded
 from offsetwatch.model.records import RawRecord
+from offsetwatch.remedy.drivers.common_steps import StepDispatcher
 from offsetwatch.remedy.drivers.quarantine.copy_step import (
     RecordCopier,
-    RecordCopyDriver,
-    add_record_copies,
     build_copy_context,
+    build_record_copier,
 )
-from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine
-from offsetwatch.remedy.drivers.quarantine.store import CombinedQuarantine, build_quarantine
-from offsetwatch.remedy.drivers.quarantine.topic_store import QuarantineTopic, TopicQuarantine
+from offsetwatch.remedy.drivers.quarantine.stores import (
+    CombinedQuarantine,
+    FileQuarantine,
+    QuarantineTopic,
+    TopicQuarantine,
+    build_quarantine,
+)
 from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
 from offsetwatch.remedy.model.plan import (
     Action,
@@ -251,7 +255,7 @@ def test_a_topic_that_will_not_do_is_refused_and_no_file_is_made_instead(kept, s
 
 def test_a_driver_that_copies_leaves_all_other_steps_to_the_one_within(source, steps):
     world = World(source.clock)
-    driver = RecordCopyDriver(WorldDriver(world), steps)
+    driver = StepDispatcher(WorldDriver(world), {Copy: steps})
     assert driver.look(step(), None).standing is StepStatus.READY
     assert driver.carry_out(step(), None).answer is AttemptResult.ACK
     assert driver.look(ToState(RequestedState.RUNNING), None).standing is StepStatus.DONE
@@ -262,11 +266,9 @@ def test_a_driver_that_copies_leaves_all_other_steps_to_the_one_within(source, s
 
 def test_a_cluster_that_is_not_configured_is_refused(tmp_path, source):
     quarantine = build_quarantine(Wanted(), {}, tmp_path)
-    driver = add_record_copies(
-        WorldDriver(World(source.clock)), {}, quarantine, build_copy_context(PLAN)
-    )
+    copier = build_record_copier({}, quarantine, build_copy_context(PLAN))
     with pytest.raises(RemoteRefusal):
-        driver.look(step(), None)
+        copier.look(step())
 
 
 def test_without_a_cluster_in_the_configuration_there_are_files_alone(tmp_path):

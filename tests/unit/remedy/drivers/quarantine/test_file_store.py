@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from offsetwatch.model.records import RawRecord
-from offsetwatch.remedy.drivers.quarantine import file_store
-from offsetwatch.remedy.drivers.quarantine.file_store import FileQuarantine, read_copy, write_copy
+from offsetwatch.remedy.drivers.quarantine import stores
+from offsetwatch.remedy.drivers.quarantine.stores import FileQuarantine, read_copy, write_copy
 from offsetwatch.remedy.model.quarantine import QuarantineContext, QuarantinedRecord, compute_key_id
 from tests.fakes.clock import VirtualClock
 
@@ -105,7 +105,7 @@ def full(*_args: object) -> None:
 @pytest.mark.parametrize("call", ["fsync", "sync_folder", "build_file_lines"])
 def test_a_disk_that_fails_leaves_no_receipt_and_nothing_behind(store, monkeypatch, call):
     with monkeypatch.context() as patched:
-        patched.setattr(os if call == "fsync" else file_store, call, full)
+        patched.setattr(os if call == "fsync" else stores, call, full)
         with pytest.raises(OSError, match="No space left"):
             store.put(RECORD, ABOUT)
     assert files(store) == []
@@ -115,9 +115,9 @@ def test_a_disk_that_fails_leaves_no_receipt_and_nothing_behind(store, monkeypat
 def test_a_disk_that_gives_back_other_bytes_leaves_no_receipt_and_nothing_behind(
     store, monkeypatch
 ):
-    honest = file_store.build_file_lines
+    honest = stores.build_file_lines
     with monkeypatch.context() as patched:
-        patched.setattr(file_store, "build_file_lines", lambda *args: list(honest(*args))[:-1])
+        patched.setattr(stores, "build_file_lines", lambda *args: list(honest(*args))[:-1])
         with pytest.raises(OSError, match="not what was written"):
             store.put(RECORD, ABOUT)
     assert files(store) == []

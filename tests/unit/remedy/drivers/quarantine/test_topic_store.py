@@ -15,7 +15,7 @@ from offsetwatch.errors import (
     TopicChanged,
 )
 from offsetwatch.model.records import IncompleteRead, LogWindow, RawRecord
-from offsetwatch.remedy.drivers.quarantine.topic_store import (
+from offsetwatch.remedy.drivers.quarantine.stores import (
     MESSAGE_BYTES_MAX,
     PARTITIONS,
     SEARCH_S,

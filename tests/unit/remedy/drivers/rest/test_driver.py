@@ -18,8 +18,7 @@ from offsetwatch.remedy.drivers.rest.connect_state import (
     parse_kafka_version,
     query_worker_versions,
 )
-from offsetwatch.remedy.drivers.rest.driver import IDLE_S, QUIET_S, RestDriver
-from offsetwatch.remedy.drivers.rest.kafka import WorkersKafkaClient
+from offsetwatch.remedy.drivers.rest.driver import IDLE_S, QUIET_S, RestDriver, WorkersKafkaClient
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepStatus
 from offsetwatch.remedy.model.plan import (
     Alter,

@@ -18,7 +18,7 @@ from offsetwatch.clients.write.kubernetes import KubeWriter
 from offsetwatch.errors import ClientError, Conflict, ResponseTimeout
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver, classify_operator_message
 from offsetwatch.remedy.drivers.strimzi.operator import OperatorRefusal
-from offsetwatch.remedy.drivers.strimzi.resource_state import (
+from offsetwatch.remedy.drivers.strimzi.resources import (
     BACKUP_ANNOTATION,
     KAFKA_CONNECTORS,
     KAFKA_MIRROR_MAKERS,

@@ -12,17 +12,15 @@ from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Connect, Strimzi
 from offsetwatch.errors import RemoteRefusal, ServerError
-from offsetwatch.remedy.drivers.strimzi.ownership import (
-    StrimziObstacles,
-    find_change_problem,
-    find_cluster_resources,
-    find_connector_resource,
-)
-from offsetwatch.remedy.drivers.strimzi.resource_state import (
+from offsetwatch.remedy.drivers.strimzi.resources import (
     BACKUP_ANNOTATION,
     CLUSTER_LABEL,
     OFFSETS_ANNOTATION,
     USE_RESOURCES_ANNOTATION,
+    StrimziObstacles,
+    find_change_problem,
+    find_cluster_resources,
+    find_connector_resource,
 )
 from tests.fakes.kube import Server
 

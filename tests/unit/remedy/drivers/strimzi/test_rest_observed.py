@@ -16,14 +16,13 @@ from offsetwatch.clients.write.kubernetes import KubeWriter
 from offsetwatch.config import Connect
 from offsetwatch.errors import TargetUnreachable
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
-from offsetwatch.remedy.drivers.strimzi.resource_state import (
+from offsetwatch.remedy.drivers.strimzi.driver import RestObservedStrimziDriver, StrimziDriver
+from offsetwatch.remedy.drivers.strimzi.resources import (
     BACKUP_ANNOTATION,
     KAFKA_CONNECTORS,
     OFFSETS_ANNOTATION,
     Owner,
 )
-from offsetwatch.remedy.drivers.strimzi.rest_observed import RestObservedStrimziDriver
 from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
 from offsetwatch.remedy.model.plan import (
     Alter,

@@ -1,9 +1,13 @@
-"""Identification of the record that blocks a MirrorSourceConnector. Pure.
+"""Identification of the record that blocks a source: only a MirrorSourceConnector's can be. Pure.
 
 The stored offset is that of the last record copied, so the next record is the first that exists
 after it, and skipping that record stores its own offset. Two causes can be known for certain: the
 producer refused the record for its size, which is computed here as the producer does; or the record
 cannot be read, for which no task ever fails, because MirrorMaker takes the error for an empty poll.
+
+The daemon does not read a file's lines, a table's rows or a database's log, and most of their
+offsets have no computable successor. For other sources the answer says what an operator has to give
+to `offsets alter`.
 """
 
 from __future__ import annotations
@@ -11,6 +15,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from offsetwatch.decode.dialects import (
+    DEBEZIUM,
+    DIALECTS,
+    FILE_STREAM,
+    JDBC,
+    MIRROR_CHECKPOINT,
+    MIRROR_HEARTBEAT,
+    Dialect,
+    find_dialect,
+)
 from offsetwatch.model.findings import BYTES, OFFSET, OFFSETS, RECORDS, Evidence, EvidenceItem
 from offsetwatch.model.records import RawRecord
 from offsetwatch.model.topology import TopicPartition
@@ -19,6 +33,7 @@ from offsetwatch.remedy.locate.search import (
     IdentifiedRecord,
     MirrorSubject,
     NoIdentification,
+    OpaqueSubject,
     PartitionReading,
     ReadPosition,
     SearchAnswer,
@@ -252,3 +267,61 @@ def _build_identified(
         evidence=evidence,
         recommend=recommend,
     )
+
+
+_TIMESTAMP_FIELDS: Final = ("timestamp", "timestamp_nanos")
+
+
+def explain_unsupported_source(subject: OpaqueSubject) -> NoIdentification:
+    """Return why no record can be identified, and what an operator would have to give."""
+    dialect = _find_dialect(subject)
+    fields = parse_fields(subject.pair.offset)
+    evidence: Evidence = (
+        EvidenceItem("fields of its offset", ", ".join(sorted(fields)) or "none"),
+    )
+    if dialect is FILE_STREAM:
+        return NoIdentification(
+            "person_must_say",
+            "`position` counts what was read of the file: a person has to give that of the line "
+            "after the one that fails, in bytes from its start",
+            evidence,
+            (recommendations.FIX_THE_FILE,),
+        )
+    if dialect is JDBC and not any(name in fields for name in _TIMESTAMP_FIELDS):
+        return NoIdentification(
+            "person_must_say",
+            "`incrementing` is the last id that was read: a person has to give the id of the row "
+            "that fails, which the database knows",
+            evidence,
+            (recommendations.BOUND_THE_QUERY,),
+        )
+    if dialect is JDBC:
+        return NoIdentification(
+            "no_safe_offset",
+            "rows may share a timestamp, and an offset that passes over one passes over all of "
+            "them: none is safe",
+            evidence,
+            (recommendations.BOUND_THE_QUERY,),
+        )
+    if dialect in {MIRROR_CHECKPOINT, MIRROR_HEARTBEAT}:
+        return NoIdentification(
+            "offset_without_meaning", "its offset is 0 in every case, and no task ever reads it"
+        )
+    if dialect.name.startswith(DEBEZIUM.name):
+        return NoIdentification(
+            "no_safe_offset",
+            "positions in a database's log have no successor that could be computed, and one in "
+            "the middle of a transaction loses the rest of it",
+            evidence,
+            (recommendations.DEBEZIUM_MODE,),
+        )
+    return NoIdentification(
+        "person_must_say",
+        "what its offsets mean only the connector knows: a person has to give the next one",
+        evidence,
+        (recommendations.ASK_THE_CONNECTOR,),
+    )
+
+
+def _find_dialect(subject: OpaqueSubject) -> Dialect:
+    return DIALECTS[find_dialect(parse_fields(subject.pair.partition), subject.class_name)]

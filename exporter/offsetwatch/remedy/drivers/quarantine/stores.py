@@ -1,20 +1,26 @@
-"""Copies of records in a topic.
+"""Quarantine of skipped records: copies in a topic, in files of the state directory, or in both.
 
-Before a receipt is given, the copy is written with all acknowledgements, read back and compared.
-Its key determines its partition, so that a search reads only one. Positions that a search found are
-remembered, and read again before a receipt is given for them.
+Files are used where no topic is configured, and for records too large for the topic. Before a
+receipt is given, the copy is written durably, read back and compared.
 """
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
 from typing import Final, Protocol
 
 from offsetwatch.clients.kafka.inspector import TopicSettings
-from offsetwatch.clients.write.records import OutgoingRecord
-from offsetwatch.clock import UnixClock
+from offsetwatch.clients.records.reader import RecordReader
+from offsetwatch.clients.write.kafka import OutgoingRecord, RecordWriter
+from offsetwatch.clock import SystemClock, UnixClock
+from offsetwatch.config import Config, Kafka, QuarantineConfig
+from offsetwatch.disk import sync_folder
 from offsetwatch.errors import (
     ClientError,
     MalformedResponse,
@@ -30,12 +36,158 @@ from offsetwatch.remedy.model.quarantine import (
     QuarantineContext,
     QuarantinedCopy,
     QuarantinedRecord,
+    QuarantineFileHead,
     Receipt,
     build_copy_headers,
+    build_file_lines,
     choose_partition,
+    compute_key_id,
     compute_receipt_id,
+    parse_file_head,
+    parse_file_lines,
     rebuild_record,
 )
+
+FOLDER: Final = "quarantine"
+SUFFIX: Final = ".jsonl"
+_NAMES_MAX: Final = 100  # of one record: each but the last is damaged
+
+
+class FileQuarantine:
+    """A QuarantineStore in files of the state directory.
+
+    A file's name is derived from its content; no file is ever overwritten. Calls raise OSError
+    where the disk fails: there is no receipt then, and no file remains.
+    """
+
+    def __init__(self, folder: Path, clock: UnixClock) -> None:
+        """Take `folder`, which is the state directory."""
+        self._home = folder / FOLDER
+        self._clock = clock
+
+    @property
+    def name(self) -> str:
+        """See QuarantineStore."""
+        return str(self._home)
+
+    def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
+        """See QuarantineStore."""
+        receipts = [
+            found
+            for path in self._paths(compute_key_id(skip_key))
+            for found in (_read_receipt(path, skip_key, sha256),)
+            if found is not None
+        ]
+        if receipts:
+            sync_folder(self._home)  # whoever wrote it may have ended before
+        return max(receipts, key=lambda receipt: receipt.at, default=None)
+
+    def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
+        """See QuarantineStore."""
+        sha256 = record.sha256
+        found = self.find(about.skip_key, sha256)
+        if found is not None:
+            return found
+        if not self._home.exists():
+            self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
+            sync_folder(self._home.parent)
+        path = self._placed(record, about, compute_receipt_id(about.skip_key, sha256))
+        receipt = _read_receipt(path, about.skip_key, sha256)
+        if receipt is None:
+            path.unlink()
+            raise OSError(f"{path} is not what was written")
+        return receipt
+
+    def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
+        """Yield all copies by name, each with its record; None if the copy is damaged."""
+        for path in self._paths(""):
+            told, whole = _read_head(path), read_copy(path)
+            if isinstance(told, DamagedCopy):
+                receipt = Receipt(str(path), None, None, str(path), "", path.stat().st_mtime)
+                nobody = QuarantineContext("", "", "", "", "", "")
+                yield QuarantinedCopy(path.stem, receipt, nobody, ("", 0, 0), 0, told.reason), None
+                continue
+            receipt = Receipt(str(path), None, None, str(path), told.sha256, told.at)
+            kept = QuarantinedCopy(
+                id=compute_receipt_id(told.about.skip_key, told.sha256),
+                receipt=receipt,
+                about=told.about,
+                record=(told.topic, told.partition, told.offset),
+                size_bytes=told.size_bytes,
+                problem=whole.reason if isinstance(whole, DamagedCopy) else None,
+            )
+            yield kept, whole if isinstance(whole, QuarantinedRecord) else None
+
+    def _paths(self, prefix: str) -> list[Path]:
+        return sorted(self._home.glob(f"{prefix}*{SUFFIX}")) if self._home.exists() else []
+
+    def _placed(self, record: RawRecord, about: QuarantineContext, stem: str) -> Path:
+        handle, name = tempfile.mkstemp(dir=self._home, prefix=".", suffix=".fresh")
+        fresh = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as file:  # mkstemp made it for us alone: 0600
+                file.writelines(build_file_lines(record, about, self._clock.now()))
+                file.flush()
+                os.fsync(file.fileno())
+            path = self._linked(fresh, stem)
+        finally:
+            fresh.unlink()
+        try:
+            sync_folder(self._home)
+        except OSError:
+            path.unlink()
+            raise
+        return path
+
+    def _linked(self, fresh: Path, stem: str) -> Path:
+        """Link the file to its name: a rename would overwrite an existing file.
+
+        An existing file of the name was read before, and is damaged.
+        """
+        for number in range(_NAMES_MAX):
+            path = self._home / (f"{stem}-{number}{SUFFIX}" if number else f"{stem}{SUFFIX}")
+            with suppress(FileExistsError):
+                path.hardlink_to(fresh)
+                return path
+        raise OSError(f"{self._home / stem}{SUFFIX} is there {_NAMES_MAX} times, and damaged")
+
+
+def read_copy(path: Path) -> QuarantinedRecord | DamagedCopy:
+    """Read the copy in a file."""
+    try:
+        with path.open("rb") as lines:
+            return parse_file_lines(lines)
+    except OSError as exc:
+        return DamagedCopy(f"it cannot be read: {exc.strerror}")
+
+
+def write_copy(path: Path, record: RawRecord, about: QuarantineContext, moment: float) -> None:
+    """Write a copy of the same format to a path, readable by its owner only.
+
+    Raises OSError, including FileExistsError.
+    """
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "wb") as file:
+        file.writelines(build_file_lines(record, about, moment))
+
+
+def _read_head(path: Path) -> QuarantineFileHead | DamagedCopy:
+    try:
+        with path.open("rb") as lines:
+            return parse_file_head(lines.readline())
+    except OSError as exc:
+        return DamagedCopy(f"it cannot be read: {exc.strerror}")
+
+
+def _read_receipt(path: Path, skip_key: str, sha256: str | None) -> Receipt | None:
+    """Return the receipt of a sound file that has this skip key and hash; None for any other."""
+    told = _read_head(path)
+    if isinstance(told, DamagedCopy) or told.about.skip_key != skip_key:
+        return None
+    if (sha256 is not None and told.sha256 != sha256) or isinstance(read_copy(path), DamagedCopy):
+        return None
+    return Receipt(str(path), None, None, str(path), told.sha256, told.at)
+
 
 PARTITIONS: Final = 6  # of a topic that we make: a search reads one of them
 REPLICATION: Final = 3
@@ -112,7 +264,11 @@ class _CopyIndex:
 
 
 class TopicQuarantine:
-    """A QuarantineStore in a topic. For one thread; keeps no connection between calls."""
+    """A QuarantineStore in a topic. For one thread; keeps no connection between calls.
+
+    The copy's key determines its partition, so that a search reads only one. Positions that a
+    search found are remembered, and read again before a receipt is given for them.
+    """
 
     def __init__(
         self,
@@ -347,3 +503,77 @@ def _build_copy_entry(
         size_bytes=record.size_bytes,
     )
     return kept, found
+
+
+class CombinedQuarantine:
+    """A QuarantineStore that combines a topic and files. For one thread."""
+
+    def __init__(self, files: FileQuarantine, topic: TopicQuarantine | None) -> None:
+        self._files = files
+        self._topic = topic
+
+    @property
+    def name(self) -> str:
+        """See QuarantineStore."""
+        return self._files.name if self._topic is None else self._topic.name
+
+    def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
+        """See QuarantineStore."""
+        found = self._files.find(skip_key, sha256)
+        if found is None and self._topic is not None:
+            return self._topic.find(skip_key, sha256)
+        return found
+
+    def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
+        """See QuarantineStore. Raises RemoteRefusal if the topic is unsuitable."""
+        if self._topic is not None:
+            try:
+                return self._topic.put(record, about)
+            except SizeLimitExceeded:
+                pass  # for the topic, and not for a disk
+        return self._files.put(record, about)
+
+    def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
+        """Yield all copies one by one, each with its record; None if the copy is damaged."""
+        yield from self._files.kept()
+        if self._topic is not None:
+            yield from self._topic.kept()
+
+    def problems(self) -> tuple[str, ...]:
+        """Return why the existing topic is unsuitable."""
+        return () if self._topic is None else self._topic.problems()
+
+
+def build_configured_quarantine(
+    loaded: Config, folder: Path, clock: UnixClock | None = None
+) -> CombinedQuarantine:
+    """Build the configured quarantine; `folder` is the state directory. Sends no request."""
+    return build_quarantine(loaded.remedy.quarantine, loaded.kafka, folder, clock)
+
+
+def build_quarantine(
+    config: QuarantineConfig,
+    clusters: Mapping[str, Kafka],
+    folder: Path,
+    clock: UnixClock | None = None,
+) -> CombinedQuarantine:
+    """Build a quarantine from its settings and clusters."""
+    now = SystemClock() if clock is None else clock
+    files = FileQuarantine(folder, now)
+    if config.kafka is None:
+        return CombinedQuarantine(files, None)
+    properties = clusters[config.kafka].client_properties()
+    days = config.retention_days
+    topic = TopicQuarantine(
+        QuarantineTopic(
+            kafka=config.kafka,
+            name=config.topic,
+            replication=config.replication_factor,
+            retention_ms=None if days is None else round(days * _DAY_MS),
+        ),
+        # Copies are held against their own hashes; a checksum would say nothing more.
+        reader=partial(RecordReader, config.kafka, properties, committed=False, check_crcs=False),
+        writer=partial(RecordWriter, config.kafka, properties),
+        clock=now,
+    )
+    return CombinedQuarantine(files, topic)

@@ -1,13 +1,15 @@
-"""Writer of single records, and of the topic that holds them.
+"""Writers to Kafka: single records, topics created and deleted, and the journal's topic.
 
 An idempotent producer writes a record with acks=all, to the partition that the caller names. The
-topic must exist: a producer's request could make the broker create it.
+topic must exist: a producer's request could make the broker create it. The journal's topic has one
+transactional producer.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -18,12 +20,14 @@ from confluent_kafka import admin as ck_admin
 from offsetwatch.clients.kafka.clients import REQUEST_TIMEOUT_S, create_client, silent_logger
 from offsetwatch.clients.kafka.errors import client_error_from
 from offsetwatch.clients.kafka.inspector import KafkaInspector
+from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, JournalTopicRequirements
 from offsetwatch.errors import (
     AccessDenied,
     AmbiguousOutcome,
     ClientError,
     MalformedResponse,
     NotFound,
+    ProducerFenced,
     RemoteRefusal,
     ResponseTimeout,
     SizeLimitExceeded,
@@ -36,7 +40,7 @@ TOPIC_VISIBLE_S: Final = 20.0  # until every broker should know a topic that was
 _TOPIC_VISIBLE_POLL_S: Final = 0.2
 _MESSAGE_BYTES_MAX: Final = 1_000_000_000  # librdkafka's own bound; the broker's is what counts
 _TOO_LARGE_CODES: Final = {ck.KafkaError.MSG_SIZE_TOO_LARGE, ck.KafkaError.RECORD_LIST_TOO_LARGE}
-_REFUSAL_CODES: Final = {
+_CREATION_REFUSAL_CODES: Final = {
     ck.KafkaError.POLICY_VIOLATION,
     ck.KafkaError.INVALID_CONFIG,
     ck.KafkaError.INVALID_PARTITIONS,
@@ -119,7 +123,7 @@ class RecordWriter(KafkaInspector):
             self._result(futures[topic])
         except ClientError as exc:
             code = _kafka_code_of(exc)
-            if code in _REFUSAL_CODES:
+            if code in _CREATION_REFUSAL_CODES:
                 raise RemoteRefusal(self.name, f"{topic}: {exc.detail}") from exc
             if code != ck.KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
@@ -202,3 +206,155 @@ def _build_delivery_error(target: str, error: ck.KafkaError) -> ClientError:
 def _kafka_code_of(error: ClientError) -> int | None:
     cause = error.__cause__
     return cause.args[0].code() if isinstance(cause, ck.KafkaException) else None
+
+
+# The broker says no and nothing happened; what else it may say is in doubt.
+_DELETION_REFUSAL_CODES: Final = {
+    ck.KafkaError.TOPIC_DELETION_DISABLED,
+    ck.KafkaError.POLICY_VIOLATION,
+    ck.KafkaError.INVALID_REQUEST,
+}
+
+
+class TopicDeleter(KafkaInspector):
+    """Deleter of topics of one Kafka cluster, which also returns the id of the topic to delete."""
+
+    def topic_id(self, topic: str) -> str | None:
+        """Return the id of a topic; None if it does not exist.
+
+        "" if the broker knows no ids (before Kafka 2.8).
+        """
+        found = self.shapes([topic])[topic]
+        if isinstance(found, NotFound):
+            return None
+        if isinstance(found, ClientError):
+            raise found
+        return found.topic_id or ""
+
+    def delete(self, topic: str) -> None:
+        """Delete the topic of this name.
+
+        Raises RemoteRefusal, such as NotFound, if nothing happened. After any other ClientError the
+        topic may be deleted now or later.
+        """
+        try:
+            with self._translated():
+                futures = self._client.delete_topics(
+                    [topic], operation_timeout=REQUEST_TIMEOUT_S, request_timeout=REQUEST_TIMEOUT_S
+                )
+            self._result(futures[topic])
+        except ClientError as exc:
+            if _kafka_code_of(exc) in _DELETION_REFUSAL_CODES:
+                raise RemoteRefusal(self.name, exc.detail) from exc.__cause__
+            raise
+
+
+# --- the journal's topic --------------------------------------------------------------------------
+
+INIT_S: Final = 30.0  # what another one had begun is ended first
+WRITE_S: Final = 10.0  # one transaction, from its first record to its end
+# The broker's own default is a minute: so long nobody could read on behind a leader that was cut
+# off in the midst of one, unless another one comes.
+TRANSACTION_S: Final = 15.0
+_FENCED_CODES: Final = {
+    ck.KafkaError._FENCED,  # noqa: SLF001 - librdkafka's local codes are spelt like this
+    ck.KafkaError.PRODUCER_FENCED,
+    ck.KafkaError.INVALID_PRODUCER_EPOCH,
+}
+_TIMED_OUT_CODES: Final = {
+    ck.KafkaError._TIMED_OUT,  # noqa: SLF001
+    ck.KafkaError._TIMED_OUT_QUEUE,  # noqa: SLF001
+    ck.KafkaError._MSG_TIMED_OUT,  # noqa: SLF001
+}
+
+
+def create_journal_topic(
+    name: str, properties: Mapping[str, Any], requirements: JournalTopicRequirements
+) -> None:
+    """Create the topic; it is no error if it exists. Raises ClientError."""
+    RecordWriter(name, properties).create(
+        requirements.topic,
+        partitions=1,
+        replication=requirements.replication_factor,
+        config={
+            "cleanup.policy": "delete",
+            "retention.ms": "-1",
+            "retention.bytes": "-1",
+            "min.insync.replicas": str(requirements.min_insync_replicas),
+            "max.message.bytes": str(RECORD_BYTES_MAX),
+            "unclean.leader.election.enable": "false",
+        },
+    )
+
+
+class JournalWriter:
+    """Transactional producer of the journal, valid until another one is initialized.
+
+    Only the producer that initialized the topic's transactional.id last can write. The broker
+    rejects records of earlier producers with that id, and aborts their open transactions (KIP-98,
+    producer epochs).
+    """
+
+    def __init__(
+        self, name: str, properties: Mapping[str, Any], topic: str, *, write_s: float = WRITE_S
+    ) -> None:
+        self._target = f"{name}/{topic}"
+        self._topic = topic
+        self._write_s = write_s
+        self._told: deque[ck.KafkaError] = deque(maxlen=10)
+        settings: dict[str, Any] = {
+            **properties,
+            "client.id": properties.get("client.id", "offsetwatch"),
+            "transactional.id": f"{topic}-0",
+            "transaction.timeout.ms": round(TRANSACTION_S * 1000),
+            "delivery.timeout.ms": round(write_s * 1000),
+            "enable.idempotence": True,
+            "acks": "all",
+            "linger.ms": 0,
+            "message.max.bytes": RECORD_BYTES_MAX,
+            "error_cb": self._told.append,
+            "logger": silent_logger,
+            # A reader may be older than a compression.
+            "compression.type": "none",
+        }
+        self._producer: ck.Producer = create_client(name, ck.Producer, settings)
+
+    def begin(self) -> None:
+        """Fence other producers; their transactions have ended on return. Raises ClientError."""
+        try:
+            self._producer.init_transactions(INIT_S)
+        except ck.KafkaException as exc:
+            raise self._why(exc.args[0]) from exc
+
+    def write(self, values: Sequence[bytes]) -> None:
+        """Write all values, or none.
+
+        Raises ProducerFenced if another producer was initialized since. After any other ClientError
+        the values may have been written. After an error nothing more may be written.
+        """
+        deadline = time.monotonic() + self._write_s
+
+        def told(error: ck.KafkaError | None, _message: ck.Message) -> None:
+            if error is not None:
+                self._told.append(error)
+
+        try:
+            self._producer.begin_transaction()
+            for value in values:
+                self._producer.produce(self._topic, value=value, partition=0, on_delivery=told)
+            self._producer.commit_transaction(max(0.1, deadline - time.monotonic()))
+        except ck.KafkaException as exc:
+            raise self._why(exc.args[0]) from exc
+        except BufferError as exc:
+            raise ResponseTimeout(self._target, "librdkafka has no room for it") from exc
+
+    def _why(self, error: ck.KafkaError) -> ClientError:
+        for kafka_error in (
+            error,
+            *self._told,
+        ):  # what came first may be told beside what came of it
+            if kafka_error.code() in _FENCED_CODES:
+                return ProducerFenced(self._target, kafka_error.str())
+        if error.code() in _TIMED_OUT_CODES:
+            return ResponseTimeout(self._target, error.str())
+        return client_error_from(self._target, error)

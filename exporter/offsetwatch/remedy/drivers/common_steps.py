@@ -1,0 +1,337 @@
+"""What drivers have in common: dispatch of steps, offset comparison, topic deletion, probation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from offsetwatch.clients.write.kafka import TopicDeleter
+from offsetwatch.clock import UnixClock
+from offsetwatch.config import Kafka
+from offsetwatch.errors import NotFound
+from offsetwatch.model.topology import TopicPartition
+from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient, RestConnectorState
+from offsetwatch.remedy.gather.broker_queries import Brokers, find_kafka_cluster
+from offsetwatch.remedy.model.driver import (
+    AttemptResult,
+    Driver,
+    DriverOffsets,
+    Outcome,
+    StepInspection,
+    StepStatus,
+)
+from offsetwatch.remedy.model.plan import (
+    AnyStep,
+    DeleteTopic,
+    FrozenOffsets,
+    PartitionOffset,
+    Prove,
+    RecordLocation,
+)
+
+QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
+_POSITION_FIELDS: Final = ("kafka_offset", "offset")  # of a sink, and of a MirrorSourceConnector
+
+
+class StepHandler(Protocol):
+    """Handler of the steps of one type, without regard to the connector's driver."""
+
+    def look(self, step: Any) -> StepInspection:
+        """Inspect the step, as Driver.look does."""
+
+    def carry_out(self, step: Any) -> Outcome:
+        """Try the step once, as Driver.carry_out does."""
+
+
+class StepDispatcher:
+    """Driver that leaves the steps of some types to their handlers, and the others to a driver."""
+
+    def __init__(self, driver: Driver, handlers: Mapping[type[AnyStep], StepHandler]) -> None:
+        self._driver = driver
+        self._handlers = handlers
+
+    def identity(self) -> str | None:
+        """See Driver."""
+        return self._driver.identity()
+
+    def offsets(self) -> DriverOffsets:
+        """See Driver."""
+        return self._driver.offsets()
+
+    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
+        """See Driver."""
+        handler = self._handlers.get(type(step))
+        return self._driver.look(step, frozen) if handler is None else handler.look(step)
+
+    def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
+        """See Driver."""
+        handler = self._handlers.get(type(step))
+        return self._driver.carry_out(step, frozen) if handler is None else handler.carry_out(step)
+
+
+# --- offsets --------------------------------------------------------------------------------------
+
+
+class QuietPeriod:
+    """Time for which a connector's offsets have not changed, for the step `Settle`."""
+
+    def __init__(self, clock: UnixClock) -> None:
+        self._clock = clock
+        self._since: tuple[tuple[PartitionOffset, ...], float] | None = None
+
+    def restart(self) -> None:
+        """Count from the next inspection on."""
+        self._since = None
+
+    def inspect(self, pairs: tuple[PartitionOffset, ...], quiet_s: float) -> StepInspection:
+        """Inspect the present offsets: DONE once they have not changed for `quiet_s`."""
+        now = self._clock.now()
+        if self._since is None or self._since[0] != pairs or self._since[1] > now:
+            self._since = (pairs, now)
+        unchanged_s = now - self._since[1]
+        if unchanged_s < quiet_s:
+            return StepInspection(
+                StepStatus.NOT_YET, f"its offsets have to stand still for {quiet_s:.0f} s"
+            )
+        return StepInspection(
+            StepStatus.DONE, f"its offsets have not changed for {unchanged_s:.0f} s"
+        )
+
+
+def check_expected_offsets(
+    now: tuple[PartitionOffset, ...], expected: tuple[PartitionOffset, ...]
+) -> StepInspection:
+    """Check whether these partitions have exactly these offsets."""
+    have = _index_offsets(now)
+    for pair in expected:
+        if have.get(pair.partition) != pair.offset:
+            found = have.get(pair.partition, "none")
+            said = f"{pair.partition} has {found} by now, and had {pair.offset or 'none'}"
+            return StepInspection(StepStatus.FOREIGN, said)
+    return StepInspection(StepStatus.DONE, f"{len(expected)} offsets are still what they were")
+
+
+def compare_offsets(
+    pairs: tuple[PartitionOffset, ...],
+    frozen: FrozenOffsets | None,
+    target: tuple[PartitionOffset, ...] | None,
+) -> StepInspection:
+    """Compare the present offsets with those before and those requested.
+
+    Offsets that the target does not name must stay; without a target none may remain.
+    """
+    now = _index_offsets(pairs)
+    before = None if frozen is None else _index_offsets(frozen.pairs)
+    requested: dict[str, str | None]
+    if target is None:
+        requested = dict.fromkeys({*now, *(before or {})})
+    else:
+        requested = {pair.partition: pair.offset for pair in target}
+    wrong = [name for name, offset in requested.items() if now.get(name) != offset]
+    if before is None:
+        if wrong:
+            return StepInspection(StepStatus.READY, "offsets differ")
+        return StepInspection(StepStatus.DONE, "offsets are set")
+    foreign = [
+        name
+        for name in {*wrong, *({*now, *before} - {*requested})}
+        if now.get(name) != before.get(name)
+    ]
+    if foreign:
+        first = min(foreign)
+        more = "" if len(foreign) == 1 else f", and {len(foreign) - 1} more"
+        found, was = now.get(first, "none"), before.get(first, "none")
+        return StepInspection(StepStatus.FOREIGN, f"{first} has {found}, and had {was}{more}")
+    if not wrong:
+        return StepInspection(StepStatus.DONE, f"{len(requested)} offsets are as requested")
+    changed = sum(now.get(name) != before.get(name) for name in requested)
+    if changed:
+        return StepInspection(StepStatus.PARTLY, f"{changed} changed, {len(wrong)} not yet")
+    return StepInspection(StepStatus.READY, f"{len(wrong)} offsets to change")
+
+
+def _index_offsets(pairs: tuple[PartitionOffset, ...]) -> dict[str, str]:
+    return {pair.partition: pair.offset for pair in pairs if pair.offset is not None}
+
+
+# --- deletion of a topic --------------------------------------------------------------------------
+
+
+class DeleteTopicHandler:
+    """Inspections and executions of `DeleteTopic`. Keeps nothing between calls."""
+
+    def __init__(self, opened: Callable[[str], TopicDeleter]) -> None:
+        """Take `opened`, which opens a client for a configured Kafka cluster by its name."""
+        self._opened = opened
+
+    def look(self, step: DeleteTopic) -> StepInspection:
+        """Inspect the topic: DONE if there is none of this name, or one with another id."""
+        with closing(self._opened(step.kafka)) as kafka:
+            there = kafka.topic_id(step.topic)
+        name = f"{step.kafka}/{step.topic}"
+        if there is None:
+            return StepInspection(StepStatus.DONE, f"there is no topic {name}")
+        if there != step.topic_id:
+            return StepInspection(StepStatus.DONE, f"{name} is another topic now, created since")
+        return StepInspection(StepStatus.READY, f"{name} is there")
+
+    def carry_out(self, step: DeleteTopic) -> Outcome:
+        """Delete the topic, if it has the planned id.
+
+        The id is read one request before the deletion: a topic that is recreated in between would
+        be lost. Kafka's clients delete by name only.
+        """
+        name = f"{step.kafka}/{step.topic}"
+        with closing(self._opened(step.kafka)) as kafka:
+            if kafka.topic_id(step.topic) != step.topic_id:
+                return Outcome(
+                    AttemptResult.NACK, f"{name} is not the topic that was to be deleted"
+                )
+            kafka.delete(step.topic)
+        return Outcome(AttemptResult.ACK, f"{name} is deleted")
+
+
+def add_topic_deletion(driver: Driver, clusters: Mapping[str, Kafka]) -> StepDispatcher:
+    """Let a driver delete topics, too. `clusters` are those that a plan may name."""
+
+    def open_client(kafka: str) -> TopicDeleter:
+        return TopicDeleter(kafka, find_kafka_cluster(clusters, kafka).client_properties())
+
+    return StepDispatcher(driver, {DeleteTopic: DeleteTopicHandler(open_client)})
+
+
+# --- probation after a skip -----------------------------------------------------------------------
+
+
+LastRecordCheck = Callable[[RecordLocation], bool]
+"""Returns whether no readable record comes after this one."""
+
+
+class ProbationChecker:
+    """Inspections of the step `Prove`, for one connector: whether a skip has helped.
+
+    It changes nothing, and remembers only since when the connector runs without failing: a process
+    that takes over the plan starts counting again.
+    """
+
+    def __init__(
+        self,
+        client: ConnectClient,
+        connector: str,
+        clock: UnixClock,
+        nothing_after: LastRecordCheck,
+    ) -> None:
+        self._sight = client
+        self._connector = connector
+        self._clock = clock
+        self._nothing_after = nothing_after
+        self._quiet_since: float | None = None
+
+    def look(self, step: Prove) -> StepInspection:
+        """Inspect whether the connector gets past the record and keeps running.
+
+        FOREIGN if it failed again before it passed the record, if its position went back before it,
+        or if another client paused or stopped it before it passed.
+        """
+        try:
+            seen = self._sight.seen(self._connector)
+            now = {pair.partition: pair for pair in self._sight.pairs(self._connector)}
+        except NotFound:
+            # A worker that is still starting says so of everything, and then of this list, too.
+            if any(connector.name == self._connector for connector in self._sight.connectors()):
+                return StepInspection(
+                    StepStatus.NOT_YET, "a worker lists it and has yet to find it"
+                )
+            return StepInspection(StepStatus.DONE, "another client has deleted it since")
+        if seen is None:
+            return StepInspection(StepStatus.NOT_YET, "no worker has said anything of it yet")
+        target, position = parse_position(step.pair), parse_position(now.get(step.pair.partition))
+        if target is None or position is None:
+            return StepInspection(
+                StepStatus.FOREIGN, "its offset is none that could be compared any more"
+            )
+        if position < target:
+            return StepInspection(
+                StepStatus.FOREIGN, f"it is back at {position}, before the {target} it was given"
+            )
+        if seen.standing.state in {"stopped", "paused"}:
+            said = (
+                f"another client has requested {seen.standing.state} since, and it is at {position}"
+            )
+            return StepInspection(
+                StepStatus.DONE if position > target else StepStatus.FOREIGN, said
+            )
+        if _has_failed(seen):
+            self._quiet_since = None
+            if position > target:
+                return StepInspection(
+                    StepStatus.DONE, f"it got past it, to {position}, and failed later on"
+                )
+            return StepInspection(StepStatus.FOREIGN, f"it failed again, still at {position}")
+        return self._moving(step, seen, position, target)
+
+    def carry_out(self, _step: Prove) -> Outcome:
+        """Do nothing: there is nothing to request."""
+        return Outcome(AttemptResult.ACK, "nothing to request")
+
+    def _moving(
+        self, step: Prove, connector: RestConnectorState, position: int, target: int
+    ) -> StepInspection:
+        now = self._clock.now()
+        if not _is_running(connector):
+            self._quiet_since = None
+            return StepInspection(StepStatus.NOT_YET, "its tasks are not all running yet")
+        if self._quiet_since is None or self._quiet_since > now:
+            self._quiet_since = now
+        quiet_s = now - self._quiet_since
+        if position == target and not self._nothing_after(step.record):
+            return StepInspection(
+                StepStatus.NOT_YET, f"it runs, and has not committed beyond {position} yet"
+            )
+        if quiet_s < step.quiet_s:
+            said = f"it runs, at {position}; it has to for {step.quiet_s:.0f} s"
+            return StepInspection(StepStatus.NOT_YET, said)
+        return StepInspection(
+            StepStatus.DONE, f"it has run for {quiet_s:.0f} s, and is at {position}"
+        )
+
+
+def build_last_record_check(brokers: Brokers) -> LastRecordCheck:
+    """Build the check of whether no readable record comes after one."""
+
+    def is_last(record: RecordLocation) -> bool:
+        partition = TopicPartition(record.topic, record.partition)
+        return (
+            brokers.first(record.kafka, partition, record.offset + 1, committed=True).offset is None
+        )
+
+    return is_last
+
+
+def parse_position(pair: PartitionOffset | None) -> int | None:
+    """Return the number in a sink's or MirrorSourceConnector's offset; None if it has none."""
+    if pair is None or pair.offset is None:
+        return None
+    offset = msgspec.json.decode(pair.offset)
+    for name in _POSITION_FIELDS:
+        found = offset.get(name) if isinstance(offset, dict) else None
+        if isinstance(found, int) and not isinstance(found, bool):
+            return found
+    return None
+
+
+def _has_failed(connector: RestConnectorState) -> bool:
+    return connector.standing.state == "failed" or "failed" in connector.standing.tasks
+
+
+def _is_running(connector: RestConnectorState) -> bool:
+    tasks = connector.standing.tasks
+    return (
+        connector.standing.state == "running"
+        and bool(connector.configured)
+        and len(tasks) >= connector.configured
+        and set(tasks) == {"running"}
+    )
