@@ -123,10 +123,8 @@ class ConnectWriter:
                 return self._exchange(url, method, path, body)
             except TargetUnreachable as exc:
                 failures.append(exc)
-        details = dict.fromkeys(failure.detail for failure in failures)
-        raise TargetUnreachable(self.name, f"{method} {path}: {'; '.join(details)}") from failures[
-            0
-        ]
+        details = "; ".join(dict.fromkeys(failure.detail for failure in failures))
+        raise TargetUnreachable(self.name, f"{method} {path}: {details}") from failures[0]
 
     def _exchange(self, url: str, method: str, path: str, body: bytes | None) -> tuple[int, bytes]:
         if isinstance(self._transport, httpx.AsyncBaseTransport | None):
@@ -158,17 +156,11 @@ class ConnectWriter:
         )
         async with client:
             self._check()
-            return await _send_request(client, method, path, body)
-
-
-async def _send_request(
-    client: httpx.AsyncClient, method: str, path: str, body: bytes | None
-) -> tuple[int, bytes]:
-    async with client.stream(method, path, content=body) as response:
-        where = describe_redirect(response.status_code, response.headers.get("Location"))
-        if where is not None:
-            return response.status_code, where.encode()
-        return response.status_code, await read_body(response, BODY_BYTES_MAX)
+            async with client.stream(method, path, content=body) as response:
+                where = describe_redirect(response.status_code, response.headers.get("Location"))
+                if where is not None:
+                    return response.status_code, where.encode()
+                return response.status_code, await read_body(response, BODY_BYTES_MAX)
 
 
 def _describe_foreign_answer(status: int, body: bytes) -> str | None:

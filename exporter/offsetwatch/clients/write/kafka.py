@@ -70,6 +70,30 @@ class OutgoingRecord:
         return compute_size_bytes(self.key, self.value, self.headers)
 
 
+def create_producer(
+    name: str,
+    properties: Mapping[str, Any],
+    delivery_timeout_s: float,
+    settings: Mapping[str, Any],
+) -> ck.Producer:
+    """Create an idempotent producer that waits for all acknowledgements. Raises ClientError."""
+    return create_client(
+        name,
+        ck.Producer,
+        {
+            **properties,
+            "client.id": properties.get("client.id", "offsetwatch"),
+            "enable.idempotence": True,
+            "acks": "all",
+            "delivery.timeout.ms": round(delivery_timeout_s * 1000),
+            "logger": silent_logger,
+            # A reader may be older than a compression, and sizes are what they seem.
+            "compression.type": "none",
+            **settings,
+        },
+    )
+
+
 class RecordWriter(KafkaInspector):
     """Writer of single records to one Kafka cluster, and creator of topics in it."""
 
@@ -82,18 +106,7 @@ class RecordWriter(KafkaInspector):
     ) -> None:
         super().__init__(name, properties)
         self._delivery_timeout_s = delivery_timeout_s
-        self._producer_settings = {
-            **properties,
-            "client.id": properties.get("client.id", "offsetwatch"),
-            "enable.idempotence": True,
-            "acks": "all",
-            "delivery.timeout.ms": round(delivery_timeout_s * 1000),
-            "linger.ms": 0,
-            "message.max.bytes": _MESSAGE_BYTES_MAX,
-            "logger": silent_logger,
-            # A reader may be older than a compression, and sizes are what they seem.
-            "compression.type": "none",
-        }
+        self._properties = properties
 
     def brokers(self) -> int:
         """Return the number of brokers."""
@@ -145,7 +158,8 @@ class RecordWriter(KafkaInspector):
         if record.size_bytes > REQUEST_BYTES_MAX:
             raise SizeLimitExceeded(target, f"{record.size_bytes} bytes do not go into one request")
         _check_sendable(record, target)
-        producer = create_client(self.name, ck.Producer, self._producer_settings)
+        settings = {"linger.ms": 0, "message.max.bytes": _MESSAGE_BYTES_MAX}
+        producer = create_producer(self.name, self._properties, self._delivery_timeout_s, settings)
         told: list[ck.KafkaError | int] = []
 
         def delivered(error: ck.KafkaError | None, message: ck.Message) -> None:
@@ -301,23 +315,15 @@ class JournalWriter:
         self._target = f"{name}/{topic}"
         self._topic = topic
         self._write_s = write_s
-        self._told: deque[ck.KafkaError] = deque(maxlen=10)
-        settings: dict[str, Any] = {
-            **properties,
-            "client.id": properties.get("client.id", "offsetwatch"),
+        self._errors: deque[ck.KafkaError] = deque(maxlen=10)
+        settings = {
             "transactional.id": f"{topic}-0",
             "transaction.timeout.ms": round(TRANSACTION_S * 1000),
-            "delivery.timeout.ms": round(write_s * 1000),
-            "enable.idempotence": True,
-            "acks": "all",
             "linger.ms": 0,
             "message.max.bytes": RECORD_BYTES_MAX,
-            "error_cb": self._told.append,
-            "logger": silent_logger,
-            # A reader may be older than a compression.
-            "compression.type": "none",
+            "error_cb": self._errors.append,
         }
-        self._producer: ck.Producer = create_client(name, ck.Producer, settings)
+        self._producer = create_producer(name, properties, write_s, settings)
 
     def begin(self) -> None:
         """Fence other producers; their transactions have ended on return. Raises ClientError."""
@@ -334,14 +340,14 @@ class JournalWriter:
         """
         deadline = time.monotonic() + self._write_s
 
-        def told(error: ck.KafkaError | None, _message: ck.Message) -> None:
+        def delivered(error: ck.KafkaError | None, _message: ck.Message) -> None:
             if error is not None:
-                self._told.append(error)
+                self._errors.append(error)
 
         try:
             self._producer.begin_transaction()
             for value in values:
-                self._producer.produce(self._topic, value=value, partition=0, on_delivery=told)
+                self._producer.produce(self._topic, value=value, partition=0, on_delivery=delivered)
             self._producer.commit_transaction(max(0.1, deadline - time.monotonic()))
         except ck.KafkaException as exc:
             raise self._why(exc.args[0]) from exc
@@ -349,10 +355,8 @@ class JournalWriter:
             raise ResponseTimeout(self._target, "librdkafka has no room for it") from exc
 
     def _why(self, error: ck.KafkaError) -> ClientError:
-        for kafka_error in (
-            error,
-            *self._told,
-        ):  # what came first may be told beside what came of it
+        # What came first may be reported beside what came of it.
+        for kafka_error in (error, *self._errors):
             if kafka_error.code() in _FENCED_CODES:
                 return ProducerFenced(self._target, kafka_error.str())
         if error.code() in _TIMED_OUT_CODES:

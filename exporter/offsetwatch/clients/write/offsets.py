@@ -17,19 +17,16 @@ from typing import Any, Final, NamedTuple
 
 import confluent_kafka as ck
 
-from offsetwatch.clients.kafka.clients import create_client, silent_logger
 from offsetwatch.clients.kafka.errors import client_error_from
 from offsetwatch.clients.kafka.whole_topic import OWN_RECORD_HEADER
+from offsetwatch.clients.write.kafka import create_producer
 from offsetwatch.decode.offsets_file import OffsetsFileEntries, write_offsets_file
 from offsetwatch.disk import sync_folder
 from offsetwatch.errors import AccessDenied, ClientError, Conflict, NotFound, ResponseTimeout
 
 DELIVERY_TIMEOUT_S: Final = 60.0
 _QUEUE_FULL_S: Final = 0.1
-_NOT_WRITTEN_ERRORS: Final = (
-    AccessDenied,
-    NotFound,
-)  # of a record: it was not written and never will be
+_NOT_WRITTEN_ERRORS: Final = (AccessDenied, NotFound)  # the record never will be written
 
 
 class OutgoingOffsetRecord(NamedTuple):
@@ -57,11 +54,11 @@ def write_records(
     name: str, properties: Mapping[str, Any], topic: str, records: Sequence[OutgoingOffsetRecord]
 ) -> OffsetsWriteResult:
     """Write all records and wait for each. Raises ClientError only if no producer can be made."""
-    producer = create_client(name, ck.Producer, _build_producer_settings(properties))
+    producer = create_producer(name, properties, DELIVERY_TIMEOUT_S, {"linger.ms": 5})
     errors: list[ck.KafkaError] = []
     acknowledged = 0
 
-    def told(error: ck.KafkaError | None, _message: ck.Message) -> None:
+    def on_delivery(error: ck.KafkaError | None, _message: ck.Message) -> None:
         nonlocal acknowledged
         if error is None:
             acknowledged += 1
@@ -70,7 +67,7 @@ def write_records(
 
     try:
         for record in records:
-            _enqueue_record(producer, topic, record, told)
+            _enqueue_record(producer, topic, record, on_delivery)
     except ck.KafkaException as exc:
         errors.append(exc.args[0])
     left = producer.flush(DELIVERY_TIMEOUT_S + 2)
@@ -84,7 +81,7 @@ def write_records(
 
 
 def _enqueue_record(
-    producer: ck.Producer, topic: str, record: OutgoingOffsetRecord, told: Any
+    producer: ck.Producer, topic: str, record: OutgoingOffsetRecord, on_delivery: Any
 ) -> None:
     """Add a record to the producer's queue, once earlier ones were sent or timed out."""
     while True:
@@ -95,26 +92,12 @@ def _enqueue_record(
                 value=record.value,
                 partition=record.kpartition,
                 headers=[(OWN_RECORD_HEADER, b"1")],
-                on_delivery=told,
+                on_delivery=on_delivery,
             )
         except BufferError:
             producer.poll(_QUEUE_FULL_S)
         else:
             return
-
-
-def _build_producer_settings(properties: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **properties,
-        "client.id": properties.get("client.id", "offsetwatch"),
-        "enable.idempotence": True,
-        "acks": "all",
-        "delivery.timeout.ms": round(DELIVERY_TIMEOUT_S * 1000),
-        "linger.ms": 5,
-        "logger": silent_logger,
-        # An offset is a few hundred bytes, and a reader is older than any new compression.
-        "compression.type": "none",
-    }
 
 
 # --- a file ------------------------------------------------------------------------------------

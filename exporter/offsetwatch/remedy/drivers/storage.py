@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 from offsetwatch.clients.connect.standalone_worker import find_worker_evidence, read_offsets_entries
 from offsetwatch.clients.kafka.clients import TailReader
@@ -59,32 +59,7 @@ WriteFunction = Callable[
     [str, Mapping[str, Any], str, Sequence[OutgoingOffsetRecord]], OffsetsWriteResult
 ]
 _MEMBERS_LISTED_MAX: Final = 5
-
-
-class Storage(Protocol):
-    """A topic or a file that stores source offsets. Every call may raise ClientError."""
-
-    @property
-    def where(self) -> str:
-        """The location: `kafka/topic`, or the path of a file."""
-
-    def identity(self) -> str | None:
-        """Return an identity of the store that does not depend on its name; None if it has none."""
-
-    def contents(self, progress: ProgressCallback | None = None) -> OffsetStoreContents:
-        """Read the current contents."""
-
-    def busy(self) -> tuple[str, ...]:
-        """Return evidence of processes that might overwrite our records; empty if there is none."""
-
-    def unsettled(self, contents: OffsetStoreContents, now: float) -> str | None:
-        """Return why an undetected process may still write after these contents; else None."""
-
-    def write(self, records: tuple[RawOffsetRecord, ...]) -> Outcome:
-        """Write all records, atomically if the store can. Raises only if nothing was written."""
-
-    def close(self) -> None:
-        """Close connections."""
+_STOP: Final = "stop every worker first"
 
 
 class WorkerGroup(NamedTuple):
@@ -126,7 +101,7 @@ class TopicStorage:
         self._admin = StorageAdmin(kafka, properties) if admin is None else admin
         self._open = open_reader or (lambda: TailReader(kafka, properties))
         self._write = write
-        self._theirs: tuple[frozenset[tuple[int | None, int | None]], float] | None = None
+        self._others: tuple[frozenset[tuple[int | None, int | None]], float] | None = None
 
     @property
     def where(self) -> str:
@@ -157,13 +132,10 @@ class TopicStorage:
         group = self._workers.group
         members = self._admin.members(group)
         if members:
-            more = (
-                f" and {len(members) - _MEMBERS_LISTED_MAX} more"
-                if len(members) > _MEMBERS_LISTED_MAX
-                else ""
-            )
-            shown = ", ".join(members[:_MEMBERS_LISTED_MAX])
-            found.append(f"group {group} has workers: {shown}{more}")
+            hidden = len(members) - _MEMBERS_LISTED_MAX
+            more = f" and {hidden} more" if hidden > 0 else ""
+            listed = ", ".join(members[:_MEMBERS_LISTED_MAX])
+            found.append(f"group {group} has workers: {listed}{more}")
         try:
             held = read_topic_ends(self._admin, self.topic).held
         except NotFound:
@@ -177,28 +149,21 @@ class TopicStorage:
         It is over where the workers' records are certainly older than a flush, by their clocks, or
         where none arrived for that long during our reads.
         """
-        theirs = [
-            stored_offset
-            for stored_offset in contents.stored
-            if stored_offset.at and not stored_offset.ours
-        ]
-        newest = max((stored_offset.at or 0.0 for stored_offset in theirs), default=None)
+        others = [record for record in contents.stored if record.at and not record.ours]
+        newest = max((record.at or 0.0 for record in others), default=None)
         flush_s = 0.0 if self._workers is None else self._workers.flush_s
         if newest is None or is_later(now, newest + flush_s):
             return None
-        places = frozenset(
-            (stored_offset.kpartition, stored_offset.koffset) for stored_offset in theirs
-        )
-        if self._theirs is None or self._theirs[0] != places or self._theirs[1] > now:
-            self._theirs = (places, now)
-        until = self._theirs[1] + flush_s
+        positions = frozenset((record.kpartition, record.koffset) for record in others)
+        if self._others is None or self._others[0] != positions or self._others[1] > now:
+            self._others = (positions, now)
+        until = self._others[1] + flush_s
         if now >= until:
             return None
         # The moments and not how long it is until then: the same sentence is told once.
         return (
             f"the newest record of {self.where} is of {_format_clock(newest)} by its worker's "
-            "clock; that "
-            f"no worker commits again is known at {_format_clock(until)}"
+            f"clock; that no worker commits again is known at {_format_clock(until)}"
         )
 
     def write(self, records: tuple[RawOffsetRecord, ...]) -> Outcome:
@@ -308,6 +273,10 @@ class FileStorage:
             return ()
 
 
+Storage = TopicStorage | FileStorage
+"""Where source offsets are stored. Every call may raise ClientError."""
+
+
 def build_contents(
     where: str,
     records: Iterable[LogRecord],
@@ -347,9 +316,6 @@ def _doubt_if_busy(busy: Callable[[], tuple[str, ...]], outcome: Outcome) -> Out
         return outcome
     said = f"{outcome.said}; but a worker may have begun meanwhile: {'; '.join(others)}"
     return Outcome(AttemptResult.IN_DOUBT, said)
-
-
-_STOP: Final = "stop every worker first"
 
 
 class StorageDriver:
@@ -429,28 +395,27 @@ def inspect_write(
     contents: OffsetStoreContents, connector: str, step: Write, frozen: FrozenOffsets | None
 ) -> StepInspection:
     """Compare the records of a connector with those before a step, and those it writes."""
-    now = index_by_key(contents)
-    were = {} if frozen is None else frozen.records_of(step.where)
-    before = {_build_record_key(record): decode_record_value(record) for record in were.values()}
-    wanted = {_build_record_key(record): decode_record_value(record) for record in step.records}
-    others = _find_other_records(contents, connector, wanted)
-    if frozen is not None and others != {
-        place: value for place, value in before.items() if place not in wanted
-    }:
+    now, requested = index_by_key(contents), _index_records(step.records)
+    before = {} if frozen is None else _index_records(frozen.records_of(step.where).values())
+    present = _index_records(list_raw_records(contents, connector))
+    others, others_before = (
+        {key: value for key, value in records.items() if key not in requested}
+        for records in (present, before)
+    )
+    if frozen is not None and others != others_before:
         return StepInspection(
             StepStatus.FOREIGN, f"other offsets of {connector} are not what they were"
         )
-    there = {place for place, value in wanted.items() if now.get(place) == value}
-    if len(there) == len(wanted):
+    written = {key for key, value in requested.items() if now.get(key) == value}
+    if len(written) == len(requested):
         return _check_read_back(contents, connector, step)
-    left = wanted.keys() - there
-    if frozen is None or all(now.get(place) == before.get(place) for place in left):
-        some = StepStatus.PARTLY if _has_new_values(there, before, wanted) else StepStatus.READY
-        return StepInspection(
-            some, f"{len(left)} of {len(wanted)} record(s) are still to be written"
-        )
-    said = f"{len(left)} of {len(wanted)} record(s) are neither as they were nor as wanted"
-    return StepInspection(StepStatus.FOREIGN, said)
+    missing = requested.keys() - written
+    said = f"{len(missing)} of {len(requested)} record(s) are"
+    if frozen is not None and any(now.get(key) != before.get(key) for key in missing):
+        return StepInspection(StepStatus.FOREIGN, f"{said} neither as they were nor as wanted")
+    has_new_values = any(before.get(key) != requested[key] for key in written)
+    standing = StepStatus.PARTLY if has_new_values else StepStatus.READY
+    return StepInspection(standing, f"{said} still to be written")
 
 
 def _check_read_back(contents: OffsetStoreContents, connector: str, step: Write) -> StepInspection:
@@ -463,33 +428,14 @@ def _check_read_back(contents: OffsetStoreContents, connector: str, step: Write)
     return StepInspection(StepStatus.DONE, f"{contents.where} holds what was to be written")
 
 
-StoredRecordKey = tuple[bytes | None, int | None]
-
-
-def _build_record_key(record: RawOffsetRecord) -> StoredRecordKey:
-    return (base64.b64decode(record.key), record.kpartition)
-
-
-def _find_other_records(
-    contents: OffsetStoreContents, connector: str, wanted: dict[StoredRecordKey, bytes | None]
-) -> dict[StoredRecordKey, bytes | None]:
-    """Return the connector's records except those to be written."""
-    found = {
-        _build_record_key(raw_record): decode_record_value(raw_record)
-        for raw_record in list_raw_records(contents, connector)
+def _index_records(
+    records: Iterable[RawOffsetRecord],
+) -> dict[tuple[bytes | None, int | None], bytes | None]:
+    return {
+        (base64.b64decode(record.key), record.kpartition): decode_record_value(record)
+        for record in records
     }
-    return {place: value for place, value in found.items() if place not in wanted}
-
-
-def _has_new_values(
-    there: set[StoredRecordKey],
-    before: dict[StoredRecordKey, bytes | None],
-    wanted: dict[StoredRecordKey, bytes | None],
-) -> bool:
-    """Return whether any of these records has its requested value and did not have it before."""
-    return any(before.get(place) != wanted[place] for place in there)
 
 
 def _describe_unsupported_step(step: AnyStep) -> str:
-    name = type(step).__name__
-    return f"{name}: Connect is not asked here; over REST it could be (--connect)"
+    return f"{type(step).__name__}: Connect is not asked here; over REST it could be (--connect)"

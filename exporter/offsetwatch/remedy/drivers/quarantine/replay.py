@@ -17,11 +17,7 @@ from offsetwatch.clients.write.kafka import OutgoingRecord, RecordWriter
 from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, MalformedResponse, ResponseTimeout
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.quarantine.stores import (
-    READ_BACK_S,
-    QuarantineTopicWriter,
-    RecordWindowReader,
-)
+from offsetwatch.remedy.drivers.quarantine.stores import READ_BACK_S
 from offsetwatch.remedy.model.quarantine import QuarantinedRecord
 
 _NO_LIMIT: Final = -1
@@ -33,8 +29,8 @@ class RecordReplayTarget:
     """The Kafka cluster that receives the record; `reader` and `writer` open clients."""
 
     kafka: str
-    reader: Callable[[], AbstractContextManager[RecordWindowReader]]
-    writer: Callable[[], QuarantineTopicWriter]
+    reader: Callable[[], AbstractContextManager[RecordReader]]
+    writer: Callable[[], RecordWriter]
 
 
 @dataclass(frozen=True, slots=True)

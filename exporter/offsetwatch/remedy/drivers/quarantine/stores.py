@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, closing, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from offsetwatch.clients.kafka.inspector import TopicSettings
 from offsetwatch.clients.records.reader import RecordReader
@@ -29,7 +29,7 @@ from offsetwatch.errors import (
     SizeLimitExceeded,
     TopicChanged,
 )
-from offsetwatch.model.records import IncompleteRead, LogWindow, RawRecord
+from offsetwatch.model.records import IncompleteRead, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.quarantine import (
     DamagedCopy,
@@ -200,37 +200,6 @@ _DAY_MS: Final = 86_400_000
 _NO_LIMIT: Final = -1
 
 
-class RecordWindowReader(Protocol):
-    """The method of RecordReader that is used here."""
-
-    def window(  # noqa: D102 - RecordReader says it
-        self,
-        partition: TopicPartition,
-        start: int,
-        *,
-        until: int | None = None,
-        count_max: int,
-        bytes_max: int,
-        timeout_s: float,
-    ) -> LogWindow: ...
-
-
-class QuarantineTopicWriter(Protocol):
-    """The methods of RecordWriter that are used here."""
-
-    def settings(self, topic: str) -> TopicSettings | None: ...  # noqa: D102
-
-    def brokers(self) -> int: ...  # noqa: D102
-
-    def create(  # noqa: D102
-        self, topic: str, *, partitions: int, replication: int, config: Mapping[str, str]
-    ) -> None: ...
-
-    def write(self, record: OutgoingRecord) -> int: ...  # noqa: D102
-
-    def close(self) -> None: ...  # noqa: D102
-
-
 @dataclass(frozen=True, slots=True)
 class QuarantineTopic:
     """The configured topic.
@@ -274,8 +243,8 @@ class TopicQuarantine:
         self,
         topic: QuarantineTopic,
         *,
-        reader: Callable[[], AbstractContextManager[RecordWindowReader]],
-        writer: Callable[[], QuarantineTopicWriter],
+        reader: Callable[[], AbstractContextManager[RecordReader]],
+        writer: Callable[[], RecordWriter],
         clock: UnixClock,
     ) -> None:
         self._topic = topic
@@ -362,7 +331,7 @@ class TopicQuarantine:
             settings = writer.settings(self._topic.name)
         return () if settings is None else _find_topic_problems(self._topic, settings)
 
-    def _ready(self, writer: QuarantineTopicWriter) -> TopicSettings:
+    def _ready(self, writer: RecordWriter) -> TopicSettings:
         """Return the topic's settings, created if missing. Raises RemoteRefusal if unsuitable."""
         settings = writer.settings(self._topic.name)
         if settings is None:
@@ -375,7 +344,7 @@ class TopicQuarantine:
             raise RemoteRefusal(self.name, "; ".join(problems))
         return settings
 
-    def _make(self, writer: QuarantineTopicWriter) -> None:
+    def _make(self, writer: RecordWriter) -> None:
         replication = self._topic.replication or min(REPLICATION, writer.brokers())
         retention = self._topic.retention_ms
         writer.create(
@@ -393,7 +362,7 @@ class TopicQuarantine:
         )
 
     def _read_on(
-        self, reader: RecordWindowReader, settings: TopicSettings, partition: int
+        self, reader: RecordReader, settings: TopicSettings, partition: int
     ) -> Iterator[tuple[RawRecord, QuarantinedRecord | DamagedCopy]]:
         """Yield each copy that was not read before."""
         if self._seen.topic_id != settings.topic_id:
@@ -434,7 +403,7 @@ class TopicQuarantine:
                 said = f"partition {partition} could not be read: {stands}"
                 raise ResponseTimeout(self.name, said) from late
 
-    def _verified(self, reader: RecordWindowReader, copy: CopyPosition) -> Receipt | None:
+    def _verified(self, reader: RecordReader, copy: CopyPosition) -> Receipt | None:
         """Return the receipt of a copy that still exists unchanged; None for any other.
 
         Raises ResponseTimeout where it could not be read.

@@ -74,7 +74,7 @@ class WorkersKafkaClient:
     def __init__(self, connect: Connect, kafka: Kafka) -> None:
         self.name = connect.home
         self._kafka = kafka
-        self._blind = False
+        self._unavailable = False
 
     def sink_members(self, connector: str, config: Mapping[Any, Any]) -> tuple[str, ...] | None:
         """Return the consumers that are still in a sink's group; None if that is unknown.
@@ -83,7 +83,7 @@ class WorkersKafkaClient:
         """
         sink = parse_connector_settings(connector, config, kind="sink").sink
         if (
-            self._blind
+            self._unavailable
             or sink is None
             or (sink.addresses and not sink.addresses & self._kafka.addresses)
         ):
@@ -92,7 +92,7 @@ class WorkersKafkaClient:
             with closing(StorageAdmin(self.name, self._kafka.client_properties())) as admin:
                 return admin.members(sink.group)
         except ClientError:
-            self._blind = True  # asked again with every look, it would take as long again
+            self._unavailable = True  # queried again with every inspection, it would take as long
             return None
 
     def storage(self, topic: str) -> TopicStorage:
@@ -206,39 +206,37 @@ class RestDriver:
         if connector is None:
             return StepInspection(StepStatus.NOT_YET, "no worker has said anything of it yet")
         said = _describe_state(connector)
-        event_time = self._asked.get(step)
+        requested_at = self._asked.get(step)
         match state:
             case RequestedState.STOPPED:
-                return _check_stopped(connector, said)
+                return StepInspection(_check_stopped(connector), said)
             case RequestedState.PAUSED:
                 done = connector.standing.state == "paused" or (
-                    event_time is not None and connector.standing.state == "failed"
+                    requested_at is not None and connector.standing.state == "failed"
                 )
                 still = {"running", "restarting", "unassigned"} & set(connector.standing.tasks)
-                if not done:
-                    return (
-                        StepInspection(StepStatus.READY, said)
-                        if event_time is None
-                        else StepInspection(StepStatus.NOT_YET, said)
-                    )
-                return StepInspection(StepStatus.NOT_YET if still else StepStatus.DONE, said)
-        return self._running(connector, said, event_time)
+                if not done and requested_at is None:
+                    return StepInspection(StepStatus.READY, said)
+                return StepInspection(
+                    StepStatus.NOT_YET if still or not done else StepStatus.DONE, said
+                )
+        return self._running(connector, said, requested_at)
 
     def _running(
-        self, connector: RestConnectorState, said: str, event_time: float | None
+        self, connector: RestConnectorState, said: str, requested_at: float | None
     ) -> StepInspection:
         """Inspect a resume: DONE also if the connector has failed since it was requested."""
         state, tasks = connector.standing.state, connector.standing.tasks
-        if state in {"paused", "stopped"} or (state == "failed" and event_time is None):
+        if state in {"paused", "stopped"} or (state == "failed" and requested_at is None):
             return StepInspection(StepStatus.READY, said)
         if state not in {"running", "failed"}:
             return StepInspection(StepStatus.NOT_YET, said)
         if state == "running" and not connector.configured:
             # Either they are worked out just now, or a stop that ended halfway has left it so, or
             # there is nothing to do for it.
-            if event_time is None:
+            if requested_at is None:
                 return StepInspection(StepStatus.PARTLY, said)
-            idle = self._clock.now() - event_time
+            idle = self._clock.now() - requested_at
             return StepInspection(StepStatus.DONE if idle >= IDLE_S else StepStatus.NOT_YET, said)
         there = len(tasks) >= connector.configured and set(tasks) <= {"running", "failed"}
         return StepInspection(
@@ -279,52 +277,46 @@ class RestDriver:
         if inspection.standing not in {StepStatus.READY, StepStatus.PARTLY}:
             return inspection
         connector = self._client.seen(self._connector)
-        state = (
-            _check_stopped(connector, _describe_state(connector)) if connector is not None else None
-        )
-        if state is None or state.standing is StepStatus.NOT_YET:
-            return StepInspection(StepStatus.NOT_YET, _describe_state(connector))
-        if state.standing is not StepStatus.DONE:
-            return StepInspection(StepStatus.FOREIGN, f"it is no longer stopped: {state.said}")
+        said = _describe_state(connector)
+        stopped = StepStatus.NOT_YET if connector is None else _check_stopped(connector)
+        if stopped is StepStatus.NOT_YET:
+            return StepInspection(StepStatus.NOT_YET, said)
+        if stopped is not StepStatus.DONE:
+            return StepInspection(StepStatus.FOREIGN, f"it is no longer stopped: {said}")
         return inspection
 
     def _look_for_creation(self, step: Create) -> StepInspection:
-        if not self._exists():
-            config = self._create_config
-            if config is None:
-                return StepInspection(
-                    StepStatus.IMPOSSIBLE, "its configuration has to be given again"
-                )
-            if compute_config_sha256(self._connector, config) != step.config_sha256:
-                return StepInspection(
-                    StepStatus.IMPOSSIBLE, "this is not the configuration that was planned"
-                )
-            return StepInspection(StepStatus.READY, "it is not there")
-        config = self._client.config(self._connector)
+        if self._exists():
+            if self._has_other_config(step.config_sha256):
+                return StepInspection(StepStatus.FOREIGN, "it is there with another configuration")
+            return StepInspection(StepStatus.DONE, "it is there")
+        config = self._create_config
+        if config is None:
+            said = "its configuration has to be given again"
+            return StepInspection(StepStatus.IMPOSSIBLE, said)
         if compute_config_sha256(self._connector, config) != step.config_sha256:
-            return StepInspection(StepStatus.FOREIGN, "it is there with another configuration")
-        return StepInspection(StepStatus.DONE, "it is there")
+            said = "this is not the configuration that was planned"
+            return StepInspection(StepStatus.IMPOSSIBLE, said)
+        return StepInspection(StepStatus.READY, "it is not there")
 
     def _look_for_deletion(self, step: Delete) -> StepInspection:
         if not self._exists():
             return StepInspection(StepStatus.DONE, "it is gone")
-        if step.config_sha256 is not None:
-            config = self._client.config(self._connector)
-            if compute_config_sha256(self._connector, config) != step.config_sha256:
-                return StepInspection(
-                    StepStatus.FOREIGN, "it is there with another configuration: not ours"
-                )
+        if step.config_sha256 is not None and self._has_other_config(step.config_sha256):
+            said = "it is there with another configuration: not ours"
+            return StepInspection(StepStatus.FOREIGN, said)
         return StepInspection(StepStatus.READY, "it is there")
+
+    def _has_other_config(self, sha256: str) -> bool:
+        config = self._client.config(self._connector)
+        return compute_config_sha256(self._connector, config) != sha256
 
     def _look_for_restart(self, step: Restart) -> StepInspection:
         connector = self._client.seen(self._connector)
         said = _describe_state(connector)
         if step not in self._asked:
             return StepInspection(StepStatus.READY, said)
-        busy = connector is None or {"restarting", "unassigned"} & {
-            connector.standing.state,
-            *connector.standing.tasks,
-        }
+        busy = connector is None or {"restarting", "unassigned"} & _list_states(connector)
         return StepInspection(StepStatus.NOT_YET if busy else StepStatus.DONE, said)
 
     def _look_for_run(self, wanted_s: float) -> StepInspection:
@@ -341,16 +333,14 @@ class RestDriver:
             return StepInspection(StepStatus.NOT_YET, said)
         if connector.standing.state in {"stopped", "paused"}:
             return StepInspection(StepStatus.DONE, said)
-        if "failed" in {connector.standing.state, *connector.standing.tasks}:
+        if "failed" in _list_states(connector):
             self._runs_at = None
             if self._has_run or now - self._watched_at >= RESTART_S:
                 return StepInspection(StepStatus.FOREIGN, f"it failed again: {said}")
             return StepInspection(StepStatus.NOT_YET, f"{said}, perhaps from before")
         self._has_run = True
-        if len(connector.standing.tasks) < connector.configured or {"running"} != {
-            connector.standing.state,
-            *connector.standing.tasks,
-        }:
+        starting = len(connector.standing.tasks) < connector.configured
+        if starting or _list_states(connector) != {"running"}:
             self._runs_at = None
             return StepInspection(StepStatus.NOT_YET, said)
         self._runs_at = now if self._runs_at is None else self._runs_at
@@ -411,7 +401,7 @@ class RestDriver:
         if self._kafka is None:
             return Outcome(AttemptResult.NACK, _UNSUPPORTED_STEP.said)
         connector = self._client.seen(self._connector)
-        if connector is None or _check_stopped(connector, "").standing is not StepStatus.DONE:
+        if connector is None or _check_stopped(connector) is not StepStatus.DONE:
             said = f"nothing was written: it is no longer stopped: {_describe_state(connector)}"
             return Outcome(AttemptResult.NACK, said)
         with closing(self._kafka.storage(_parse_topic(step))) as storage:
@@ -436,15 +426,19 @@ def _parse_topic(step: Write) -> str:
     return step.where.rpartition("/")[2]
 
 
-def _check_stopped(connector: RestConnectorState, said: str) -> StepInspection:
+def _check_stopped(connector: RestConnectorState) -> StepStatus:
     """Inspect a stop: DONE only when the task configurations are gone and the state is STOPPED.
 
     Connect removes the configurations first.
     """
     if connector.standing.state != "stopped":
-        return StepInspection(StepStatus.READY if connector.configured else StepStatus.PARTLY, said)
+        return StepStatus.READY if connector.configured else StepStatus.PARTLY
     left = connector.configured or connector.standing.tasks
-    return StepInspection(StepStatus.NOT_YET if left else StepStatus.DONE, said)
+    return StepStatus.NOT_YET if left else StepStatus.DONE
+
+
+def _list_states(connector: RestConnectorState) -> set[str]:
+    return {connector.standing.state, *connector.standing.tasks}
 
 
 def _describe_state(connector: RestConnectorState | None) -> str:

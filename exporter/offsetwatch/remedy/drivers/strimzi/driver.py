@@ -169,16 +169,12 @@ class StrimziDriver:
             self._operator.listed()
             resource = self._operator.seen()
         done = resource.observed and _is_stopped(resource)
-        return StepInspection(
-            StepStatus.DONE if done else StepStatus.NOT_YET,
-            _describe_with_warnings(resource),
-        )
+        standing = StepStatus.DONE if done else StepStatus.NOT_YET
+        return StepInspection(standing, _describe_with_warnings(resource))
 
     def _look_for_quiet(self, resource: ConnectorResource, wanted_s: float) -> StepInspection:
         if resource.wanted is not RequestedState.STOPPED:
-            return StepInspection(
-                StepStatus.FOREIGN, f"it is no longer to be stopped: {resource.said}"
-            )
+            return _report_resumed(resource.said)
         pairs = self._operator.listed()
         if not _is_stopped(self._operator.seen()):
             self._quiet.restart()
@@ -192,14 +188,11 @@ class StrimziDriver:
         target: tuple[PartitionOffset, ...] | None,
     ) -> StepInspection:
         inspection = compare_offsets(self._operator.listed(), frozen, target)
-        if inspection.standing not in {StepStatus.READY, StepStatus.PARTLY} or _is_stopped(
-            resource
-        ):
+        changeable = inspection.standing in {StepStatus.READY, StepStatus.PARTLY}
+        if not changeable or _is_stopped(resource):
             return inspection
         if resource.wanted is not RequestedState.STOPPED:
-            return StepInspection(
-                StepStatus.FOREIGN, f"it is no longer to be stopped: {resource.said}"
-            )
+            return _report_resumed(resource.said)
         return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(resource))
 
     # --- changing --------------------------------------------------------------------------------
@@ -228,9 +221,8 @@ class StrimziDriver:
         """
         held = resource.held
         if held is None:
-            raise RemoteRefusal(
-                self._operator.name, f"{self._owner.said} is held for another connector"
-            )
+            said = f"{self._owner.said} is held for another connector"
+            raise RemoteRefusal(self._operator.name, said)
         if state is RequestedState.STOPPED:
             if resource.wanted is RequestedState.STOPPED:
                 return []
@@ -264,6 +256,7 @@ class StrimziDriver:
     def requests(self, step: AnyStep) -> tuple[str, ...]:
         """Return the patches of a step in the current state, for users."""
         resource = self._operator.seen()
+        config_maps: tuple[str, ...] = ()
         match step:
             case ToState(state=RequestedState.STOPPED):
                 return (_format_patch(resource, resource.changed({"state": "stopped"})),)
@@ -271,40 +264,30 @@ class StrimziDriver:
                 before = resource.part.get("state")
                 value = before if parse_target_state(resource.part) is state else state.value
                 removed: PatchOp = {"op": "remove", "path": f"{resource.base}/state"}
-                return (
-                    _format_patch(
-                        resource,
-                        resource.field("state", value) if value else [removed],
-                    ),
-                )
+                ops = resource.field("state", value) if value else [removed]
+                return (_format_patch(resource, ops),)
             case Freeze():
-                return self._operation(resource, "list")
+                operation = "list"
             case Alter(pairs=pairs):
-                name = build_config_map_name(self._owner, "alter")
-                made = f"ConfigMap {self._owner.namespace}/{name}, {resource.key}: "
-                return (
-                    made + build_offsets_body(pairs).decode(),
-                    *self._operation(resource, "alter"),
-                )
+                operation = "alter"
+                name = f"{self._owner.namespace}/{build_config_map_name(self._owner, operation)}"
+                body = build_offsets_body(pairs).decode()
+                config_maps = (f"ConfigMap {name}, {resource.key}: {body}",)
             case Reset():
-                return self._operation(resource, "reset")
-        return ()
-
-    def _operation(self, resource: ConnectorResource, operation: str) -> tuple[str, ...]:
+                operation = "reset"
+            case _:
+                return ()
         ops = resource.asked_for(operation, self._operator.fields(resource, operation))
-        return (
-            _format_patch(resource, ops),
-            "and, once the operator is done with it, all of that taken back",
-        )
+        reverted = "and, once the operator is done with it, all of that taken back"
+        return (*config_maps, _format_patch(resource, ops), reverted)
 
 
 def classify_operator_message(said: str) -> Outcome:
     """Classify a warning of the operator; it quotes Connect's reply, if there was one."""
     returned = _CONNECT_REPLY.search(said)
     if returned is not None:
-        return classify_offsets_reply(ConnectReply(int(returned[1]), returned[2] or None))._replace(
-            said=said
-        )
+        reply = ConnectReply(int(returned[1]), returned[2] or None)
+        return classify_offsets_reply(reply)._replace(said=said)
     if _ERROR_BEFORE_REQUEST.search(said):
         return Outcome(AttemptResult.NACK, said)
     return Outcome(AttemptResult.IN_DOUBT, said)
@@ -323,15 +306,17 @@ def _is_stopped(resource: ConnectorResource) -> bool:
     )
 
 
+def _report_resumed(said: str) -> StepInspection:
+    return StepInspection(StepStatus.FOREIGN, f"it is no longer to be stopped: {said}")
+
+
 def _check_state(state: RequestedState, resource: ConnectorResource) -> StepInspection:
     """Inspect a resume or a pause: DONE also if the connector has failed since."""
     if resource.wanted is not state or "state" in (resource.held or {}):
         return StepInspection(StepStatus.READY, resource.said)
     there = {"running", "failed"} if state is RequestedState.RUNNING else {"paused", "failed"}
-    return StepInspection(
-        StepStatus.DONE if resource.state in there else StepStatus.NOT_YET,
-        _describe_with_warnings(resource),
-    )
+    standing = StepStatus.DONE if resource.state in there else StepStatus.NOT_YET
+    return StepInspection(standing, _describe_with_warnings(resource))
 
 
 def _describe_with_warnings(resource: ConnectorResource) -> str:
@@ -370,8 +355,7 @@ class RestObservedStrimziDriver:
             case Settle() | Alter():
                 declared = self._strimzi.declared(RequestedState.STOPPED)
                 if declared.standing is not StepStatus.DONE:
-                    said = f"it is no longer to be stopped: {declared.said}"
-                    return StepInspection(StepStatus.FOREIGN, said)
+                    return _report_resumed(declared.said)
         return self._rest.look(step, frozen)
 
     def _both(self, step: ToState, declared: StepInspection) -> StepInspection:
