@@ -19,7 +19,7 @@ from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
     BreakerSet,
     ControlRecord,
-    GuardAnswerRecord,
+    GuardAnswer,
     IncidentDetected,
     IncidentEnded,
     LeadershipTaken,
@@ -45,8 +45,8 @@ from tests.unit.remedy.plans import AT, NEXT, OLD, PARTITION, Bench, plan_of, sk
 from tests.upgrade.journals import Case, dies
 
 TOLD = (
-    GuardAnswerRecord(11, "repeat", "pass", "failed 3 times"),
-    GuardAnswerRecord(20, "cool_down", "deny", "for 5 min"),
+    GuardAnswer(11, "repeat", "pass", "failed 3 times"),
+    GuardAnswer(20, "cool_down", "deny", "for 5 min"),
 )
 EXPIRES_S = 14_400.0
 

@@ -191,9 +191,7 @@ class Move(NamedTuple):
 
 
 _PAUSES_S = (0.5, 0.5, 1.0, 1.0, 2.0, 2.0, 5.0)
-_FAILED_INSPECTIONS_MAX = (
-    3  # before anything was begun: whoever asked has just been shown the offsets
-)
+_FAILED_INSPECTIONS_MAX = 3  # before anything was begun: the offsets have just been shown
 
 
 def begin_plan(plan: Plan, now: float, limits: EngineLimits) -> Move:
@@ -225,7 +223,8 @@ def compute_next_move(progress: PlanProgress, event: Event, now: float) -> Move:
         case BeginEvent():
             return _build_next_move(progress)
         case WaitOverEvent():
-            return _handle_wait_over(progress, now)
+            too_long = _is_stopped_too_long(progress, now)
+            return _fail_out_of_time(progress, now) if too_long else _build_next_move(progress)
         case TakeOverEvent():
             resumed = _append_records(progress, PlanResumed(at=now))
             fresh = replace(resumed.progress, identified=False, taken_up=True)
@@ -263,23 +262,13 @@ def _handle_cancellation(
         return _build_next_move(progress)
     match event:
         case InterruptEvent():
-            if _is_change_in_progress(progress):
-                return _build_next_move(progress)
-            return _fail(progress, PlanFailureCause.INTERRUPTED, "interrupted", now)
+            if not _is_change_in_progress(progress):
+                return _fail(progress, PlanFailureCause.INTERRUPTED, "interrupted", now)
         case AbortEvent():
-            if not _can_roll_back(progress):
-                return _build_next_move(progress)
-            if not progress.effects:
-                return _end_unchanged(progress, PlanFailureCause.INTERRUPTED, event.said, now)
-            return _start_rollback(progress, PlanFailureCause.INTERRUPTED, event.said, now)
-
-
-def _handle_wait_over(progress: PlanProgress, now: float) -> Move:
-    return (
-        _fail_out_of_time(progress, now)
-        if _is_stopped_too_long(progress, now)
-        else _build_next_move(progress)
-    )
+            if _can_roll_back(progress):
+                stop = _start_rollback if progress.effects else _end_unchanged
+                return stop(progress, PlanFailureCause.INTERRUPTED, event.said, now)
+    return _build_next_move(progress)
 
 
 def _fail_out_of_time(progress: PlanProgress, now: float) -> Move:
@@ -407,15 +396,12 @@ def _finish_step(progress: PlanProgress, said: str, now: float) -> Move:
     move = _append_records(progress, verified)
     if move.progress.index < len(move.progress.path):
         return _add_next_command(move)
-    ended = _build_ended_record(move.progress, now)
-    return Move(apply_record(move.progress, ended), EndCommand(), (*move.records, ended))
-
-
-def _build_ended_record(progress: PlanProgress, now: float) -> PlanEnded:
-    turned = progress.turned
+    turned = move.progress.turned
     if turned is None:
-        return PlanEnded(at=now, ending=PlanEnding.SUCCEEDED, said="done")
-    return PlanEnded(at=now, ending=PlanEnding.RESTORED, said=turned.said, cause=turned.cause)
+        ended = PlanEnded(at=now, ending=PlanEnding.SUCCEEDED, said="done")
+    else:
+        ended = PlanEnded(at=now, ending=PlanEnding.RESTORED, said=turned.said, cause=turned.cause)
+    return Move(apply_record(move.progress, ended), EndCommand(), (*move.records, ended))
 
 
 def _handle_ready(progress: PlanProgress, inspection: StepInspection, now: float) -> Move:
@@ -577,15 +563,13 @@ def _end_ineffective(
 
     There is no rollback from a connector that runs, and no reason to stop it again.
     """
-    return _append_records(
-        progress, PlanEnded(at=now, ending=PlanEnding.INEFFECTIVE, said=said, cause=cause)
-    )
+    ended = PlanEnded(at=now, ending=PlanEnding.INEFFECTIVE, said=said, cause=cause)
+    return _append_records(progress, ended)
 
 
 def _end_unchanged(progress: PlanProgress, cause: PlanFailureCause, said: str, now: float) -> Move:
-    return _append_records(
-        progress, PlanEnded(at=now, ending=PlanEnding.UNCHANGED, said=said, cause=cause)
-    )
+    ended = PlanEnded(at=now, ending=PlanEnding.UNCHANGED, said=said, cause=cause)
+    return _append_records(progress, ended)
 
 
 def _park(

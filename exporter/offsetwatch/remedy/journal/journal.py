@@ -14,19 +14,25 @@ records are written to the topic first, and what they lock follows from the reco
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
 import msgspec
 
-from offsetwatch.disk import find_ownership_problem, sync_folder
-from offsetwatch.errors import JournalDamaged, NotLeader, PlanStateConflict, PlanUnfinished
-from offsetwatch.remedy.execute import connector_locks
+from offsetwatch.disk import acquire_file_lock, find_ownership_problem, sync_folder
+from offsetwatch.errors import (
+    ConnectorBusy,
+    JournalDamaged,
+    NotLeader,
+    PlanStateConflict,
+    PlanUnfinished,
+)
 from offsetwatch.remedy.model.approval import PlanStatus, build_plan_history
 from offsetwatch.remedy.model.journal_records import (
     AnyRecord,
@@ -298,11 +304,11 @@ class Journal:
         Raises ConnectorBusy naming the process that holds the lock, and JournalDamaged where file
         locks do not work.
         """
-        return connector_locks.lock_connector(self.folder / LOCKS, place, connector, since)
+        return lock_connector(self.folder / LOCKS, place, connector, since)
 
     def busy(self, place: str, connector: str) -> bool:
         """Check whether a process works on this connector now."""
-        return connector_locks.is_locked(self.folder / LOCKS, place, connector)
+        return is_locked(self.folder / LOCKS, place, connector)
 
     def _stands(self, plan_id: str) -> PlanStatus | None:
         found = build_plan_history(self.records(plan_id))
@@ -463,3 +469,56 @@ def _require_private_files(path: Path) -> None:
         problem = find_ownership_problem(at)
         if problem is not None:
             raise JournalDamaged(f"{at} cannot be used: {problem}")
+
+
+# --- locks of connectors --------------------------------------------------------------------------
+
+
+@contextmanager
+def lock_connector(folder: Path, place: str, connector: str, since: str) -> Iterator[None]:
+    """Lock the connector for this process.
+
+    Raises ConnectorBusy naming the process that holds the lock, and JournalDamaged where file locks
+    do not work.
+    """
+    path = _build_lock_path(folder, place, connector)
+    with _open_lock_file(path) as handle:
+        try:
+            holder = acquire_file_lock(handle, since)
+        except OSError as exc:  # a network file system
+            raise _build_lock_error(path, exc) from exc
+        if holder is not None:
+            by = holder or "a process that has not said who it is"
+            raise ConnectorBusy(f"{connector} ({place}) is being changed by {by}: nothing was done")
+        yield
+
+
+def is_locked(folder: Path, place: str, connector: str) -> bool:
+    """Check whether a process works on this connector now."""
+    path = _build_lock_path(folder, place, connector)
+    if not path.exists():
+        return False
+    with _open_lock_file(path) as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError as exc:
+            raise _build_lock_error(path, exc) from exc
+    return False
+
+
+def _build_lock_path(folder: Path, place: str, connector: str) -> Path:
+    return folder / hashlib.sha256(f"{place}\0{connector}".encode()).hexdigest()[:32]
+
+
+def _open_lock_file(path: Path) -> TextIO:
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError as exc:
+        raise _build_lock_error(path, exc) from exc
+    return os.fdopen(handle, "r+", encoding="utf-8")
+
+
+def _build_lock_error(path: Path, exc: OSError) -> JournalDamaged:
+    return JournalDamaged(f"{path} cannot be locked: {exc.strerror}: use another --state-dir")
