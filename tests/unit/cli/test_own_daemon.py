@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from offsetwatch.cli.inspect import status
-from offsetwatch.cli.remote import own_daemon
+from offsetwatch.cli.remote import read_client
 from offsetwatch.cli.remote.read_client import ReadListener, fetch_document
 from offsetwatch.config import load
 from offsetwatch.errors import AccessDenied, TargetUnreachable
@@ -75,7 +75,7 @@ def test_nothing_is_sent_to_whoever_shows_another_certificate(site: Site):
         document["tls_server_config"]["cert_file"] = str(kept)  # its key does not fit
         site.file.write_text(yaml.safe_dump(document))
         with pytest.raises(TargetUnreachable, match="another certificate"):
-            own_daemon.request_document(load(path, {}), "/-/healthy", 10.0)
+            read_client.request_document(load(path, {}), "/-/healthy", 10.0)
         assert not server._refused
 
 
@@ -115,4 +115,4 @@ def test_a_daemon_is_asked_where_it_listens_on_this_machine(
     }
     path = tmp_path / "offsetwatch.yaml"
     path.write_text(yaml.safe_dump(document))
-    assert own_daemon.find_daemon_address(load(path, {})) == expected
+    assert read_client.find_daemon_address(load(path, {})) == expected

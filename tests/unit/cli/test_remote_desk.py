@@ -18,8 +18,11 @@ from click.testing import CliRunner, Result
 from lab.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.cli.plans import approve
-from offsetwatch.cli.remote.control_client import BODY_BYTES_MAX, ControlEndpoint
-from offsetwatch.cli.remote.service import RemoteRemediationService
+from offsetwatch.cli.remote.control_client import (
+    BODY_BYTES_MAX,
+    ControlEndpoint,
+    RemoteRemediationService,
+)
 from offsetwatch.config import Control
 from offsetwatch.errors import (
     AccessDenied,

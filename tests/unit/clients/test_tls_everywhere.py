@@ -17,7 +17,7 @@ from offsetwatch.config import Tls
 
 ROOT = Path(__file__).parents[3]
 # It compares the certificate byte by byte instead, before it sends anything.
-PINNED = "exporter/offsetwatch/cli/remote/own_daemon.py"
+PINNED = "exporter/offsetwatch/cli/remote/read_client.py"
 
 
 @pytest.fixture(scope="module")

@@ -20,8 +20,12 @@ from offsetwatch import config as configuration
 from offsetwatch import documents
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.unread_clusters import UnreadCluster, collect_unread_clusters
-from offsetwatch.cli.remote.own_daemon import DaemonResponse
-from offsetwatch.cli.remote.read_client import REQUEST_TIMEOUT_S, ReadListener, fetch_document
+from offsetwatch.cli.remote.read_client import (
+    REQUEST_TIMEOUT_S,
+    DaemonResponse,
+    ReadListener,
+    fetch_document,
+)
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config
 from offsetwatch.config.identity import describe_differences, format_cluster_hashes

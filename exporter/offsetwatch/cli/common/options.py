@@ -282,7 +282,7 @@ def take_watch_options(
         if is_typed(click.get_current_context(), "interval_s"):
             raise click.UsageError("--interval goes with --watch")
         return lambda draw: draw()
-    from offsetwatch.cli.common.watch import watch  # noqa: PLC0415 - heavy
+    from offsetwatch.cli.common.terminal import watch  # noqa: PLC0415 - heavy
 
     return lambda draw: watch(draw, interval_s, output_format)
 

@@ -1,7 +1,13 @@
-"""An own inspection of the clusters, for verbs that find no daemon; it opens no listener."""
+"""An own inspection of the clusters, for verbs that find no daemon; it opens no listener.
+
+An inspection is incomplete until the clients of a silent cluster give up. A probe asks every
+cluster one question at once and names those that do not answer within seconds, so that a verb does
+not wait for what depends on them.
+"""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator
 from contextlib import contextmanager
@@ -11,7 +17,6 @@ from pathlib import Path
 from typing import Final
 
 from offsetwatch.cli.common.process_exit import record_remaining_threads
-from offsetwatch.cli.common.reachability import SILENT_S, ReachabilityProbe
 from offsetwatch.cli.common.unread_clusters import (
     CONNECT,
     KAFKA,
@@ -20,12 +25,98 @@ from offsetwatch.cli.common.unread_clusters import (
     collect_unread_clusters,
     find_awaited_clusters,
 )
-from offsetwatch.config import Config
+from offsetwatch.clients.connect.reader import reader_of
+from offsetwatch.clients.kafka.inspector import KafkaInspector
+from offsetwatch.config import Config, Connect
 from offsetwatch.daemon import state_dir
 from offsetwatch.daemon.monitor import ClusterMonitor
-from offsetwatch.errors import NoReadableCluster, ResponseTimeout
+from offsetwatch.errors import (
+    ClientError,
+    IncompleteResponse,
+    NoReadableCluster,
+    ResponseTimeout,
+    TargetUnreachable,
+)
 from offsetwatch.serve.documents.status import list_unread_inputs
 from offsetwatch.state.snapshot import ConnectorKey, Snapshot
+
+SILENT_S: Final = 1.5
+
+
+class ReachabilityProbe:
+    """Requests to all clusters, one each, sent on construction.
+
+    `silent` returns the clusters without an answer, and why.
+    """
+
+    def __init__(self, config: Config) -> None:
+        self._began = time.monotonic()
+        self._answers: dict[ClusterName, str | None] = {}
+        self._kafkas: dict[ClusterName, KafkaInspector] = {}
+        self._troubles: dict[ClusterName, str] = {}
+        self._asked: list[ClusterName] = []
+        for name, kafka in config.kafka.items():
+            facts = KafkaInspector(name, kafka.client_properties())
+            self._kafkas[ClusterName(KAFKA, name)] = facts
+            self._ask(ClusterName(KAFKA, name), facts.cluster)
+        for connect in config.connect:
+            if connect.worker_urls:
+                self._ask(ClusterName(CONNECT, connect.name), partial(_read_root, connect))
+
+    def answered(self, clusters: Collection[ClusterName]) -> bool:
+        """Return whether all of these clusters have answered or failed."""
+        return self._answers.keys() >= set(clusters)
+
+    @property
+    def is_settled(self) -> bool:
+        """Return whether all clusters have answered or failed, or SILENT_S is over."""
+        return self.answered(self._asked) or time.monotonic() - self._began >= SILENT_S
+
+    def silent(self, after_s: float = SILENT_S) -> dict[ClusterName, str]:
+        """Return the clusters that failed or have not answered for `after_s` s, with the reason."""
+        late = time.monotonic() - self._began
+        found: dict[ClusterName, str] = {}
+        for cluster in self._asked:
+            if cluster in self._answers:
+                error = self._answers[cluster]
+                if error is not None:
+                    found[cluster] = error
+            elif late >= after_s:
+                found[cluster] = self._trouble(cluster) or f"no answer within {late:.1f} s"
+        return found
+
+    def _trouble(self, cluster: ClusterName) -> str | None:
+        """Return why a Kafka cluster has not answered; None if its client has reported no error."""
+        kafka = self._kafkas.get(cluster)
+        error = None if kafka is None or cluster in self._troubles else kafka.trouble()
+        if error is not None:
+            self._troubles[cluster] = error.detail
+        return self._troubles.get(cluster)
+
+    def _ask(self, cluster: ClusterName, question: Callable[[], object]) -> None:
+        self._asked.append(cluster)
+        threading.Thread(
+            target=self._answer, args=(cluster, question), name=f"reach-{cluster.name}", daemon=True
+        ).start()
+
+    def _answer(self, cluster: ClusterName, question: Callable[[], object]) -> None:
+        try:
+            question()
+        except (TargetUnreachable, ResponseTimeout, IncompleteResponse) as exc:
+            self._answers[cluster] = exc.detail
+        except ClientError:
+            self._answers[cluster] = None  # it said no, which is an answer
+        else:
+            self._answers[cluster] = None
+
+
+def _read_root(connect: Connect) -> bytes:
+    reader = reader_of(connect, connect.poll.timeout_s)
+    try:
+        return reader.root()
+    finally:
+        reader.close()
+
 
 ANSWER_POLL_S: Final = 0.05
 CATCH_UP_TICK_S = 0.1  # nobody scrapes: be quick
@@ -119,7 +210,11 @@ def _inspect_clusters(
         complete = _is_complete(edge.snapshot, reach.silent(), config, needed_by)
         if complete:
             edge.wait_for_ages(max(0.0, deadline - time.monotonic()))
-            if needed_by is not None and _has_topics(config, needed_by[0]):
+            # Where the topics of its Connect cluster can be read, its status topic is found soon.
+            if needed_by is not None and any(
+                cluster.name == needed_by[0] and cluster.kafka is not None
+                for cluster in config.connect
+            ):
                 has_changes = partial(_has_changes, cluster=needed_by[0])
                 _wait_until(edge, has_changes, min(deadline, time.monotonic() + STATUS_TOPIC_S))
         snapshot = edge.snapshot
@@ -254,14 +349,6 @@ def _find_needed_clusters(
             kafka |= {flow.upstream, flow.downstream}
     named = {ClusterName(KAFKA, name) for name in kafka if name is not None}
     return {ClusterName(CONNECT, cluster), *named}
-
-
-def _has_topics(config: Config, cluster: str) -> bool:
-    """Return whether the topics of a Connect cluster, also its status topic, can be read."""
-    return any(
-        connect_cluster.name == cluster and connect_cluster.kafka is not None
-        for connect_cluster in config.connect
-    )
 
 
 def _has_changes(snapshot: Snapshot, *, cluster: str) -> bool:

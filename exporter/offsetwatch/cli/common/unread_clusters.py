@@ -55,14 +55,11 @@ class UnreadCluster(msgspec.Struct, frozen=True):
         since = (
             "never read" if self.since is None else f"last read {output.format_moment(self.since)}"
         )
-        names = [_describe_input(kind, name) for kind, name in self._pairs()]
+        split = (input_name.partition(" ") for input_name in self.inputs)
+        names = [_describe_input(kind, name) for kind, _, name in split]
         missing = f"; missing: {', '.join(names)}" if names else ""
         why = self.why.removeprefix(f"{self.cluster}: ")
         return f"not read: {self.kind} cluster {self.cluster}{where}: {why}; {since}{missing}"
-
-    def _pairs(self) -> list[tuple[str, str]]:
-        split = (input_name.partition(" ") for input_name in self.inputs)
-        return [(kind, name) for kind, _, name in split]
 
 
 def _describe_input(kind: str, name: str) -> str:

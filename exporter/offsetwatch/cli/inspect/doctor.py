@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -29,13 +30,15 @@ from offsetwatch.cli.common.options import config_option, output_options, timeou
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import inspect_clusters
 from offsetwatch.cli.common.parallel import ask_all
-from offsetwatch.cli.inspect import diagnosis, doctor_remediation
+from offsetwatch.cli.inspect import diagnosis
 from offsetwatch.cli.inspect.diagnosis import DoctorCheck, report_failed_check
 from offsetwatch.clients.connect.clock_probe import read_worker_clock
 from offsetwatch.clients.connect.reader import ConnectReader, reader_of
 from offsetwatch.clients.http.auth import TlsContext, UnusableCredentials
 from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaInspector, detect_release
+from offsetwatch.clients.kafka.journal_topic import find_unmet_requirements, read_journal_topic
+from offsetwatch.clients.kubernetes.reader import STRIMZI, KubeReader
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.daemon.replicas import build_replica_settings
@@ -46,7 +49,21 @@ from offsetwatch.ingest.internal_topics_poll import TopicMemory, read_topic_fact
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import InternalTopicRole
-from offsetwatch.remedy.drivers.quarantine.stores import build_configured_quarantine
+from offsetwatch.remedy.drivers.quarantine.stores import (
+    CombinedQuarantine,
+    build_configured_quarantine,
+)
+from offsetwatch.remedy.drivers.strimzi.resources import (
+    KAFKA_CONNECTORS,
+    KAFKA_MIRROR_MAKERS,
+    KINDS,
+    ConnectClusterResource,
+    build_kube_reader,
+    find_gitops_tool,
+    list_connector_resources,
+    read_cluster_resource,
+)
+from offsetwatch.remedy.replicas.replica import ReplicaSettings
 from offsetwatch.state.internal_topics import SHARED, find_internal_topics, find_topic_problems
 from offsetwatch.state.snapshot import Snapshot
 
@@ -74,14 +91,14 @@ def doctor(config_path: Path, output_format: OutputFormat, timeout_s: float) -> 
     """
     loaded = config.load(config_path)
     configure_logging("error", "console")
-    with _show_spinner("asking clusters and workers"):
+    with _show_spinner():
         lines = Doctor(loaded, timeout_s).lines()
     if output_format is not OutputFormat.TABLE:
         output.print_document(
             output_format,
             {
                 "verdict": find_worst_verdict(lines),
-                "checks": [_build_document(line) for line in lines],
+                "checks": [asdict(line) for line in lines],
             },
         )
     else:
@@ -129,23 +146,12 @@ def compute_exit_code(lines: Collection[DoctorCheck]) -> int:
     return OK if find_worst_verdict(lines) == "ok" else FINDINGS
 
 
-def _build_document(line: DoctorCheck) -> dict[str, object]:
-    return {
-        "about": line.about,
-        "check": line.check,
-        "verdict": line.verdict,
-        "found": line.found,
-        "advice": line.advice,
-        "unreachable": line.unreachable,
-    }
-
-
-def _show_spinner(text: str) -> AbstractContextManager[object]:
+def _show_spinner() -> AbstractContextManager[object]:
     if not sys.stderr.isatty():
         return nullcontext()
     from rich.console import Console  # noqa: PLC0415 - a third of a verb's start
 
-    return Console(stderr=True).status(text)
+    return Console(stderr=True).status("asking clusters and workers")
 
 
 class Doctor:
@@ -230,16 +236,16 @@ class Doctor:
         settings = build_replica_settings(self._config)
         if settings is not None:
             about = f"journal {settings.kafka}/{settings.wanted.topic}"
-            asks.append((about, partial(doctor_remediation.check_journal, settings)))
+            asks.append((about, partial(check_journal, settings)))
         acts = self._config.remedy.mode != "observe"
         if acts and self._config.remedy.quarantine.kafka is not None:
             quarantine = build_configured_quarantine(self._config, Path(self._config.state_dir))
             about = f"quarantine {quarantine.name}"
-            asks.append((about, partial(doctor_remediation.check_quarantine, quarantine)))
+            asks.append((about, partial(check_quarantine, quarantine)))
         asks += [
             (
                 f"connect {cluster.name}",
-                partial(doctor_remediation.check_strimzi, cluster, acts=acts),
+                partial(check_strimzi, cluster, acts=acts),
             )
             for cluster in self._config.connect
             if cluster.strimzi is not None
@@ -361,7 +367,8 @@ class Doctor:
         """
         spelt_out = {(self._config.connect_of(flow), flow.connector) for flow in self._config.flows}
         known = {
-            name: kafka.addresses | self._advertised(name)
+            name: kafka.addresses
+            | (self._clusters[name].addresses if name in self._clusters else frozenset())
             for name, kafka in self._config.kafka.items()
         }
         for connect in self._config.connect:
@@ -371,10 +378,6 @@ class Doctor:
                 line = diagnosis.check_addresses(f"connect {connect.name}", connector, known)
                 if line is not None and connect.connectors.allows(connector.name):
                     yield line
-
-    def _advertised(self, kafka: str) -> frozenset[str]:
-        found = self._clusters.get(kafka)
-        return frozenset() if found is None else found.addresses
 
     # --- what the daemon would see ---------------------------------------------------------------
 
@@ -485,3 +488,91 @@ def _is_installed(module: str) -> bool:
 def _has_java() -> bool:
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=f"{home}/bin" if home else None) is not None
+
+
+def check_journal(settings: ReplicaSettings) -> Iterator[DoctorCheck]:
+    """Check whether the journal topic exists and meets the requirements."""
+    about = f"journal {settings.kafka}/{settings.wanted.topic}"
+    found = read_journal_topic(settings.kafka, settings.properties, settings.wanted.topic)
+    if found is None:
+        said = "there is no such topic: no replica leads, and remediation does nothing"
+        yield DoctorCheck(about, "topic", "fail", said, "offsetwatch journal create")
+        return
+    wrong = list(find_unmet_requirements(found, settings.wanted))
+    for said in wrong:
+        yield DoctorCheck(
+            about, "topic", "fail", said, "docs/high-availability.md says how it must be"
+        )
+    if not wrong:
+        yield DoctorCheck(about, "topic", "ok", f"{found.replication} replica(s), kept for ever")
+
+
+def check_quarantine(quarantine: CombinedQuarantine) -> Iterator[DoctorCheck]:
+    """Check whether the quarantine would take a copy. A topic that is missing is created then."""
+    about, problems = f"quarantine {quarantine.name}", quarantine.problems()
+    for problem in problems:
+        said = f"no record is skipped: {problem}"
+        yield DoctorCheck(about, "topic", "fail", said, "docs/remediation.md says how it must be")
+    if not problems:
+        yield DoctorCheck(about, "topic", "ok", "it takes copies, or is created for the first")
+
+
+def check_strimzi(connect: Connect, *, acts: bool) -> Iterator[DoctorCheck]:
+    """Check whether connectors can be changed through their Strimzi resources.
+
+    `acts`: remediation is configured to change connectors.
+    """
+    assert connect.strimzi is not None, "only of entries that are linked"
+    yield from _check_resource(build_kube_reader(connect.strimzi), connect, acts=acts)
+
+
+def _check_resource(read: KubeReader, connect: Connect, *, acts: bool) -> Iterator[DoctorCheck]:
+    strimzi, about = connect.strimzi, f"connect {connect.name}"
+    assert strimzi is not None
+    cluster = read_cluster_resource(read, strimzi)
+    name = f"{KINDS[cluster.plural]} {strimzi.namespace}/{strimzi.name}"
+    if cluster.unmanaged is not None:
+        advice = "remove strimzi from the entry: its connectors are changed over REST"
+        yield DoctorCheck(about, "strimzi", "fail", cluster.unmanaged, advice)
+        return
+    found = list_connector_resources(read, cluster, strimzi.namespace, strimzi.name)
+    yield DoctorCheck(about, "strimzi", "ok", f"{name}, {len(found)} connector(s)")
+    theirs = sorted(
+        connector
+        for connector, connector_resource in found.items()
+        if find_gitops_tool(connector_resource.document)
+    )
+    if theirs:
+        said = f"GitOps owns {', '.join(theirs[:5])}{' and more' if len(theirs) > 5 else ''}"
+        yield DoctorCheck(
+            about, "strimzi", "warn" if acts else "ok", f"{said}: these are left alone"
+        )
+    yield _check_rights(read, cluster, connect, acts=acts)
+
+
+def _check_rights(
+    read: KubeReader, cluster: ConnectClusterResource, connect: Connect, *, acts: bool
+) -> DoctorCheck:
+    strimzi = connect.strimzi
+    assert strimzi is not None
+    owner = KAFKA_MIRROR_MAKERS if cluster.plural == KAFKA_MIRROR_MAKERS else KAFKA_CONNECTORS
+    asked = (
+        ("patch", STRIMZI, owner),
+        ("get", "", "configmaps"),
+        ("create", "", "configmaps"),
+        ("patch", "", "configmaps"),
+    )
+    missing = [
+        f"{verb} {plural}"
+        for verb, group, plural in asked
+        if not read.may(verb, group, plural, strimzi.namespace)
+    ]
+    about, check = f"connect {connect.name}", "strimzi rights"
+    if not missing:
+        return DoctorCheck(about, check, "ok", f"offsets in {strimzi.namespace} may be changed")
+    said = (
+        f"no right in {strimzi.namespace} to {', '.join(missing)}: offsets are not listed "
+        "or changed"
+    )
+    advice = "docs/strimzi.md has the rights; of the chart: strimzi.offsets.enabled"
+    return DoctorCheck(about, check, "warn" if acts else "ok", said, advice if acts else None)

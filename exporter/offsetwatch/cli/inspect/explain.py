@@ -23,15 +23,13 @@ from offsetwatch.cli.common.options import (
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.unread_clusters import UnreadCluster, find_input_clusters
 from offsetwatch.cli.inspect import finding_tables
-from offsetwatch.cli.inspect.remediation_preview import (
+from offsetwatch.cli.inspect.remediation import (
     RemediationPreview,
     build_preview_documents,
-    preview_remediation,
-    print_previews,
-)
-from offsetwatch.cli.inspect.remediation_state import (
     build_remediation_document,
+    preview_remediation,
     print_connector_remediation,
+    print_previews,
     read_connector_remediation,
 )
 from offsetwatch.cli.inspect.status import format_raw_json
@@ -105,7 +103,7 @@ def explain_connector(
     named = tuple(
         f"input {name} " for connect_cluster in missing for name in connect_cluster.inputs
     )
-    said = [at for at in found["problems"] if not named or not at.startswith(named)]
+    said = [text for text in found["problems"] if not named or not text.startswith(named)]
     problems = [*(connect_cluster.text for connect_cluster in missing), *said]
     if output_format is not OutputFormat.TABLE:
         more = {

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -33,7 +31,7 @@ from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.parallel import ask_all
 from offsetwatch.cli.common.unread_clusters import CONNECT, UnreadCluster, collect_unread_clusters
 from offsetwatch.cli.inspect import finding_tables
-from offsetwatch.cli.remote import own_daemon
+from offsetwatch.cli.remote.read_client import find_daemon_address, request_document
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.decode.source_offsets import format_partition_label
 from offsetwatch.errors import (
@@ -56,8 +54,7 @@ from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import CONNECT_REST
 from offsetwatch.serve.documents import failover
 from offsetwatch.serve.documents.findings import FindingRow, JudgementRow, Told
-from offsetwatch.serve.documents.status import UnreadInput
-from offsetwatch.serve.documents.status import encode_status as status_of
+from offsetwatch.serve.documents.status import UnreadInput, encode_status
 from offsetwatch.serve.documents.types import GroupRow
 from offsetwatch.toolbox.suggestions import suggest_name
 
@@ -185,13 +182,6 @@ class _Parts(msgspec.Struct):
     flows: msgspec.Raw
 
 
-@contextmanager
-def open_status(reading: ReadOptions) -> Iterator[tuple[StatusDocument, SourcedDocument]]:
-    """Yield /api/v1/status of the daemon or of an own inspection. Raises as open_document."""
-    with open_document(reading, "/api/v1/status", status_of) as found:
-        yield parse_status(found), found
-
-
 def parse_status(found: SourcedDocument) -> StatusDocument:
     """Return the parsed document. Raises MalformedResponse."""
     try:
@@ -219,14 +209,15 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
     Raises ResponseTimeout if nothing could be read.
     """
     configure_logging("error", "console")
-    with open_status(reading) as (status, found):
-        told_in = status.told
+    with open_document(reading, "/api/v1/status", encode_status) as found:
+        status = parse_status(found)
+        reported = status.told
         if output_format is not OutputFormat.TABLE:
             parts = msgspec.json.decode(found.body, type=_Parts)
             output.print_document(
                 output_format,
                 {
-                    **msgspec.structs.asdict(told_in),
+                    **msgspec.structs.asdict(reported),
                     "told_by": found.by,
                     "connectors": parts.connectors,
                     "flows": parts.flows,
@@ -235,7 +226,7 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
                 },
             )
         else:
-            finding_tables.print_findings(told_in.findings, found.by, status.findings_left_out)
+            finding_tables.print_findings(reported.findings, found.by, status.findings_left_out)
             _print_tables(status)
             for said in (*(cluster.text for cluster in found.unread), *status.problems):
                 output.print_error(said)
@@ -517,14 +508,12 @@ def healthcheck(config_path: Path) -> int:
     """Exit 0 if the local daemon is healthy (for a container's probe)."""
     loaded = config.load(config_path)
     try:
-        answer = own_daemon.request_document(loaded, "/-/healthy", HEALTH_S)
+        answer = request_document(loaded, "/-/healthy", HEALTH_S)
     except ClientError as exc:
         output.print_error(f"no daemon answers: {exc}")
         return UNREACHABLE
     if answer.status in {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}:
-        output.print_error(
-            f"{own_daemon.find_daemon_address(loaded)} does not know us: see own_access"
-        )
+        output.print_error(f"{find_daemon_address(loaded)} does not know us: see own_access")
         return UNAUTHORISED
     if answer.status != HTTPStatus.OK:
         output.print_error(answer.body.decode(errors="replace").strip())

@@ -22,7 +22,7 @@ import msgspec
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import FILE_TYPE, combine_options, output_options
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.progress_bar import iterate_with_progress
+from offsetwatch.cli.common.terminal import iterate_with_progress
 from offsetwatch.cli.offsets.offset_store import (
     OffsetStoreOptions,
     open_offset_store,
@@ -202,12 +202,8 @@ def _report_failure(name: str, unread: list[ClientError]) -> Iterator[None]:
     except TargetUnreachable:
         raise
     except ClientError as exc:
-        _print_unread(f"{name}: not read: {output.format_client_error(exc)}", exc, unread)
-
-
-def _print_unread(said: str, error: ClientError, unread: list[ClientError]) -> None:
-    output.print_error(said)
-    unread.append(error)
+        output.print_error(f"{name}: not read: {output.format_client_error(exc)}")
+        unread.append(exc)
 
 
 def _iterate_names(store: OffsetStore, names: Iterable[str]) -> Iterator[str]:

@@ -23,8 +23,7 @@ from offsetwatch.cli.common.options import (
     watch_options,
 )
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.own_inspection import inspect_clusters
-from offsetwatch.cli.common.reachability import SILENT_S, ReachabilityProbe
+from offsetwatch.cli.common.own_inspection import SILENT_S, ReachabilityProbe, inspect_clusters
 from offsetwatch.cli.common.unread_clusters import CONNECT, KAFKA, ClusterName, UnreadCluster
 from offsetwatch.cli.inspect.status import (
     ConnectorRow,

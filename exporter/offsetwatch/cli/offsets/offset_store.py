@@ -17,7 +17,7 @@ from offsetwatch.cli.common.options import (
     combine_options,
     optional_config_option,
 )
-from offsetwatch.cli.common.progress_bar import show_progress
+from offsetwatch.cli.common.terminal import show_progress
 from offsetwatch.clients.kubernetes.access import find_kubernetes_access
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import ConfigError

@@ -1,11 +1,16 @@
-"""The verbs `plan approve`, `reject` and `abort`, which show a plan and send the decision.
+"""The verbs `plan approve`, `reject` and `abort`: show a plan, send the decision and follow it.
+
+The daemon carries the plan out; its progress is read from the journal.
 
 Exit codes: 3 denied; 4 the plan has another hash, or it is too late; 6 not allowed.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final
 
 import click
@@ -13,7 +18,6 @@ import click
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import yes_option
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans.follow import CHANGED, DENIED, OK, SleepFunction, follow_plan
 from offsetwatch.cli.plans.print import describe_next_step, print_plan
 from offsetwatch.cli.plans.service_access import (
     ServiceAccess,
@@ -24,19 +28,31 @@ from offsetwatch.cli.plans.service_access import (
     optional_because_option,
     service_options,
 )
+from offsetwatch.config.durations import format_duration
+from offsetwatch.daemon import state_dir
 from offsetwatch.errors import ConfigError
+from offsetwatch.remedy.execute.runner import compute_plan_exit_code
+from offsetwatch.remedy.guards import AUTOMATIC_GUARDS
+from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S
+from offsetwatch.remedy.model.journal_records import PlanEnding, PlanFailureCause
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     ChangeRecorded,
     PlanDetails,
     PlanHashMismatch,
+    PlanRow,
     PlanState,
     ProposalExpired,
     RequestTargetNotFound,
     SelfApproval,
 )
 
-UNAUTHORISED: Final = 6
+POLL_S: Final = 1.0
+OK, DENIED, CHANGED, OPEN, UNAUTHORISED, UNREACHABLE = 0, 3, 4, 5, 6, 7
+_ONGOING_STATES: Final = frozenset({PlanState.PROPOSED, PlanState.APPROVED, PlanState.RUNNING})
+_SILENT_STATUSES: Final = frozenset({"not begun", "next"})
+
+SleepFunction = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +221,72 @@ def _report_late_decision(
         describe_next_step(_read_plan(session, plan_details.row.plan_id).row, session.options)
     )
     return CHANGED
+
+
+# --- following ----------------------------------------------------------------------------------
+
+
+def follow_plan(session: ServiceSession, plan_id: str, *, pause: SleepFunction = time.sleep) -> int:
+    """Print the plan's progress until it is over or a person is needed; return the exit code.
+
+    Ctrl-C ends the printing, and not the plan.
+    """
+    known: set[str] = set()
+    try:
+        while True:
+            plan_details = session.desk.plan(plan_id)
+            assert plan_details is not None, "nothing is ever taken out of a journal"
+            for line in _describe_progress(plan_details):
+                if line not in known:
+                    known.add(line)
+                    output.print_error(line)
+            if plan_details.row.state not in _ONGOING_STATES:
+                output.print_error(describe_next_step(plan_details.row, session.options))
+                return compute_exit_code(plan_details.row)
+            if (
+                plan_details.row.state is PlanState.APPROVED
+                and session.office is not None
+                and not state_dir.is_in_use(Path(session.office.folder))
+            ):
+                output.print_error(
+                    "no daemon runs on this state directory: the plan is approved, and is not "
+                    "begun before one does"
+                )
+                return UNREACHABLE
+            pause(POLL_S)
+    except KeyboardInterrupt:
+        output.print_error(f"the plan continues without this command: see plan show {plan_id}")
+        return OPEN
+
+
+def _describe_progress(plan_details: PlanDetails) -> list[str]:
+    """Return all lines on the current progress; the caller does not repeat printed ones."""
+    found = [
+        f"{number}. {plan_step.step}: {plan_step.standing}"
+        for number, plan_step in enumerate(plan_details.steps, start=1)
+        if plan_step.standing not in _SILENT_STATUSES
+    ]
+    if plan_details.row.state is PlanState.APPROVED:
+        since = "the approval"
+        if plan_details.row.not_before is not None:
+            since = output.format_moment(plan_details.row.not_before) or since
+            found.append(f"it begins after {since}, when the cool-down of the last plan is over")
+        found += [
+            f"not begun yet: {guard.guard}: {guard.said}; it begins by itself if this passes "
+            f"within {format_duration(APPROVED_TTL_S)} of {since}; the approval expires then"
+            for guard in plan_details.guards
+            if guard.answer != "pass" and guard.guard not in AUTOMATIC_GUARDS
+        ]
+    return found
+
+
+def compute_exit_code(row: PlanRow) -> int:
+    """Return the exit code of an approved plan by its state."""
+    match row.state:
+        case PlanState.REJECTED:
+            return CHANGED
+        case PlanState.EXPIRED:
+            return DENIED  # the guards have not let it begin, or not in time
+        case _:
+            cause = None if row.cause is None else PlanFailureCause(row.cause)
+            return compute_plan_exit_code(PlanEnding(row.state.value), cause)

@@ -25,8 +25,7 @@ from offsetwatch.cli.common.options import (
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import inspect_for_connector
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans.approve import ApprovalOptions, approve_plan
-from offsetwatch.cli.plans.follow import CHANGED, DENIED, OK
+from offsetwatch.cli.plans.approve import CHANGED, DENIED, OK, ApprovalOptions, approve_plan
 from offsetwatch.cli.plans.print import (
     build_details_document,
     describe_next_step,

@@ -26,8 +26,7 @@ from offsetwatch.cli.common.options import (
     state_dir_option,
 )
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.remote.control_client import ControlEndpoint
-from offsetwatch.cli.remote.service import RemoteRemediationService
+from offsetwatch.cli.remote.control_client import ControlEndpoint, RemoteRemediationService
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, RemedyConfig
 from offsetwatch.errors import ConfigError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from offsetwatch.cli.history.topics import choose_topics
+from offsetwatch.cli.history.pipeline import choose_topics
 from offsetwatch.config.schema.root import Connect
 from offsetwatch.errors import TargetUnreachable
 from offsetwatch.model.topology import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from offsetwatch.cli.inspect import doctor_remediation
+from offsetwatch.cli.inspect import doctor
 from offsetwatch.cli.inspect.diagnosis import DoctorCheck
 from offsetwatch.clients.kafka.inspector import TopicSettings
 from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, JournalTopicRequirements
@@ -46,7 +46,7 @@ def server() -> Server:
 
 def told(server: Server, *, acts: bool = True) -> list[DoctorCheck]:
     read = KubeReader(ACCESS, transport=httpx.MockTransport(server))
-    return list(doctor_remediation._check_resource(read, LINKED, acts=acts))
+    return list(doctor._check_resource(read, LINKED, acts=acts))
 
 
 def verdicts(lines: list[DoctorCheck]) -> list[tuple[str, str]]:
@@ -115,8 +115,8 @@ FIT = TopicSettings(
 def test_the_journal_has_to_be_there_and_fit(
     monkeypatch: pytest.MonkeyPatch, found: TopicSettings | None, verdict: str, advice: str
 ):
-    monkeypatch.setattr(doctor_remediation, "read_journal_topic", lambda *_: found)
-    (line,) = doctor_remediation.check_journal(WANTED)
+    monkeypatch.setattr(doctor, "read_journal_topic", lambda *_: found)
+    (line,) = doctor.check_journal(WANTED)
     assert (line.check, line.verdict) == ("topic", verdict)
     assert advice in (line.advice or "")
 
@@ -129,7 +129,7 @@ def test_a_quarantine_that_would_refuse_a_copy_is_named(problems: tuple[str, ...
         def problems(self) -> tuple[str, ...]:
             return problems
 
-    found = [*doctor_remediation.check_quarantine(Quarantine())]
+    found = [*doctor.check_quarantine(Quarantine())]
     assert {line.about for line in found} == {"quarantine east/offsetwatch.quarantine"}
     assert [line.verdict for line in found] == (["fail"] * len(problems) or ["ok"])
     assert all(any(problem in line.found for line in found) for problem in problems)

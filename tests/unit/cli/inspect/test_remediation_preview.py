@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from offsetwatch.cli.inspect import remediation_preview as verbs
-from offsetwatch.cli.inspect.remediation_preview import (
+from offsetwatch.cli.inspect import remediation
+from offsetwatch.cli.inspect.remediation import (
     build_preview_documents,
     preview_remediation,
     print_previews,
@@ -37,7 +37,7 @@ def watched(agency: Agency, monkeypatch: pytest.MonkeyPatch) -> None:
             RemediationParts(agency.ledger, agency.planner, agency.policy, Brokers({}))
         )
 
-    monkeypatch.setattr(verbs, "open_remediation_parts", parts_of)
+    monkeypatch.setattr(remediation, "open_remediation_parts", parts_of)
 
 
 def config_of(agency: Agency) -> Config:
@@ -116,6 +116,6 @@ def test_what_cannot_be_asked_hides_nothing_else(agency, capsys, monkeypatch):
     def broken(*_: object, **__: object):
         raise TargetUnreachable("east", "no broker answers")
 
-    monkeypatch.setattr(verbs, "open_remediation_parts", broken)
+    monkeypatch.setattr(remediation, "open_remediation_parts", broken)
     assert asked(agency) == ()
     assert "was not evaluated: unreachable: east: no broker answers" in capsys.readouterr().err

@@ -16,7 +16,7 @@ from click.testing import CliRunner, Result
 from offsetwatch.cli import cli
 from offsetwatch.cli.offsets import execute
 from offsetwatch.cli.offsets.offset_store import OffsetStoreOptions
-from offsetwatch.cli.plans import approve, follow, recover, service_access
+from offsetwatch.cli.plans import approve, recover, service_access
 from offsetwatch.cli.plans.approve import ApprovalOptions
 from offsetwatch.cli.plans.print import describe_next_step
 from offsetwatch.cli.plans.service_access import ServiceAccess, find_operator_name, open_service
@@ -407,7 +407,7 @@ def test_a_desk_is_closed_and_opened_again(bureau):
         first = at.desk.plans()
     with open_service(ServiceAccess(state_dir=bureau.folder)) as at:
         assert at.desk.plans() == first
-    assert follow.POLL_S > 0
+    assert approve.POLL_S > 0
     assert isinstance(bureau.proposed("p2"), Plan)
 
 

@@ -1,6 +1,8 @@
-"""State of remediation for one connector, for `explain`: incidents, plans and guard answers.
+"""Remediation of one connector, for `explain`: as of the daemon's journal, and as of now.
 
-All of it is read from the daemon's journal; no cluster is asked.
+The journal has incidents, plans and the last answers of the guards. A preview asks the clusters for
+the plan as of now and every guard's answer. The process has only just started: what takes two
+observations to detect, only the daemon reports, and the guard against a fresh start is left out.
 """
 
 from __future__ import annotations
@@ -9,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -17,12 +19,16 @@ from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import add_config_option
 from offsetwatch.cli.plans.print import OPEN_STATES, build_plan_document, print_guards
 from offsetwatch.cli.plans.switches import MODE_MEANINGS, describe_pause
+from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config
-from offsetwatch.errors import JournalDamaged
+from offsetwatch.daemon.wiring.remediation import open_remediation_parts
+from offsetwatch.errors import ClientError, JournalDamaged
 from offsetwatch.model.moments import Moment, moment_of
+from offsetwatch.remedy.guards import Permission, derive_permission
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.journal.journal import FILE_NAME
 from offsetwatch.remedy.model.fleet_state import Breaker
+from offsetwatch.remedy.model.incidents import Incident, find_incidents
 from offsetwatch.remedy.model.journal_records import ActionRefused, IncidentDetected
 from offsetwatch.remedy.model.policy import FLEET_SCOPE, scope_of
 from offsetwatch.remedy.model.service_api import (
@@ -33,8 +39,10 @@ from offsetwatch.remedy.model.service_api import (
     RemediationPause,
     lowest_mode,
 )
+from offsetwatch.remedy.planner import Planner
 from offsetwatch.remedy.views import plan_view
 from offsetwatch.remedy.views.plan_text import COMMAND
+from offsetwatch.state.snapshot import Snapshot
 
 _LIVE_STATES = OPEN_STATES | {PlanState.PROPOSED, PlanState.APPROVED}
 
@@ -167,10 +175,15 @@ def print_connector_remediation(found: ConnectorRemediation | None) -> None:
         ("stopped by a plan since", output.format_moment(found.stopped_since)),
     ]
     facts += [
-        (f"breaker of {breaker.scope}", _format_breaker(breaker)) for breaker in found.breakers
+        (
+            f"breaker of {breaker.scope}",
+            f"open since {output.format_moment(breaker.opened_at)}: {breaker.said}",
+        )
+        for breaker in found.breakers
     ]
     facts += [
-        (f"{incident.what} since", _format_incident(incident)) for incident in found.incidents
+        (f"{incident.what} since", f"{output.format_moment(incident.at)}: {incident.said}")
+        for incident in found.incidents
     ]
     facts += [
         (
@@ -184,22 +197,107 @@ def print_connector_remediation(found: ConnectorRemediation | None) -> None:
         facts.append(("incidents", "none"))
     output.print_table("Remediation", ("", ""), [fact for fact in facts if fact[1] is not None])
     for evaluation in found.looked:
-        print_guards(_format_title(evaluation), evaluation.guards)
+        outcome = "every guard lets it" if evaluation.would else "it is not done"
+        print_guards(
+            f"{evaluation.action}, as of {output.format_moment(evaluation.at)} in mode "
+            f"{evaluation.mode}: {outcome}",
+            evaluation.guards,
+        )
         if evaluation.recommend:
             output.print_lines("Better than that", [f"  {said}" for said in evaluation.recommend])
 
 
-def _format_breaker(breaker: Breaker) -> str:
-    return f"open since {output.format_moment(breaker.opened_at)}: {breaker.said}"
+_STARTUP_GUARDS: Final = frozenset({"start_grace"})
+_OUTCOME_WORDS: Final = {
+    Permission.NO: "it is not done",
+    Permission.WOULD: "it would be done; the mode is to observe",
+    Permission.PROPOSE: "it is proposed to people",
+    Permission.ACT: "it is done without asking",
+}
 
 
-def _format_incident(incident: IncidentDetected) -> str:
-    return f"{output.format_moment(incident.at)}: {incident.said}"
+class RemediationPreview(NamedTuple):
+    """Preview for one incident.
+
+    plan    in words; None if none can be made, for the reason in `said`
+    """
+
+    incident: Incident
+    action: str
+    comes_to: Permission
+    plan: str | None
+    said: str
+    guards: tuple[GuardAnswerRow, ...]
+    recommend: tuple[str, ...]
 
 
-def _format_title(evaluation: LastGuardEvaluation) -> str:
-    what = "every guard lets it" if evaluation.would else "it is not done"
-    return (
-        f"{evaluation.action}, as of {output.format_moment(evaluation.at)} in mode "
-        f"{evaluation.mode}: {what}"
+def preview_remediation(
+    config: Config, snapshot: Snapshot, cluster: str, connector: str
+) -> tuple[RemediationPreview, ...]:
+    """Return one preview for each incident; none if no daemon has written a journal yet."""
+    folder = Path(config.state_dir)
+    stop_on = frozenset(config.remedy.stop_on)
+    found = [
+        incident
+        for incident in find_incidents(snapshot, stop_on)
+        if (incident.connect_cluster, incident.connector) == (cluster, connector)
+    ]
+    if not found or not (folder / FILE_NAME).exists():
+        return ()
+    try:
+        with open_remediation_parts(
+            config, lambda: snapshot, folder, SystemClock(), pause=lambda _: None
+        ) as parts:
+            return tuple(_preview_incident(parts.planner, incident) for incident in found)
+    except ClientError as exc:
+        output.print_error(f"remediation was not evaluated: {output.format_client_error(exc)}")
+        return ()
+
+
+def _preview_incident(planner: Planner, incident: Incident) -> RemediationPreview:
+    found = planner.consider(planner.case_of(incident))
+    answers = tuple(answer for answer in found.answers if answer.guard not in _STARTUP_GUARDS)
+    return RemediationPreview(
+        incident=incident,
+        action=found.action.value,
+        comes_to=derive_permission(answers),
+        plan=None if found.plan is None else found.plan.verb,
+        said=found.said,
+        guards=tuple(map(plan_view.build_guard_row, answers)),
+        recommend=found.recommend,
     )
+
+
+def build_preview_documents(found: tuple[RemediationPreview, ...]) -> list[Mapping[str, Any]]:
+    """Return the previews as JSON documents."""
+    return [
+        {
+            "incident": preview.incident.key,
+            "what": preview.incident.said,
+            "since": Moment(preview.incident.since),
+            "action": preview.action,
+            "comes_to": preview.comes_to.value,
+            "plan": preview.plan,
+            "said": preview.said,
+            "guards": preview.guards,
+            "recommend": preview.recommend,
+        }
+        for preview in found
+    ]
+
+
+def print_previews(found: tuple[RemediationPreview, ...]) -> None:
+    """Print the previews as tables."""
+    for preview in found:
+        if preview.plan is None:
+            output.print_lines(
+                f"{preview.action}, asked just now: no plan can be made: {preview.said}", ()
+            )
+        else:
+            title = (
+                f"{preview.action}, asked just now: {preview.plan}: "
+                f"{_OUTCOME_WORDS[preview.comes_to]}"
+            )
+            print_guards(title, preview.guards)
+        if preview.recommend:
+            output.print_lines("Better than that", [f"  {said}" for said in preview.recommend])
