@@ -365,10 +365,7 @@ def compute_urgency(state: str | None, verdict: str | None) -> int:
 
 
 def format_condition(state: str | None, verdict: str | None) -> str | None:
-    """Return state and verdict as one text: `FAILED (stalled)`, `paused`, `ok`.
-
-    None if neither is known.
-    """
+    """Return state and verdict as one text: `FAILED (stalled)`, `ok`; None for neither."""
     if state in {None, "running"}:
         return verdict or state
     shown = format_state(state)

@@ -77,25 +77,16 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
     def interval_s(self, moment: float, quantile: int) -> float | None:
-        """Return a quantile, by its index, of the seconds between two advances.
-
-        It is that of this hour of the week; None where no advances are expected.
-        """
+        """Return a quantile of seconds between advances at this hour of the week, if expected."""
         rate = self.per_hour[_find_week_hour(moment)[1]]
         return None if rate <= 0 else self.quantiles[quantile] / rate * HOUR_S
 
     def lag_records(self, moment: float, quantile: int) -> float | None:
-        """Return a quantile, by its index, of the lag in records at this hour of the week.
-
-        None if unknown.
-        """
+        """Return a quantile of the lag in records at this hour of the week; None if unknown."""
         return None if self.lag is None else self.lag[_find_week_hour(moment)[1]][quantile]
 
     def lag_at_most(self, moment: float) -> float | None:
-        """Return the lag in records that one of a hundred samples exceeds; None if unknown.
-
-        It is that of this hour of the week.
-        """
+        """Return the lag that one of a hundred samples of this hour exceeds; None if unknown."""
         return self.lag_records(moment, QUANTILES.index(0.99))
 
     def lag_limit(self, moment: float) -> float | None:
@@ -112,10 +103,7 @@ class Baseline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @cached_property
     def _sums(self) -> tuple[float, ...]:
-        """Return the sums of `per_hour` before each hour of the week.
-
-        Cached, because every evaluation needs thousands of them.
-        """
+        """Return the sums of `per_hour` before each hour; every evaluation needs thousands."""
         return tuple(accumulate(self.per_hour, initial=0.0))
 
 

@@ -13,6 +13,8 @@ from typing import NamedTuple
 
 import msgspec
 
+from offsetwatch.model.topology import TopicPartition
+
 Scalar = str | int | float | bool | None
 
 FLOAT_EXACT_MAX = 2**53  # beyond this a Prometheus sample, a float64, cannot hold every integer
@@ -35,6 +37,11 @@ class MirrorPartition(NamedTuple):
     cluster: str
     topic: str
     partition: int
+
+    @property
+    def upstream(self) -> TopicPartition:
+        """Return the partition without the alias."""
+        return TopicPartition(self.topic, self.partition)
 
 
 class KeyForm(StrEnum):

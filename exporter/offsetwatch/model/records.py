@@ -46,10 +46,7 @@ class RawRecord:
 
     @property
     def sha256(self) -> str:
-        """Return the hash of key, value, headers and timestamp, but not of the position.
-
-        Each part comes after its length, so that no two records give the same bytes.
-        """
+        """Return the hash of all but the position; each part comes after its length."""
         digest = hashlib.sha256(_FORMAT)
         for part in self._parts():
             length = _NULL if part is None else len(part)

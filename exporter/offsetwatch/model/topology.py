@@ -169,6 +169,11 @@ class MirrorFlow:
         """Return the key of the flow in metrics; several connectors may share it."""
         return (self.connect_cluster, self.source, self.target)
 
+    @property
+    def connector_key(self) -> tuple[str, str]:
+        """Return the Connect cluster and the connector."""
+        return (self.connect_cluster, self.connector)
+
 
 KAFKA_NOT_CONFIGURED: Final = (
     "the Kafka cluster of its topics is not configured (kafka), so no log ends are read there"

@@ -204,10 +204,7 @@ class Book:
             self._rebuild_topology()
 
     def prepare(self) -> None:
-        """Build views ahead of the next snapshot.
-
-        It may be called at any time, and is never required.
-        """
+        """Build views ahead of the next snapshot. It is never required."""
         for cluster in self._sites.values():
             cluster.prepare()
 
@@ -317,9 +314,7 @@ class Book:
         if flows == self._topology.flows:
             flows = self._topology.flows  # the same objects, for what is built from them
         self._by_topic = frozenset(
-            (flow.connect_cluster, flow.connector)
-            for flow in flows
-            if self._sites[flow.connect_cluster].of.by_topic
+            flow.connector_key for flow in flows if self._sites[flow.connect_cluster].of.by_topic
         )
         self._failover.follow(flows)
         checkpoints, heartbeats = self._failover.topics()
@@ -449,10 +444,7 @@ class Book:
         return encode_losses(losses, sites)
 
     def recall(self, remembered: bytes) -> None:
-        """Restore what another process saved.
-
-        Raises ValueError for a document that no `remembered` returned.
-        """
+        """Restore what another process saved. Raise ValueError for another document."""
         self._remembered_sites = restore_losses(self._replication.losses, remembered)
         for name, memory in self._remembered_sites.items():
             if name in self._sites:

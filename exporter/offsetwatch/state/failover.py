@@ -156,9 +156,7 @@ def _can_start_at(position: GroupPosition, landing: int) -> bool:
 # A client each, on both sides, of which 64 stay connected (clients/kafka/groups.py): beyond that a
 # round costs a connection per group. Those with the newest checkpoints are the ones alive.
 GROUPS_MAX: Final = 200
-GROUP_PARTITIONS_MAX: Final = (
-    20_000  # partitions of all groups of a flow: two series and a row each
-)
+GROUP_PARTITIONS_MAX: Final = 20_000  # of all groups of a flow: two series and a row each
 HEARTBEATS_MAX: Final = 10_000  # pairs of aliases in one topic
 CHECKPOINTS_MAX: Final = 200_000  # groups x partitions of one topic; deleted groups stay in there
 
@@ -264,26 +262,20 @@ class FailoverGroups:
 
     def topics(self) -> tuple[tuple[KafkaTopic, ...], tuple[KafkaTopic, ...]]:
         """Return the existing checkpoints topics and heartbeats topics, in a stable order."""
-        checkpoints = {locate_checkpoints(flow) for flow in self._flows.values()}
-        heartbeats = {topic for flow in self._flows.values() for topic in locate_heartbeats(flow)}
+        flows = self._flows.values()
+        checkpoints = {topic for flow in flows if (topic := locate_checkpoints(flow)) is not None}
+        heartbeats = {topic for flow in flows for topic in locate_heartbeats(flow)}
         return (
-            tuple(
-                sorted(
-                    checkpoint
-                    for checkpoint in checkpoints
-                    if checkpoint is not None and self._exists(checkpoint)
-                )
-            ),
-            tuple(sorted(heartbeat for heartbeat in heartbeats if self._exists(heartbeat))),
+            tuple(sorted(filter(self._exists, checkpoints))),
+            tuple(sorted(filter(self._exists, heartbeats))),
         )
 
     def apply(self, read: TailRead) -> None:
         """Apply the checkpoints and heartbeats among the records of a tail."""
-        checkpoints = [at for at in read.records if isinstance(at, CheckpointRecord)]
+        checkpoints = [record for record in read.records if isinstance(record, CheckpointRecord)]
         if read.whole:
-            self._checkpoints.pop(read.topic, None)
-            self._heartbeats.pop(read.topic, None)
-            self._heartbeat_budgets.pop(read.topic, None)
+            for known in (self._checkpoints, self._heartbeats, self._heartbeat_budgets):
+                known.pop(read.topic, None)
         if checkpoints:
             self._checkpoints.setdefault(read.topic, _Checkpoints()).apply(
                 checkpoints, None if read.whole else read.at
@@ -313,10 +305,9 @@ class FailoverGroups:
 
     def dropped(self) -> dict[str, int]:
         """Return the number of entries that limits dropped, by reason."""
-        checkpoints = sum(checkpoint.dropped for checkpoint in self._checkpoints.values())
         found = {
             "groups": len(self._cut),
-            "checkpoints": checkpoints,
+            "checkpoints": sum(known.dropped for known in self._checkpoints.values()),
             "heartbeats": self._heartbeats_cut,
         }
         return {reason: count for reason, count in found.items() if count}
@@ -336,10 +327,7 @@ class FailoverGroups:
         )
 
     def checkpoints(self, now: float) -> tuple[CheckpointView, ...]:
-        """Return the newest checkpoint of each group that still has an offset upstream.
-
-        MM2 never deletes a checkpoint, so those of deleted groups are left out.
-        """
+        """Return the newest checkpoint of each group that still has an offset upstream."""
         found: list[CheckpointView] = []
         for key, flow in sorted(self._flows.items()):
             topic = locate_checkpoints(flow)
@@ -384,10 +372,6 @@ class FailoverGroups:
             and self._inputs.whole(InputId.of_tail(syncs), now)
             and self._inputs.live(build_groups_input(flow.key), now)
         )
-
-    def _checkpointed(self, topic: KafkaTopic) -> Mapping[_CheckpointKey, _NewestCheckpoint]:
-        found = self._checkpoints.get(topic)
-        return {} if found is None else found.newest
 
     def _gone(self, key: FlowKey) -> frozenset[str]:
         """Return the groups that no longer have an offset upstream, among those requested."""
@@ -461,7 +445,8 @@ class FailoverGroups:
                 if syncs.history.newest is not None
             }
             topic = locate_checkpoints(flow)
-            checkpoints = {} if topic is None else self._checkpointed(topic)
+            known = None if topic is None else self._checkpoints.get(topic)
+            checkpoints = {} if known is None else known.newest
             answer.views = tuple(
                 self._view(answer, row, row.upstream, ours, checkpoints)
                 for row in answer.read.offsets

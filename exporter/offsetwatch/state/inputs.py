@@ -61,10 +61,8 @@ class TailState:
 
     def newly_held(self) -> bool:
         """Return whether a partition is frozen for the first time, or now at another offset."""
-        before, now = (
-            self.held,
-            {frozen.partition: frozen.offset for frozen in self.frozen},
-        )
+        before = self.held
+        now = {frozen.partition: frozen.offset for frozen in self.frozen}
         self.held = before | now
         return any(before.get(partition) != offset for partition, offset in now.items())
 
@@ -129,10 +127,7 @@ class InputState:
     def failed(
         self, reason: str, detail: str, *, counted: bool = True, partial: bool = False
     ) -> None:
-        """Record that an attempt failed.
-
-        With `partial` it failed for some members only, and an input that is up stays up.
-        """
+        """Record a failed attempt; with `partial` an input that is up stays up."""
         self.up = self.up and partial
         self.last_error = detail
         self.last_reason = reason

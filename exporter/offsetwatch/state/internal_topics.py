@@ -174,10 +174,7 @@ def find_shared_topics(
 def find_internal_topics(
     topology: Topology, homes: Mapping[str, str]
 ) -> dict[KafkaTopic, InternalTopicRole]:
-    """Return the internal topics that the topology names or that follow from it, with their roles.
-
-    homes   Connect cluster -> the Kafka cluster that holds its topics
-    """
+    """Return internal topics and their roles. `homes`: Connect cluster -> Kafka cluster."""
     found = {topic.at: InternalTopicRole.OFFSETS for topic in topology.offsets_topics}
     for listing in topology.listings:
         for topic, role in (
@@ -199,10 +196,7 @@ def find_internal_topics(
 
 
 def role_of_key(key: bytes) -> InternalTopicRole | None:
-    """Return CONFIG or STATUS for a key in the format of such a Connect topic, else None.
-
-    The formats are those of KafkaConfigBackingStore and KafkaStatusBackingStore.
-    """
+    """Return CONFIG or STATUS for a key of Connect's Kafka*BackingStore, else None."""
     if _STATUS_KEY.fullmatch(key):
         return InternalTopicRole.STATUS
     return InternalTopicRole.CONFIG if _CONFIG_KEY.fullmatch(key) else None

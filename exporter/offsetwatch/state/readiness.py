@@ -49,7 +49,7 @@ class Readiness:
     def waiting_for(self, topology: Topology, now: float) -> tuple[str, ...]:
         """Return one line for everything that is missing."""
         missing: list[str] = []
-        for _, cluster in sorted(self._sites.items()):
+        for cluster in self._sites.values():
             missing.extend(self._site(cluster))
         if not self._was_ready:  # REST that stands in for a topic later on is not waited for
             missing.extend(self._unpolled())

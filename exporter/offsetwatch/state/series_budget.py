@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Final
 
 from offsetwatch.decode.dialects import MIRROR_SOURCE
-from offsetwatch.model.connectors import STATES, Connector, Task
+from offsetwatch.model.connectors import STATES, Connector
 from offsetwatch.model.findings import Verdict
 from offsetwatch.model.history_documents import QUANTILES
 from offsetwatch.model.topology import MirrorFlow
@@ -101,7 +101,7 @@ class ConnectorSeriesBudget:
         flows: _Flows,
         by_topic: _ConnectorKeys,
     ) -> ConnectorSeriesSelection:
-        mirrors = frozenset((flow.connect_cluster, flow.connector) for flow in flows)
+        mirrors = frozenset(flow.connector_key for flow in flows)
         used = self._used.get(
             *(layout, flows, by_topic),
             make=lambda: _count_connector_series(views, mirrors, by_topic),
@@ -281,11 +281,7 @@ class TotalSeriesBudget:
     def left_out(
         self, snapshot: Snapshot, listed: tuple[ClusterConnectors, ...], layout: object
     ) -> tuple[DroppedSeries, ...]:
-        """Return the series that are left out of a snapshot.
-
-        Its `by_topic` and `not_exported` are the result of ConnectorSeriesBudget; `layout` is as
-        there.
-        """
+        """Return the series that are left out of a snapshot with ConnectorSeriesBudget's result."""
         tasks = self._tasks.get(
             snapshot.usual,
             *(cluster.connectors for cluster in listed),
@@ -397,7 +393,7 @@ def _count_tasks(listed: tuple[ClusterConnectors, ...], usual: BaselinesByConnec
                 running[owner] = len(STATES) * len(runs)
             rest = [task for task in connector.tasks if task.state != _RUNNING]
             if rest:
-                others[owner] = sum(map(_count_states, rest))
+                others[owner] = sum(len(STATES) + (task.state not in STATES) for task in rest)
             unknown = {connector.state, *(task.state for task in rest)}.difference(STATES)
             size = PER_CONNECTOR + 2 * len(unknown) + PER_BASELINE * (owner in usual)
             (sound if connector.state == _RUNNING and not rest else unsound).append((owner, size))
@@ -405,10 +401,6 @@ def _count_tasks(listed: tuple[ClusterConnectors, ...], usual: BaselinesByConnec
     of_tasks = Counter(running) + Counter(others)
     total = of_tasks.total() + sum(size for _, size in connectors)
     return _TaskSeries(running, others, connectors, total, max(of_tasks.values(), default=0))
-
-
-def _count_states(task: Task) -> int:
-    return len(STATES) + (task.state not in STATES)
 
 
 def _count_sources(snapshot: Snapshot) -> _SourceSeries:
@@ -424,10 +416,8 @@ def _count_sources(snapshot: Snapshot) -> _SourceSeries:
 
 
 def _collect_sizes(snapshot: Snapshot, tasks: _TaskSeries, sources: _SourceSeries) -> _SizesByGroup:
-    flows = {
-        (flow.connect_cluster, flow.source, flow.target): flow for flow in snapshot.topology.flows
-    }
-    mirrors = {(flow.connect_cluster, flow.connector) for flow in snapshot.topology.flows}
+    flows = {flow.key: flow for flow in snapshot.topology.flows}
+    mirrors = {flow.connector_key for flow in snapshot.topology.flows}
     partitions: Counter[SeriesOwner] = Counter()
     topics: dict[SeriesOwner, set[str]] = {}
     others = Counter(dict(sources.others))
@@ -440,7 +430,7 @@ def _collect_sizes(snapshot: Snapshot, tasks: _TaskSeries, sources: _SourceSerie
     for sync in snapshot.syncs:
         flow = flows.get((sync.connect_cluster, sync.source, sync.target))
         if flow is not None:
-            partitions[flow.connect_cluster, flow.connector] += PER_SYNC
+            partitions[flow.connector_key] += PER_SYNC
     for owner in snapshot.by_topic:
         del partitions[owner]
     sinks = Counter[SeriesOwner](

@@ -304,10 +304,7 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def unsure(self) -> tuple[tuple[bytes, SourceOffset | None], ...]:
-        """Return the raw keys, with offsets, that the task may look up.
-
-        Empty if it is known which one it does.
-        """
+        """Return the raw keys, with offsets, that the task may look up; empty if it is known."""
         return () if self.keys is None else self.keys.unsure
 
     @property
@@ -317,10 +314,7 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def raw_key(self) -> bytes | None:
-        """Return the raw key that the task looks up.
-
-        None where it is not known, as over REST.
-        """
+        """Return the raw key that the task looks up; None where it is not known, as over REST."""
         if self.from_rest or (self.keys is not None and self.keys.unsure):
             return None
         if self.keys is not None and self.keys.own is not None:

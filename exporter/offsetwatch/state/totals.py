@@ -61,7 +61,7 @@ def compute_connector_totals(snapshot: Snapshot) -> dict[ConnectorKey, Partition
     found = {key: _sum_sources(views) for key, views in index.source_partitions.items()}
     for key, copied in index.mirror_partitions.items():
         found[key] = _sum_mirrored(
-            copied, found.get(key), snapshot.at, whole=_has_all_positions(snapshot, key)
+            copied, found.get(key), snapshot.at, whole=key not in snapshot.partial
         )
     for key, read in index.sink_partitions.items():
         found[key] = _sum_sinks(read, snapshot.at)
@@ -71,7 +71,7 @@ def compute_connector_totals(snapshot: Snapshot) -> dict[ConnectorKey, Partition
 def compute_flow_totals(snapshot: Snapshot) -> dict[ConnectorFlowKey, PartitionTotals]:
     """Return the totals of every flow that has a partition."""
     return {
-        key: _sum_mirrored(views, None, snapshot.at, whole=_has_all_positions(snapshot, key[:2]))
+        key: _sum_mirrored(views, None, snapshot.at, whole=key[:2] not in snapshot.partial)
         for key, views in group_views(snapshot.mirror_partitions, flow_of).items()
     }
 
@@ -79,10 +79,6 @@ def compute_flow_totals(snapshot: Snapshot) -> dict[ConnectorFlowKey, PartitionT
 def flow_of(of: MirrorFlow | MirrorPartitionView) -> ConnectorFlowKey:
     """Return the key of a flow, or of the flow that a view belongs to."""
     return (of.connect_cluster, of.connector, of.source, of.target)
-
-
-def _has_all_positions(snapshot: Snapshot, connector: ConnectorKey) -> bool:
-    return connector not in snapshot.partial
 
 
 def _sum_sources(views: Sequence[SourcePartitionView]) -> PartitionTotals:
@@ -118,16 +114,13 @@ def _sum_mirrored(
 
 
 def _sum_sinks(views: Sequence[SinkPartitionView], moment: float) -> PartitionTotals:
+    only = views[0].committed if len(views) == 1 else None
     return PartitionTotals(
         partitions=len(views),
-        position=None if len(views) != 1 else _format_position(views[0].committed),
+        position=None if only is None else str(only),
         lag_records=_sum_lag(views),
         lag_seconds=_find_greatest_lag_age(views, moment),
     )
-
-
-def _format_position(position: int | None) -> str | None:
-    return None if position is None else str(position)
 
 
 def _find_newest(times: Iterable[float | None]) -> float | None:
@@ -177,10 +170,7 @@ class Trends:
         return self._marks
 
     def see(self, snapshot: Snapshot) -> TrendMarks:
-        """Add a mark if a new minute has begun, and drop marks older than an hour.
-
-        Returns the marks.
-        """
+        """Add a mark if a minute has begun, drop marks older than an hour, and return the marks."""
         now, newest = snapshot.at, self._marks[-1].at if self._marks else None
         if newest is not None and now // MARK_INTERVAL_S == newest // MARK_INTERVAL_S:
             return self._marks
@@ -191,10 +181,7 @@ class Trends:
 
 
 def _build_mark(snapshot: Snapshot, before: TrendMark | None) -> TrendMark:
-    connectors, flows = (
-        compute_connector_totals(snapshot),
-        compute_flow_totals(snapshot),
-    )
+    connectors, flows = compute_connector_totals(snapshot), compute_flow_totals(snapshot)
     return TrendMark(
         at=snapshot.at,
         connectors=_build_column(connectors, before.connectors if before else None, snapshot.at),

@@ -224,10 +224,7 @@ class ConnectClusterState:
                 self._late.add(topic)  # what another site's tail has read, we have not
 
     def apply(self, read: TailRead, now: float) -> bool:
-        """Apply what a tail read from one of our topics.
-
-        Returns True if the connectors were listed from it.
-        """
+        """Apply what a tail read. Return True if the connectors were listed from it."""
         book = self._books.get(read.topic)
         if book is not None:
             book.apply(read.source_records(), now, whole=read.whole)
@@ -255,10 +252,7 @@ class ConnectClusterState:
             self._rest.read(polled, counted=book is None or not book.version)
 
     def choose_stores(self, now: float) -> None:
-        """Use REST instead of each offsets topic that cannot be read.
-
-        REST is used until the topic has been read to its end again.
-        """
+        """Use REST for each offsets topic that cannot be read, until it was read to its end."""
         if not self.of.rest:
             return
         failing = self._fails(InputId(TAIL, connect_cluster=self.name))
@@ -347,10 +341,7 @@ class ConnectClusterState:
         return tuple(found)
 
     def status_topics(self) -> tuple[StatusTopic, ...]:
-        """Return the status topic, where there is one and states are polled.
-
-        It holds the state changes that a poll misses.
-        """
+        """Return the status topic if states are polled: it has the changes that polls miss."""
         if not self.of.rest or self._status_topic is None:
             return ()
         return (StatusTopic(self.name, self._status_topic),)
@@ -549,15 +540,12 @@ class ConnectClusterState:
         """Return the upstream partitions that the connector has an offset for, shown or not."""
         book = self._store_of(connector)
         found = () if book is None else book.claimed(connector, source)
-        return frozenset(
-            TopicPartition(partition.topic, partition.partition) for partition in found
-        )
+        return frozenset(partition.upstream for partition in found)
 
     def uncommitted(self, connector: str, source: str, partition: TopicPartition) -> bool:
         """Return whether the connector certainly has no offset for this upstream partition."""
         book = self._store_of(connector)
-        mirror = MirrorPartition(source, partition.topic, partition.partition)
-        return book is not None and book.uncommitted(connector, mirror)
+        return book is not None and book.uncommitted(connector, MirrorPartition(source, *partition))
 
     def vague(self, connector: str, source: str) -> bool:
         """Return whether the connector may have positions that are not known."""
@@ -583,10 +571,7 @@ class ConnectClusterState:
     # --- over a restart --------------------------------------------------------------------------
 
     def remembered(self, kafka: Collection[str]) -> PersistedConnectCluster | None:
-        """Return the state that must survive a restart; None if there is none.
-
-        `kafka` has the addresses of its Kafka cluster.
-        """
+        """Return the state to persist, if any; `kafka`: the addresses of its Kafka cluster."""
         spellings, orders = dict(self._known_spellings), dict(self._known_orders)
         for topic, book in self._books.items():
             if known := book.remembered():

@@ -162,10 +162,7 @@ class _KnownConnector:
             self._become(self.connector, _build_unknown_connector(self.connector.name))
 
     def _become(self, settings: Connector, states: Connector) -> None:
-        """Replace the connector if it has changed.
-
-        The same object is kept otherwise, as caches rely on it.
-        """
+        """Replace the connector if it has changed: caches rely on the same object."""
         made = replace(
             settings,
             version=states.version or settings.version,
@@ -198,10 +195,7 @@ class ConnectorList:
     def read(
         self, answer: ConnectorsListed, witnesses: ConnectorEvidence, now: float
     ) -> tuple[Connector, ...]:
-        """Apply a response. Return the existing connectors, sorted by name.
-
-        Returns the same tuple while all of them are the same.
-        """
+        """Apply a response. Return the existing connectors by name; the same tuple if unchanged."""
         if answer.kafka_cluster_id is not None:  # the first one is the cluster's own
             ours = self._ids[0] or answer.kafka_cluster_id
             self._ids = (ours, None if answer.kafka_cluster_id == ours else answer.kafka_cluster_id)

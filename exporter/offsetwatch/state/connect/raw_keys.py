@@ -200,10 +200,7 @@ class KeySpellings:
         return identity in self._of
 
     def add(self, record: SourceRecord) -> bool:
-        """Add a record of a source partition.
-
-        Returns False if it is not newer than the last one of its raw key.
-        """
+        """Add a record. Return False if it is not newer than the last one of its raw key."""
         place = self._place_of(record)
         self._note(record, place)
         partition = self._of.get(record.key.identity)

@@ -120,10 +120,7 @@ class RestConsistencyChecks:
         return self._views
 
     def _close_rounds(self, differing: tuple[PendingRestOffset, ...], now: float) -> None:
-        """Close the rounds that have ended.
-
-        A round only counts while the connector's offsets are shown.
-        """
+        """Close the rounds that have ended; they count while the offsets are shown."""
         by_connector: dict[tuple[str, str], list[PendingRestOffset]] = {}
         for check in differing:
             by_connector.setdefault((check.connect_cluster, check.connector), []).append(check)

@@ -179,10 +179,7 @@ class RestOffsets:
             partition.rewinds += 1
 
     def _miss(self, partition: _Partition, *, certain: bool) -> None:
-        """Apply a response without a partition.
-
-        It is not `certain` if some of the response could not be decoded.
-        """
+        """Apply a response without a partition; not `certain`: some of it is undecodable."""
         partition.untold = not certain
         if partition.offset is None:
             return

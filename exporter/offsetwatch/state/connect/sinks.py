@@ -77,10 +77,7 @@ class Sinks:
         return all(offset.connector != group.connector for offset in read)
 
     def polled(self, polled: OffsetsPolled) -> None:
-        """Apply committed offsets polled over REST. They come without log ends.
-
-        An entry of another shape is no consumed partition, and is left out.
-        """
+        """Apply offsets polled over REST, without log ends. Entries of another shape are no use."""
         key = (polled.connect_cluster, polled.connector)
         if all(
             (connector.connect_cluster, connector.connector) != key for connector in self._by_rest
@@ -137,16 +134,8 @@ class Sinks:
             for offset in offsets:
                 if connect_cluster.of.wants_topic(offset.topic):
                     read = self._read_end(cluster, offset, now)
-                    yield SinkPartitionView(
-                        connect_cluster=cluster,
-                        connector=connector,
-                        topic=offset.topic,
-                        partition=offset.partition,
-                        committed=offset.committed,
-                        log_end=None if read is None else read.log_end,
-                        lag=None if read is None else _compute_lag(read),
-                        log_start=None if read is None else read.log_start,
-                        from_rest=True,
+                    yield _build_view(
+                        cluster, read or offset, offset.committed, UNKNOWN_LATENESS, from_rest=True
                     )
 
     def _read_end(self, cluster: str, polled: SinkOffset, now: float) -> SinkOffset | None:
@@ -173,20 +162,7 @@ class Sinks:
                 offset.topic
             ):
                 behind = self._behind(cluster, offset)
-                yield SinkPartitionView(
-                    connect_cluster=cluster,
-                    connector=offset.connector,
-                    topic=offset.topic,
-                    partition=offset.partition,
-                    committed=offset.committed,
-                    log_end=offset.log_end,
-                    lag=_compute_lag(offset),
-                    log_start=offset.log_start,
-                    caught_up=behind.caught_up,
-                    behind_since=behind.since,
-                    behind_from=behind.told_by,
-                    probe_from=behind.probe_from,
-                )
+                yield _build_view(cluster, offset, offset.committed, behind)
 
     def _behind(self, cluster: str, offset: SinkOffset) -> Lateness:
         stretch = _build_unread_range(offset)
@@ -194,6 +170,31 @@ class Sinks:
         if stretch is None or (offset.committed or 0) > stretch.end:
             return UNKNOWN_LATENESS
         return self._ages.behind(cluster, _build_follower(cluster, offset), stretch)
+
+
+def _build_view(
+    cluster: str,
+    offset: SinkOffset,
+    committed: int | None,
+    behind: Lateness,
+    *,
+    from_rest: bool = False,
+) -> SinkPartitionView:
+    return SinkPartitionView(
+        connect_cluster=cluster,
+        connector=offset.connector,
+        topic=offset.topic,
+        partition=offset.partition,
+        committed=committed,
+        log_end=offset.log_end,
+        lag=_compute_lag(offset),
+        log_start=offset.log_start,
+        caught_up=behind.caught_up,
+        behind_since=behind.since,
+        behind_from=behind.told_by,
+        probe_from=behind.probe_from,
+        from_rest=from_rest,
+    )
 
 
 def _build_follower(cluster: str, offset: SinkOffset) -> Follower:

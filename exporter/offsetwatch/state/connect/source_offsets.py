@@ -276,10 +276,7 @@ class SourceBook:
         return (_find_raw_key(partition),) if partition.log_offset >= 0 else ()
 
     def _key_bytes(self, partition: _Partition) -> int:
-        """Return the length of all raw keys of a partition.
-
-        A raw key in HashMap order is not kept; its length is that of its parts.
-        """
+        """Return the length of all raw keys of a partition; one in HashMap order is not kept."""
         key, found = partition.key, sum(map(len, partition.variants))
         spellings = self._spellings.get(key.connector)
         if spellings is not None and key.identity in spellings:
@@ -520,10 +517,7 @@ class SourceBook:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
 
     def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, MirrorPosition]:
-        """Return the committed offsets of a MirrorSourceConnector under this source alias.
-
-        Entries under another alias are dead: the task never looks them up.
-        """
+        """Return committed offsets of a MirrorSourceConnector; others than `source` are dead."""
         found: dict[MirrorPartition, MirrorPosition] = {}
         for mirror, partition in self._mirrors.get((connector, source), {}).items():
             offset = read_position(partition.key.dialect, partition.offset)
@@ -589,10 +583,7 @@ class SourceBook:
         return None if partition is None else self._rest_text(partition)
 
     def committing(self, since: float) -> frozenset[str]:
-        """Return the connectors, listed or not, with a commit that was read live since `since`.
-
-        `since` is by our clock.
-        """
+        """Return the connectors with a commit read live since `since`, by our clock."""
         return frozenset(name for name, (_, moment) in self._committed.items() if moment >= since)
 
     def committed_at(self, connector: str) -> float | None:

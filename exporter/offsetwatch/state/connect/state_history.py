@@ -56,18 +56,12 @@ class ConnectorStateHistories:
             self._hidden, self._all = partitions, None
 
     def may_hide(self, connector: str) -> bool:
-        """Return whether a history of this connector may be in a hidden partition.
-
-        If it was never read, it may be in any.
-        """
+        """Return whether a history of this connector may be in a hidden partition."""
         position = self._partitions.get((connector, None))
         return bool(self._hidden) and (position is None or position in self._hidden)
 
     def apply(self, records: tuple[ListingRecord, ...], *, whole: bool) -> None:
-        """Apply records in topic order.
-
-        `whole`: the topic holds no others, so all other histories are forgotten.
-        """
+        """Apply records in topic order; `whole`: all other histories are forgotten."""
         read: set[_HistoryKey] = set()
         for record in records:
             match record.says:
@@ -113,10 +107,7 @@ class ConnectorStateHistories:
         self._views.pop(key, None)
 
     def views(self) -> tuple[StateHistory, ...]:
-        """Return all histories that are not hidden, in a stable order.
-
-        Returns the same tuple while nothing changes.
-        """
+        """Return histories that are not hidden; the same tuple while nothing changes."""
         if self._all is None:
             in_order = sorted(
                 self._changes, key=lambda key: (key[0], -1 if key[1] is None else key[1])

@@ -105,10 +105,7 @@ class Listing:
         return beyond or not self._admits(name)
 
     def _admits(self, name: str) -> bool:
-        """Return whether there is room for a name, and count it.
-
-        Names that are gone are counted until the room is used up.
-        """
+        """Count a name if there is room. Names that are gone count until it is used up."""
         if name in self._names:
             return True
         if not self._budget.admits(len(name)) and self._is_shorter:

@@ -158,10 +158,7 @@ class LossAccounting:
     def _rests(
         self, inspection: FlowInspection, where: TopicPartition, fate: TopicLossAccount
     ) -> bool:
-        """Apply a partition that stands still with all of it copied; return False if it does not.
-
-        This is the short way for most partitions of most clusters.
-        """
+        """Apply a partition that stands still, all of it copied, as most are. Or return False."""
         account = fate.accounts.get(where.partition)
         position, log = inspection.known[where], inspection.bounds.get(where)
         if account is None or account.generation != fate.generation or where in inspection.came:
@@ -210,10 +207,7 @@ class LossAccounting:
         self.urgent = True  # what is not remembered of a topic cannot be missed
 
     def _fallen(self, fate: TopicLossAccount, fell: Collection[int], now: float) -> None:
-        """Count a recreation for log ends that fell: once for the topic.
-
-        Its partitions need not all be found to have fallen in one inspection.
-        """
+        """Count a recreation for log ends that fell, once for the topic over inspections."""
         if fell and not any(
             _is_undecided(account)
             for number, account in fate.accounts.items()
@@ -230,10 +224,7 @@ class LossAccounting:
         self.version += 1
 
     def keep(self, loss: Loss) -> None:
-        """Add a lost range to the newest ones.
-
-        It is joined with one of the same cause that it continues.
-        """
+        """Add a lost range to the newest ones, joined with one of its cause that it continues."""
         begun = self._losses.pop(_build_range_end(loss, loss.first), None)
         if begun is not None:
             loss = replace(loss, first=begun.first)
@@ -264,10 +255,7 @@ class LossAccounting:
         return tuple(self._losses.values())
 
     def told(self, flow: MirrorFlow, where: TopicPartition) -> tuple[LossCounts, float | None]:
-        """Return the records of a partition ever lost, by cause, and its headroom.
-
-        The headroom is the time in seconds until retention reaches its position, or None.
-        """
+        """Return the records ever lost of a partition by cause, and its headroom in seconds."""
         topic = self.flows.get(_build_flow_key(flow), {}).get(where.topic)
         return _find_losses(None if topic is None else topic.accounts.get(where.partition))
 
@@ -306,10 +294,7 @@ class LossAccounting:
         )
 
     def forget_unseen(self) -> None:
-        """Forget topics that no flow has copied for a week.
-
-        A flow that is gone for a shorter time finds its accounts again.
-        """
+        """Forget topics that no flow has copied for a week."""
         for key, topics in list(self.flows.items()):
             for topic in [
                 name

@@ -102,10 +102,7 @@ class PartitionRates:
         return 3 * max(self.best, self.best_before) * seconds
 
     def seconds(self, headroom: int, position: int, now: float, *, over_s: float) -> float | None:
-        """Return the seconds until retention reaches the position.
-
-        None if it does not come closer, or if too little was measured.
-        """
+        """Return the seconds until retention reaches the position; None if that is not known."""
         if headroom <= 0:
             return 0.0
         purge = self._purge(now)

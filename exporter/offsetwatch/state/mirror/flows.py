@@ -67,10 +67,10 @@ def merge_named_flows(
     what the configuration cannot name: how the connector consumes, how it names topics, and its
     offset-syncs topic unless that is configured.
     """
-    by_connector = {(flow.connect_cluster, flow.connector): flow for flow in found}
+    by_connector = {flow.connector_key: flow for flow in found}
     flows = []
     for flow in named:
-        same = by_connector.get((flow.connect_cluster, flow.connector))
+        same = by_connector.get(flow.connector_key)
         if same is not None and same.source == flow.source:
             flows.append(
                 replace(
@@ -87,7 +87,7 @@ def merge_named_flows(
             )
         else:
             flows.append(flow)
-    for key in {(flow.connect_cluster, flow.connector) for flow in flows}:
+    for key in {flow.connector_key for flow in flows}:
         by_connector.pop(key, None)
     return tuple(
         sorted(
@@ -103,10 +103,7 @@ def build_sink_groups(
     connectors: tuple[Connector, ...],
     addresses: Mapping[str, frozenset[str]],
 ) -> tuple[SinkGroup, ...]:
-    """Build the groups of a Connect cluster's sinks.
-
-    A sink without an override consumes from `home`.
-    """
+    """Build the groups of sinks; one without an override consumes from `home`."""
     groups = []
     for connector in connectors:
         settings = connector.sink

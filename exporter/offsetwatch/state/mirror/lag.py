@@ -46,10 +46,7 @@ class Lag(msgspec.Struct, frozen=True, gc=False):
 
 
 def compute_replication_lag(replicated: int, log_end: int) -> Lag:
-    """Return the lag of a position that was read BEFORE `log_end`.
-
-    A position read later could be ahead of the end by a race.
-    """
+    """Return the lag of a position that was read BEFORE `log_end`, so not ahead by a race."""
     distance = log_end - (replicated + 1)
     return Lag(records=max(0, distance), ahead=max(0, -distance))
 
@@ -157,10 +154,7 @@ class _Age:
         self.live = True
 
     def _thin(self, following: int) -> None:
-        """Drop log ends before the newest one at or below the position.
-
-        If too many remain, more are dropped: the older, the sparser.
-        """
+        """Drop log ends before the newest at or below the position; if many remain, older ones."""
         passed = bisect_right(self.ends, following, key=_end_of) - 1
         if passed > 0:
             del self.ends[:passed]
@@ -174,10 +168,7 @@ class _Age:
         self.cut_at = now
 
     def told(self, start: int, found: FirstRecord | NoRecordBefore, moment: float) -> bool:
-        """Apply the result of a probe that began after `moment`.
-
-        Returns True if it is new information.
-        """
+        """Apply a probe that began after `moment`. Return True if it is new information."""
         if self.cut_at is not None and moment <= self.cut_at:
             return False
         record = found if isinstance(found, FirstRecord) else None
@@ -191,10 +182,7 @@ class _Age:
         return True
 
     def behind(self, unread_range: UnreadRange, read_at: float) -> Lateness:
-        """Return the lateness for this unread range.
-
-        `read_at` is when the logs of its group were last read.
-        """
+        """Return the lateness; `read_at` is when the logs of its group were last read."""
         if self.live and self.ends:
             self.ends[-1] = (self.ends[-1][0], read_at)
         if unread_range.following >= unread_range.end:
@@ -211,10 +199,7 @@ class _Age:
         return Lateness(caught_up=None, since=since, told_by=told_by, probe_from=reach)
 
     def _due(self, result: _ProbeResult) -> int | None:
-        """Return the offset to probe again, None if not yet due.
-
-        The probe checks that the record still exists.
-        """
+        """Return the offset to probe again, as the record may be gone; None if not yet due."""
         newest = self.ends[-1][1] if self.ends else result.at
         return result.until if newest - result.at > RECHECK_S else None
 

@@ -82,10 +82,7 @@ def _replace_first(regex: str, replacement: str, name: str) -> str | None:
 
 
 def _expand_replacement(replacement: str, match: Any) -> str | None:
-    """Expand a replacement, as Matcher.appendReplacement does.
-
-    None if that fails, and with it the task.
-    """
+    """Expand as Matcher.appendReplacement does; None if that fails, and with it the task."""
     parts: list[str] = []
     position = 0
     while token := _REPLACEMENT.match(replacement, position):
@@ -239,10 +236,7 @@ def find_copy_conflict(flow: MirrorFlow, topic: str) -> tuple[str, str] | None:
 
 
 def _resolve_copy(flow: MirrorFlow, topic: str, name: str) -> str | None:
-    """Return the topic that the copies of a topic go to if MM2 would write to `name`.
-
-    None if it cannot be determined.
-    """
+    """Return the topic of a topic's copies if MM2 would write to `name`, or None."""
     followed, stated = route_topic(flow.routers, name), find_configured_copy(flow, topic)
     if stated is None or followed == stated:
         return followed

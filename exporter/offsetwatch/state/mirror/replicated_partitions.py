@@ -95,12 +95,12 @@ def build_replicated_partitions(
     unassigned  partitions of the topics that it copies which no task is to copy, and since when
     """
     wanted = {
-        TopicPartition(mirror.topic, mirror.partition): mirror
+        mirror.upstream: mirror
         for mirror in committed
-        if assigned is None or TopicPartition(mirror.topic, mirror.partition) in assigned
+        if assigned is None or mirror.upstream in assigned
     }
     for where in (*(assigned or ()), *unassigned):
-        wanted.setdefault(where, MirrorPartition(flow.source, where.topic, where.partition))
+        wanted.setdefault(where, MirrorPartition(flow.source, *where))
     found = []
     leads.begin()
     for where, partition in wanted.items():
@@ -162,10 +162,7 @@ class UnassignedPartitions:
         wants_topic: Callable[[str], bool],
         now: float,
     ) -> SinceByPartition:
-        """Return the unassigned partitions of one flow; the same object while nothing changes.
-
-        Empty where its assignment is not known (`assigned` is None).
-        """
+        """Return the unassigned partitions of a flow; the same object while nothing changes."""
         counts = self._counts.get(flow.upstream or "")
         if assigned is None or counts is None:
             return {}
@@ -273,10 +270,7 @@ class LogEndsBook:
         return self._paired[kafka].version if kafka in self._paired else 0
 
     def changed(self, kafka: str | None) -> frozenset[TopicPartition] | None:
-        """Return the partitions whose bounds changed with the newest response.
-
-        None if there is no previous response.
-        """
+        """Return the partitions with other bounds than in the previous response, if any."""
         return self._paired[kafka].changed if kafka in self._paired else None
 
     def stretch(self, position: ReplicatedPartition) -> UnreadRange | None:
@@ -285,10 +279,7 @@ class LogEndsBook:
         return None if bounds is None else _build_unread_range(position.flow, replicated, bounds)
 
     def _against(self, position: ReplicatedPartition) -> tuple[int | None, LogBounds | None]:
-        """Return the replicated offset, and the bounds that were read for it.
-
-        Both are None if the bounds were not read for this position: the lag would be wrong.
-        """
+        """Return the replicated offset and the bounds read for it; None if not for it."""
         paired = self._paired.get(position.flow.upstream or "")
         bounds = None if paired is None else paired.bounds.get(position.upstream)
         if paired is None or bounds is None or position.where not in paired.replicated:
@@ -325,10 +316,7 @@ class LogEndsBook:
         live: bool,
         told: tuple[LossCounts, float | None],
     ) -> MirrorPartitionView:
-        """Build the view of one replicated partition; without live log ends it has no lag.
-
-        `told` is the result of LossAccounting.told for it.
-        """
+        """Build a view, without lag if log ends are not live; `told` as in LossAccounting.told."""
         flow, lag, behind = position.flow, None, UNKNOWN_LATENESS
         replicated, bounds = self._against(position) if live else (None, None)
         if bounds is not None:
@@ -386,18 +374,12 @@ def _find_changed_partitions(
 
 
 def _choose_lower_offset(known: int | None, now: int | None) -> int | None:
-    """Return the lower offset.
-
-    A rewind since the request counts at once; an advance waits for the next response.
-    """
+    """Return the lower offset: a rewind since the request counts at once."""
     return None if known is None or now is None else min(known, now)
 
 
 def _compute_lag(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) -> Lag | None:
-    """Return the lag of a flow in a partition.
-
-    Without a position it is the whole log, or None if the flow does not read from the start.
-    """
+    """Return the lag; without a position that of the whole log, None if it may begin anywhere."""
     if replicated is not None:
         return compute_replication_lag(replicated, _find_readable_end(flow, bounds))
     if not flow.from_start:
@@ -420,10 +402,7 @@ def _build_unread_range(
 
 
 def _find_readable_end(flow: MirrorFlow, bounds: LogBounds) -> int:
-    """Return the end of the log for this flow.
-
-    A read_committed consumer stops at the last stable offset.
-    """
+    """Return the log end for this flow; a read_committed consumer stops at the LSO."""
     return bounds.stable_end if flow.read_committed else bounds.end
 
 
@@ -504,11 +483,7 @@ class MirrorViews:
         made: _FlowViews | None,
         version: tuple[int, bool],
     ) -> _FlowViews:
-        """Build the views of a flow, reusing those in `made`.
-
-        For most partitions a response changes nothing. Only those that it may have changed are
-        compared.
-        """
+        """Build the views of a flow, comparing only those that a response may have changed."""
         fates, ends, ages = self._fates, self._ends, self._ages
         number, live = version
         news = fates.news_of(flow)
@@ -549,9 +524,6 @@ class MirrorViews:
 
 
 def _is_caught_up(view: MirrorPartitionView) -> bool:
-    """Return whether a partition is fully replicated by the log end that it is paired with.
-
-    The views of others change with time.
-    """
+    """Return whether all is replicated by the paired log end: other views change with time."""
     position, end = view.lag_position, view.log_end
     return position is not None and end is not None and end == position + 1

@@ -8,9 +8,9 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, zip_longest
-from math import inf
 from operator import is_
 
 from offsetwatch.model.observations import (
@@ -51,6 +51,19 @@ LossReport = tuple[tuple[Loss, ...], tuple[TopicRecreation, ...]]
 SharedSyncs = Mapping[KafkaTopic | None, frozenset[TopicPartition]]
 
 
+@dataclass(slots=True)
+class _Assignment:
+    """Upstream partitions that a connector copies.
+
+    at                 when that was last reported; None: always, as its cluster's topics say
+    commits_outside    commits of other partitions by then
+    """
+
+    partitions: frozenset[TopicPartition]
+    at: float | None = None
+    commits_outside: dict[MirrorPartition, MirrorPosition] = field(default_factory=dict)
+
+
 class Replication:
     """State of all replication flows, and the views built from it."""
 
@@ -71,9 +84,7 @@ class Replication:
         ] = {}
         self._views = MirrorViews(self._ends, self._ages, self.losses)
         self._joined: TupleMemo[MirrorPartitionView] = TupleMemo()
-        self._assigned: dict[tuple[str, str], frozenset[TopicPartition]] = {}
-        self._assigned_at: dict[tuple[str, str], float] = {}
-        self._beside: dict[tuple[str, str], dict[MirrorPartition, MirrorPosition]] = {}
+        self._assignments: dict[tuple[str, str], _Assignment] = {}
         self._outdated: set[MirrorFlow] = set()
         self._report: Memo[LossReport] = Memo()
         self._shared_syncs_memo: Memo[SharedSyncs] = Memo()
@@ -89,11 +100,11 @@ class Replication:
         """Replace the flows. The assignment of a connector that is gone is forgotten."""
         self._forget_copies(self.flows, flows)
         self.flows = flows
-        self._flows_of = Counter((flow.connect_cluster, flow.connector) for flow in flows)
+        self._flows_of = Counter(flow.connector_key for flow in flows)
         listed = self._listed()
-        self._assigned = {key: seen for key, seen in self._assigned.items() if key in listed}
-        self._assigned_at = {key: told for key, told in self._assigned_at.items() if key in listed}
-        self._beside = {key: partition for key, partition in self._beside.items() if key in listed}
+        self._assignments = {
+            key: assignment for key, assignment in self._assignments.items() if key in listed
+        }
         self._outdated &= set(flows)
         self._views.keep(flows)
         self._unassigned.keep(flows)
@@ -109,10 +120,7 @@ class Replication:
                 self._positions_made.pop(flow, None)
 
     def _forget_order(self, flow: MirrorFlow) -> None:
-        """Forget the order in which commits and syncs of a flow were read.
-
-        The flush interval learned for its worker is kept.
-        """
+        """Forget the order of a flow's commits and syncs, but not its flush interval."""
         if flow in self._leads:
             self._leads[flow].forget()
         self._positions_made.pop(flow, None)
@@ -126,7 +134,7 @@ class Replication:
         known = {(flow.key, flow.connector): flow for flow in before}
         for flow in flows:
             last = known.get((flow.key, flow.connector))
-            syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
+            syncs = self._syncs_of(flow)
             if (
                 last is not None
                 and syncs is not None
@@ -157,10 +165,11 @@ class Replication:
         apply to the next one of that name.
         """
         of = (connect_cluster, connector)
-        known = self._assigned.pop(of, None)
+        known = self._assignments.pop(of, None)
         if partitions is not None and of in self._listed():
             # The same object: else each picture would compare the two, a thousand partitions each.
-            self._assigned[of] = known if known == partitions else partitions
+            same = known is not None and known.partitions == partitions
+            self._assignments[of] = known if known and same else _Assignment(partitions)
             if moment is not None:
                 self._answered(of, moment)
 
@@ -171,39 +180,42 @@ class Replication:
     def confirm(self, confirmed: AssignmentConfirmed, now: float) -> None:
         """Confirm that a connector still copies what it was assigned."""
         of = (confirmed.connect_cluster, confirmed.connector)
-        if of in self._assigned:
+        if of in self._assignments:
             self._answered(of, now)
 
     def _answered(self, of: tuple[str, str], moment: float) -> None:
         """Record when an assignment was reported, and the commits outside of it by then."""
-        self._assigned_at[of] = moment
-        self._beside[of] = {
-            partition: seen
+        assignment = self._assignments[of]
+        assignment.at = moment
+        assignment.commits_outside = {
+            mirror: position
             for flow in self.flows
-            if (flow.connect_cluster, flow.connector) == of
-            for partition, seen in self._committed(flow).items()
-            if TopicPartition(partition.topic, partition.partition) not in self._assigned[of]
+            if flow.connector_key == of
+            for mirror, position in self._committed(flow).items()
+            if mirror.upstream not in assignment.partitions
         }
+
+    def _assigned_to(self, flow: MirrorFlow) -> frozenset[TopicPartition] | None:
+        assignment = self._assignments.get(flow.connector_key)
+        return None if assignment is None else assignment.partitions
+
+    def _syncs_of(self, flow: MirrorFlow) -> SyncBook | None:
+        return None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
 
     def _listed(self) -> frozenset[tuple[str, str]]:
         return frozenset(
-            (flow.connect_cluster, flow.connector)
+            flow.connector_key
             for flow in self.flows
             if not self._sites[flow.connect_cluster].gone(flow.connector)
         )
 
-    def ends_asked(self, log_ends_requested: LogEndsRequested, now: float) -> None:
+    def ends_asked(self, request: LogEndsRequested, now: float) -> None:
         """Store the positions that are known before the log ends of a cluster are requested."""
         self._now = now
-        shown = tuple(flow for flow in self.flows if self.shown(flow, now))
-        wanted = [flow for flow in shown if flow.upstream == log_ends_requested.kafka]
-        known = dict(zip(wanted, self._found(wanted), strict=True))
-        self._ends.asked(
-            log_ends_requested.kafka,
-            log_ends_requested.number,
-            known,
-            now if log_ends_requested.at is None else log_ends_requested.at,
-        )
+        flows = [flow for flow in self._shown_flows(now) if flow.upstream == request.kafka]
+        known = dict(zip(flows, self._found(flows), strict=True))
+        asked_at = now if request.at is None else request.at
+        self._ends.asked(request.kafka, request.number, known, asked_at)
 
     def ends_read(self, log_ends: LogEndsRead, now: float) -> None:
         """Apply a response with the log ends of a cluster."""
@@ -221,7 +233,7 @@ class Replication:
             found = known.get(flow)
             if not found:
                 continue
-            syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
+            syncs = self._syncs_of(flow)
             not_ours = shared.get(flow.offset_syncs, frozenset())
             inspected = self.losses.look(
                 FlowInspection(
@@ -257,21 +269,18 @@ class Replication:
         rest = all(a is b is c for a, b, c in zip_longest(parts, asked, before))
         self._aged[kafka] = parts if all(map(is_, parts, asked)) else []
         if rest and changed is not None:
-            topic_partition = (
-                (partition.where, self._ends.stretch(partition))
-                for partition in _select_partitions(parts, changed)
-            )
-            if self._ages.saw_again(kafka, topic_partition, at=moment, now=now):
+            moved = _select_partitions(parts, changed)
+            followers = ((position.where, self._ends.stretch(position)) for position in moved)
+            if self._ages.saw_again(kafka, followers, at=moment, now=now):
                 return
         found = (
-            (partition.where, self._ends.stretch(partition)) for part in parts for partition in part
+            (position.where, self._ends.stretch(position)) for part in parts for position in part
         )
         self._ages.saw(kafka, found, at=moment, now=now)
 
     def probed(self, probe_round: ProbeRoundRead) -> None:
         """Apply the results of probes."""
-        partition = self._ages.told(probe_round.answers, probe_round.at)
-        self._views.probed(partition)
+        self._views.probed(self._ages.told(probe_round.answers, probe_round.at))
 
     # --- giving out ------------------------------------------------------------------------------
 
@@ -283,14 +292,12 @@ class Replication:
         """Return whether there are positions to show, and no response was ever paired with one."""
         if self._ends.compared(kafka):
             return False
-        return any(
-            self.positions(kafka, tuple(flow for flow in self.flows if self.shown(flow, now)))
-        )
+        return any(self.positions(kafka, self._shown_flows(now)))
 
     def partial(self) -> frozenset[tuple[str, str]]:
         """Return the connectors of flows that may have positions missing among the views."""
         return frozenset(
-            (flow.connect_cluster, flow.connector)
+            flow.connector_key
             for flow in self.flows
             if self._sites[flow.connect_cluster].vague(flow.connector, flow.source)
         )
@@ -304,12 +311,9 @@ class Replication:
         return tuple(partition for part in found for partition in part)
 
     def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
-        """Return the views of all replicated partitions whose inputs are live.
-
-        Returns the same tuple while nothing changes.
-        """
+        """Return the views whose inputs are live; the same tuple while nothing changes."""
         self._now = now
-        flows = [flow for flow in self.flows if self.shown(flow, now)]
+        flows = self._shown_flows(now)
         for flow in self._leads.keys() - set(flows):
             self._forget_order(flow)
         parts = [
@@ -324,11 +328,8 @@ class Replication:
         return self._joined.of(tuple(parts))
 
     def fates(self, now: float) -> LossReport:
-        """Return the losses and topic recreations of the flows that can be shown.
-
-        Returns the same tuples while nothing changes.
-        """
-        flows = tuple(flow for flow in self.flows if self.shown(flow, now))
+        """Return losses and recreations of shown flows; the same tuples while nothing changes."""
+        flows = self._shown_flows(now)
         return self._report.get(
             self.losses.version,
             *flows,
@@ -341,10 +342,7 @@ class Replication:
         return {"syncs": syncs} if syncs else {}
 
     def sync_views(self, now: float) -> tuple[SyncView, ...]:
-        """Return the views of the newest syncs; the same tuple while nothing changes.
-
-        Flows that share a topic share its syncs.
-        """
+        """Return the views of the newest syncs; the same tuple while nothing changes."""
         shown: dict[tuple[FlowKey, KafkaTopic], tuple[MirrorFlow, SyncBook]] = {}
         for flow in self.flows:
             topic = flow.offset_syncs
@@ -369,7 +367,7 @@ class Replication:
 
     def translations(self, flow: MirrorFlow) -> dict[TopicPartition, PartitionSyncs]:
         """Return the syncs of a flow by partition, without those that may be another flow's."""
-        syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
+        syncs = self._syncs_of(flow)
         if syncs is None:
             return {}
         not_ours = self._shared_syncs().get(flow.offset_syncs, frozenset())
@@ -383,6 +381,9 @@ class Replication:
             if flow.connect_cluster == connect_cluster and flow.offset_syncs in self._syncs:
                 for known in self._syncs[flow.offset_syncs].read.values():
                     known.emptied()
+
+    def _shown_flows(self, now: float) -> tuple[MirrorFlow, ...]:
+        return tuple(flow for flow in self.flows if self.shown(flow, now))
 
     def shown(self, flow: MirrorFlow, now: float) -> bool:
         """Return whether a flow can be shown: the tails of its offsets and its syncs are live.
@@ -409,16 +410,16 @@ class Replication:
     def _positions(
         self, flow: MirrorFlow, not_ours: frozenset[TopicPartition]
     ) -> tuple[ReplicatedPartition, ...]:
-        """Return the positions of a flow.
-
-        They are rebuilt only when an input has changed: there may be 100,000 of them.
-        """
-        syncs = None if flow.offset_syncs is None else self._syncs.get(flow.offset_syncs)
+        """Return the positions of a flow, up to 100,000, rebuilt when an input has changed."""
+        syncs = self._syncs_of(flow)
         cluster = self._sites[flow.connect_cluster]
-        of = (flow.connect_cluster, flow.connector)
-        assigned = self._assigned.get(of)
+        assignment, same_connector = (
+            self._assignments.get(flow.connector_key),
+            self._flows_of[flow.connector_key],
+        )
+        assigned = None if assignment is None else assignment.partitions
         # Of two named flows of one connector's name nobody tells for which an assignment is.
-        alone = assigned if self._flows_of[of] == 1 else None
+        alone = assigned if same_connector == 1 else None
         # How many partitions a topic has is known for as long as the answer that told it.
         counted = flow.upstream is not None and self._inputs.live(
             InputId(LOG_ENDS, kafka=flow.upstream), self._now
@@ -431,11 +432,11 @@ class Replication:
             syncs if syncs is None else (id(syncs), syncs.version),
             assigned,
             not_ours,
-            self._flows_of[of],
+            same_connector,
             unassigned,
         )
         # A newer answer hides what was committed since the one before it, where there is any.
-        told_at = self._assigned_at.get((flow.connect_cluster, flow.connector))
+        told_at = None if assignment is None else assignment.at
         made = self._positions_made.get(flow)
         leads = self._leads.setdefault(flow, SyncLeads(self._interval_s))
         outdated = told_at if flow in self._outdated else None
@@ -445,7 +446,7 @@ class Replication:
             late = {
                 partition: since
                 for partition, since in unassigned.items()
-                if MirrorPartition(flow.source, partition.topic, partition.partition) in committed
+                if MirrorPartition(flow.source, *partition) in committed
                 or cluster.uncommitted(flow.connector, flow.source, partition)
             }
             found = build_replicated_partitions(
@@ -468,30 +469,28 @@ class Replication:
         they would look as if nothing had ever been replicated. Partitions that it committed after
         the assignment was reported are included: it copies them, whatever the assignment says.
         """
-        assigned = self._assigned.get((flow.connect_cluster, flow.connector))
-        if assigned is None:
+        assignment = self._assignments.get(flow.connector_key)
+        if assignment is None:
             return None
         cluster = self._sites[flow.connect_cluster]
         # Two named flows of one connector's name: which of them an assignment is for, it says not.
-        alone = self._flows_of[flow.connect_cluster, flow.connector] == 1
-        of = (flow.connect_cluster, flow.connector)
-        told_at, beside = self._assigned_at.get(of, inf), self._beside.get(of, {})
+        alone = self._flows_of[flow.connector_key] == 1
         # What was read since then, unless it is older by any clock: its topic was read later.
         since = frozenset(
-            where
-            for partition, seen in committed.items()
-            if (where := TopicPartition(partition.topic, partition.partition)) not in assigned
-            and told_at < inf
-            and beside.get(partition) != seen
-            and not is_later(told_at, seen.at)
+            mirror.upstream
+            for mirror, position in committed.items()
+            if mirror.upstream not in assignment.partitions
+            and assignment.at is not None
+            and assignment.commits_outside.get(mirror) != position
+            and not is_later(assignment.at, position.at)
         )
         (self._outdated.add if since else self._outdated.discard)(flow)
         return since | frozenset(
             partition
-            for partition in assigned
+            for partition in assignment.partitions
             if cluster.of.wants_topic(partition.topic)
             and (
-                MirrorPartition(flow.source, partition.topic, partition.partition) in committed
+                MirrorPartition(flow.source, *partition) in committed
                 or (alone and cluster.uncommitted(flow.connector, flow.source, partition))
             )
         )
@@ -506,7 +505,7 @@ class Replication:
             (
                 flow,
                 *self._sites[flow.connect_cluster].state_of(flow.connector),
-                self._assigned.get((flow.connect_cluster, flow.connector)),
+                self._assigned_to(flow),
             )
             for flow in self.flows
         ]
@@ -529,7 +528,7 @@ class Replication:
 
     def _claims(self, flow: MirrorFlow) -> frozenset[TopicPartition]:
         """Return the partitions that a flow may write syncs of, even before its first commit."""
-        assigned = self._assigned.get((flow.connect_cluster, flow.connector), frozenset())
+        assigned = self._assigned_to(flow) or frozenset()
         return assigned | self._sites[flow.connect_cluster].claimed(flow.connector, flow.source)
 
 
