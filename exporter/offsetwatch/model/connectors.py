@@ -361,7 +361,11 @@ def find_worst_state(connector: str | None, tasks: Iterable[str]) -> str | None:
 def compute_urgency(state: str | None, verdict: str | None) -> int:
     """Return the rank in CONDITION_ORDER of the worse of state and verdict: 0 is most urgent."""
     words = (state, "unknown" if verdict is None and state in {None, "running"} else verdict)
-    return min(_rank_condition(word) for word in words if word is not None)
+    return min(
+        CONDITION_ORDER.index(word) if word in CONDITION_ORDER else _UNKNOWN_RANK
+        for word in words
+        if word is not None
+    )
 
 
 def format_condition(state: str | None, verdict: str | None) -> str | None:
@@ -375,7 +379,3 @@ def format_condition(state: str | None, verdict: str | None) -> str | None:
 def format_state(state: str | None) -> str | None:
     """Return the state for people: a failure stands out without colours, too."""
     return "FAILED" if state == "failed" else state
-
-
-def _rank_condition(word: str) -> int:
-    return CONDITION_ORDER.index(word) if word in CONDITION_ORDER else _UNKNOWN_RANK

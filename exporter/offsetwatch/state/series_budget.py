@@ -238,13 +238,8 @@ class _TaskSeries:
     largest: int
 
 
-@dataclass(frozen=True, slots=True)
-class _SourceSeries:
-    """Series of source partitions: of MirrorSourceConnectors, and of others."""
-
-    mirrored: Mapping[SeriesOwner, int]
-    others: Mapping[SeriesOwner, int]
-    total: int
+# Of MirrorSourceConnectors, and of others.
+_SourceSeries = tuple[Counter[SeriesOwner], Counter[SeriesOwner]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +292,7 @@ class TotalSeriesBudget:
         most = (
             fixed
             + tasks.total
-            + sources.total
+            + sum(counts.total() for counts in sources)
             + (PER_MIRROR_PARTITION + PER_TOPIC) * len(snapshot.mirror_partitions)
             + PER_SYNC * len(snapshot.syncs)
             + PER_SINK_PARTITION * len(snapshot.sink_partitions)
@@ -412,7 +407,7 @@ def _count_sources(snapshot: Snapshot) -> _SourceSeries:
             continue
         counts = mirrored if _is_mirror_partition(view) else others
         counts[view.connect_cluster, view.connector] += count_partition_series(view)
-    return _SourceSeries(mirrored, others, mirrored.total() + others.total())
+    return mirrored, others
 
 
 def _collect_sizes(snapshot: Snapshot, tasks: _TaskSeries, sources: _SourceSeries) -> _SizesByGroup:
@@ -420,8 +415,9 @@ def _collect_sizes(snapshot: Snapshot, tasks: _TaskSeries, sources: _SourceSerie
     mirrors = {flow.connector_key for flow in snapshot.topology.flows}
     partitions: Counter[SeriesOwner] = Counter()
     topics: dict[SeriesOwner, set[str]] = {}
-    others = Counter(dict(sources.others))
-    for owner, size in sources.mirrored.items():
+    mirrored_sizes, other_sizes = sources
+    others = other_sizes.copy()
+    for owner, size in mirrored_sizes.items():
         (partitions if owner in mirrors else others)[owner] += size
     for mirrored in snapshot.mirror_partitions:
         owner = (mirrored.connect_cluster, mirrored.connector)

@@ -36,9 +36,7 @@ from offsetwatch.state.clock_skew import is_later
 
 FLUSH_WINDOW_S: Final = 1.0  # records closer together are one flush, or one request over REST
 _COMMITS_NEEDED: Final = 2
-_REST_COMMITS_NEEDED: Final = (
-    3  # what a person asks of REST twice is not yet a connector that goes on
-)
+_REST_COMMITS_NEEDED: Final = 3  # what a person asks of REST twice is no connector that goes on
 
 
 class OffsetRecordPosition(NamedTuple):
@@ -289,9 +287,9 @@ class KeySpellings:
 def _recognise_spelling(partition: _Partition, known_orders: Collection[FieldOrder]) -> None:
     """Set the spelling in use before a restart, if exactly one has a known field order."""
     own = [
-        at.raw_key
-        for at in partition.spellings.values()
-        if at.present and parse_field_order(at.raw_key) in known_orders
+        spelling.raw_key
+        for spelling in partition.spellings.values()
+        if spelling.present and parse_field_order(spelling.raw_key) in known_orders
     ]
     if len(own) == 1:
         partition.used = (own[0],)

@@ -52,9 +52,8 @@ from offsetwatch.state.snapshot import RawKeysView, SourcePartitionView
 ORDER_SAMPLES_MAX: Final = 32
 ORDERS_MAX: Final = 8
 
-_DROP_REASON: Final = (
-    "source_partitions_max"  # why a source partition, or a raw key of it, is left out
-)
+# Why a source partition, or a raw key of it, is left out.
+_DROP_REASON: Final = "source_partitions_max"
 _ORDER_BEHIND = Order.BEHIND  # it is asked for with every commit, and enums are slow to look up
 
 

@@ -32,15 +32,13 @@ from offsetwatch.state.snapshot import ConnectorFlowKey, Loss, TopicRecreation
 LOSSES_MAX: Final = 1000  # ranges; the counters know of those that go
 GRACE_S: Final = 10.0  # for the last flush of a connector that was stopped; Connect allows it five
 SAVE_INTERVAL_MAX_S: Final = 3600.0  # at least, also where nothing happens
-UNUSED_TOPIC_TTL_S: Final = (
-    7 * 86400.0
-)  # after which a topic that no flow copies any more is forgotten
+# After which a topic that no flow copies any more is forgotten.
+UNUSED_TOPIC_TTL_S: Final = 7 * 86400.0
 
 _NO_LOSS: Final[tuple[LossCounts, float | None]] = (NOTHING_LOST, None)
 
-_LossRangeEnd = tuple[
-    ConnectorFlowKey, str, int, str, int
-]  # flow, topic, partition, cause, the offset after the range
+# Flow, topic, partition, cause, and the offset after the range.
+_LossRangeEnd = tuple[ConnectorFlowKey, str, int, str, int]
 
 
 @dataclass(slots=True)
@@ -363,10 +361,8 @@ def _build_inspection(
         account.position_gone()
     if position is None or log is None:
         return None
-    syncs_since_last_poll = inspection.news_of(where)
-    copied = (
-        syncs_since_last_poll is not None and syncs_since_last_poll.came
-    )  # it runs again, before its state is known to say so
+    syncs = inspection.news_of(where)
+    copied = syncs is not None and syncs.came  # it runs again, before its state is known to say so
     return PartitionInspection(
         now=inspection.now,
         position=position,
@@ -375,7 +371,7 @@ def _build_inspection(
         renewed=account is not None and account.generation != fate.generation,
         quiet=quiet and not copied,
         runs=runs,
-        news=syncs_since_last_poll,
+        news=syncs,
         patience_s=inspection.patience_s,
     )
 

@@ -296,8 +296,8 @@ class PartitionLossAccount:
 
     def _passed_over(self, inspection: PartitionInspection) -> Iterator[LostRange]:
         """Apply rule 2."""
-        syncs_since_last_poll, first = inspection.news, self.settled
-        if syncs_since_last_poll is None:
+        syncs, first = inspection.news, self.settled
+        if syncs is None:
             reach = self.pace.reach(
                 inspection.start,
                 inspection.now - self.moved_at,
@@ -306,11 +306,11 @@ class PartitionLossAccount:
             )
             if reach is not None and inspection.start - first > reach:
                 yield RETENTION, first, inspection.start - 1
-        elif syncs_since_last_poll.newest < inspection.start:
+        elif syncs.newest < inspection.start:
             self.doubt_since = inspection.now if self.doubt_since is None else self.doubt_since
             if not inspection.waited(self.doubt_since):
                 return
-        for gap in sorted(() if syncs_since_last_poll is None else syncs_since_last_poll.gaps):
+        for gap in sorted(() if syncs is None else syncs.gaps):
             yield RETENTION, max(first, gap[0]), min(gap[1], inspection.start - 1)
             first = max(first, gap[1] + 1)
         self.settled, self.doubt_since = inspection.position + 1, None
@@ -380,17 +380,17 @@ class PartitionLossAccount:
             if leap.cause == RECREATED:  # else retention may have taken what it never went back to
                 self.settled = max(self.settled, position + 1)
 
-    def _syncs_told(self, leap: PositionJump, syncs_since_last_poll: SyncsSinceLastPoll) -> None:
+    def _syncs_told(self, leap: PositionJump, syncs: SyncsSinceLastPoll) -> None:
         """Apply syncs to an open jump: a sync from before the mark shows a copy from the log start.
 
         For another topic it must be a sync that went back: others may be of the old topic.
         """
         if leap.cause == ALTERED:
-            leap.harmless |= syncs_since_last_poll.lowest <= leap.mark
+            leap.harmless |= syncs.lowest <= leap.mark
         else:
-            leap.harmless |= syncs_since_last_poll.back_to <= leap.mark
-            if leap.harmless and syncs_since_last_poll.came:
-                self.settled = max(self.settled, syncs_since_last_poll.newest + 1)
+            leap.harmless |= syncs.back_to <= leap.mark
+            if leap.harmless and syncs.came:
+                self.settled = max(self.settled, syncs.newest + 1)
 
     @staticmethod
     def _still_of_the_old(leap: PositionJump, last: int, inspection: PartitionInspection) -> bool:

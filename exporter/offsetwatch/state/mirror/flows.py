@@ -14,9 +14,7 @@ from typing import Final
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 
-BROKER_ADDRESS_TTL_S: Final = (
-    86_400.0  # a broker that is down for longer has another address, if it comes back
-)
+BROKER_ADDRESS_TTL_S: Final = 86_400.0  # a broker down for longer may come back with another
 
 
 def build_mirror_flows(
@@ -74,15 +72,12 @@ def merge_named_flows(
         if same is not None and same.source == flow.source:
             flows.append(
                 replace(
-                    flow,
+                    same,
+                    target=flow.target,
+                    upstream=flow.upstream,
+                    downstream=flow.downstream,
                     offset_syncs=flow.offset_syncs or same.offset_syncs,
-                    read_committed=same.read_committed,
-                    from_start=same.from_start,
-                    policy=same.policy,
-                    separator=same.separator,
-                    internal_separator=same.internal_separator,
-                    routers=same.routers,
-                    refresh_s=same.refresh_s,
+                    copies=flow.copies,
                 )
             )
         else:

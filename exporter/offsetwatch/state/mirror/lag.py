@@ -172,7 +172,8 @@ class _Age:
         if self.cut_at is not None and moment <= self.cut_at:
             return False
         record = found if isinstance(found, FirstRecord) else None
-        result = _ProbeResult(first=start, until=_find_probe_end(found), found=record, at=moment)
+        until = found.offset if isinstance(found, FirstRecord) else found.end
+        result = _ProbeResult(first=start, until=until, found=record, at=moment)
         known = self.look
         if known is not None and known.first <= start <= known.until:
             if result.until < known.until:
@@ -231,10 +232,6 @@ def _thin_ends(ends: list[tuple[int, float]]) -> list[tuple[int, float]]:
 
 def _end_of(seen: tuple[int, float]) -> int:
     return seen[0]
-
-
-def _find_probe_end(found: FirstRecord | NoRecordBefore) -> int:
-    return found.offset if isinstance(found, FirstRecord) else found.end
 
 
 @dataclass(slots=True)
