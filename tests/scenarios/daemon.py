@@ -14,11 +14,11 @@ from typing import Any
 from offsetwatch.clients.connect.offsets_sweep import OffsetsSweepListener
 from offsetwatch.config import Config, parse
 from offsetwatch.config.schema.root import Poll
+from offsetwatch.daemon import wiring
 from offsetwatch.daemon.discovery import Discovery
-from offsetwatch.daemon.failover_polls import TOPICS_S, FailoverPolls
 from offsetwatch.daemon.monitor import ASSIGNMENTS_S
+from offsetwatch.daemon.polls import TOPICS_S, FailoverPolls
 from offsetwatch.daemon.supervisor import Supervisor
-from offsetwatch.daemon.wiring import inputs as wiring
 from offsetwatch.errors import ClientError, NotFound, TargetUnreachable
 from offsetwatch.ingest import connect_rest
 from offsetwatch.ingest import polls as poll

@@ -15,19 +15,22 @@ from pathlib import Path
 import structlog
 
 from offsetwatch.clients.connect.reader import ConnectReader
-from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader
+from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.config import Config, Connect
-from offsetwatch.daemon.discovery import Discovery
-from offsetwatch.daemon.failover_polls import TOPICS_S, FailoverPolls
-from offsetwatch.daemon.pipeline_status import FILE_POLL_S, BaselinesFile, PipelineStatusFile
-from offsetwatch.daemon.scheduler import JobScheduler
-from offsetwatch.daemon.supervisor import Inputs, Supervisor
+from offsetwatch.daemon import wiring
+from offsetwatch.daemon.discovery import Discovery, Tails
+from offsetwatch.daemon.polls import (
+    FILE_POLL_S,
+    TOPICS_S,
+    BaselinesFile,
+    FailoverPolls,
+    PipelineStatusFile,
+    RecordAgeProbes,
+)
+from offsetwatch.daemon.supervisor import Inputs, JobScheduler, Supervisor
 from offsetwatch.daemon.tuning import GC_PERIOD_S, PeriodicGarbageCollector
-from offsetwatch.daemon.wiring import inputs as wiring
-from offsetwatch.daemon.wiring.probe_readers import RecordAgeProbes
-from offsetwatch.daemon.wiring.tails import Tails
 from offsetwatch.ingest.connect_rest import (
     AssignmentsPoll,
     ConnectorsPoll,
@@ -112,7 +115,7 @@ class ClusterMonitor:
         self._loop = Loop(
             wiring.build_book(config), wiring.build_judge(config), self._clock, config.tick_s
         )
-        self._rhythm = JobScheduler(
+        self._scheduler = JobScheduler(
             self._clock, wiring.count_worker_threads(config), self._job_failed
         )
 
@@ -152,7 +155,7 @@ class ClusterMonitor:
         self._spawn(
             "clock",
             lambda: self._supervisor.keep(
-                "clock", lambda: self._rhythm.watch_clock(self._stop.wait), self._stop.wait
+                "clock", lambda: self._scheduler.watch_clock(self._stop.wait), self._stop.wait
             ),
         )
         for connect in self._config.connect:
@@ -160,7 +163,7 @@ class ClusterMonitor:
         for admin in self._admins.values():
             self._schedule_kafka(admin)
         self._schedule_rest()
-        self._rhythm.start()
+        self._scheduler.start()
 
     def stop(self, *, wait: bool = True) -> None:
         """Stop everything that was started, and wait for it up to a timeout.
@@ -170,7 +173,7 @@ class ClusterMonitor:
         """
         self._stop.set()
         self._tails.stop()
-        self._rhythm.stop(wait=wait)
+        self._scheduler.stop(wait=wait)
         self._tails.stop()  # and what was started in the meantime
         if not wait:
             return
@@ -223,7 +226,7 @@ class ClusterMonitor:
     ) -> Callable[[], None]:
         """Schedule a job every so many seconds, guarded by the supervisor; return that job."""
         guarded = self._supervisor.guard(name, job, inputs, partial=partial, retires=retires)
-        self._rhythm.every(seconds, guarded, delayed=delayed)
+        self._scheduler.every(seconds, guarded, delayed=delayed)
         return guarded
 
     def _schedule_connect(self, connect: Connect) -> None:
@@ -239,9 +242,9 @@ class ClusterMonitor:
             f"failover of {name}",
             lambda: self._failover.ask(name),
             lambda: [
-                build_groups_input(group_offsets_request.flow)
-                for group_offsets_request in self.snapshot.groups_to_ask
-                if group_offsets_request.flow[0] == name
+                build_groups_input(request.flow)
+                for request in self.snapshot.groups_to_ask
+                if request.flow[0] == name
             ],
         )
         reader = self._readers.get(name)
@@ -304,12 +307,16 @@ class ClusterMonitor:
         self._polls[LOG_ENDS, name] = self._every(
             self._config.ends_s,
             f"log ends of {name}",
-            lambda: self._poll_ends(name),
+            lambda: self._ends[name].ask(self.snapshot),
             lambda: [ends],
         )
         for seconds, what, job in (
-            (BROKERS_S, "brokers", lambda: self._poll_brokers(admin)),
-            (self._reconcile_s, "probes", lambda: self._probe(name)),
+            (BROKERS_S, "brokers", lambda: self._put(poll_brokers(admin))),
+            (
+                self._reconcile_s,
+                "probes",
+                lambda: self._put(self._probes.round(name, self.snapshot)),
+            ),
             (FACTS_DUE_S, "topics", lambda: self._poll_facts(admin, memory)),
         ):
             self._every(seconds, f"{what} of {name}", job, lambda: [ends], partial=True)
@@ -346,27 +353,17 @@ class ClusterMonitor:
         """Return the inputs that report that the topics of a Connect cluster are not found."""
         return [InputId(TAIL, connect_cluster=connect.name) for connect in self._config.connect]
 
-    def _poll_brokers(self, admin: KafkaAdmin) -> None:
-        self._put(poll_brokers(admin))
-
-    def _poll_ends(self, kafka: str) -> None:
-        self._ends[kafka].ask(self.snapshot)
-
-    def _probe(self, kafka: str) -> None:
-        self._put(self._probes.round(kafka, self.snapshot))
-
     def _poll_facts(self, admin: KafkaInspector, memory: TopicMemory) -> None:
-        self._put(
-            poll_topic_facts(
-                admin,
-                lambda: self._open_reader(admin.name),
-                self.snapshot,
-                self._homes,
-                memory,
-                self._clock,
-                self._stop.is_set,
-            )
+        facts = poll_topic_facts(
+            admin,
+            lambda: self._open_reader(admin.name),
+            self.snapshot,
+            self._homes,
+            memory,
+            self._clock,
+            self._stop.is_set,
         )
+        self._put(facts)
 
     def _poll_groups(self, connect: Connect) -> None:
         sinks = self._sinks(connect)

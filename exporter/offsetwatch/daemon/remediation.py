@@ -19,8 +19,8 @@ import structlog
 
 from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Config
+from offsetwatch.daemon.remediation_parts import ConfiguredDrivers, open_remediation_parts
 from offsetwatch.daemon.supervisor import start_supervised_thread
-from offsetwatch.daemon.wiring.remediation import ConfiguredDrivers, open_remediation_parts
 from offsetwatch.errors import JournalDamaged, NotLeader
 from offsetwatch.model.observations import Observation
 from offsetwatch.model.remediation import FOLLOWER_MODE, RemediationReported

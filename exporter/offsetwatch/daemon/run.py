@@ -55,11 +55,11 @@ class Daemon:
         self._config = loaded
         self._path = path
         self._clock = clock if clock is not None else SystemClock()
-        self._edge: ClusterMonitor | None = None
+        self._monitor: ClusterMonitor | None = None
         self._state: StateDir | None = None
-        self._acting: SideEffects | None = None
+        self._side_effects: SideEffects | None = None
         self._stop = threading.Event()
-        self._asked: queue.SimpleQueue[Future[Mistakes] | None] = queue.SimpleQueue()
+        self._reload_requests: queue.SimpleQueue[Future[Mistakes] | None] = queue.SimpleQueue()
         self._reloaded = ConfigReloadStatus(successful=True, at=self._clock.now())
         self._server = ReadServer(
             loaded.listen,
@@ -83,7 +83,7 @@ class Daemon:
         """
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_stop)
-        signal.signal(signal.SIGHUP, lambda *_: self._asked.put(None))
+        signal.signal(signal.SIGHUP, lambda *_: self._reload_requests.put(None))
         return self.serve()
 
     def serve(self) -> int:
@@ -92,47 +92,47 @@ class Daemon:
         Raises ConfigError if the state_dir cannot be used, ClientError if librdkafka refuses a
         property.
         """
-        self._state = StateDir(Path(self._config.state_dir))
+        state = self._state = StateDir(Path(self._config.state_dir))
         try:
             self._server.start()
-            return self._serve(self._state)
+            return self._run_parts(state)
         finally:
             self._server.stop()
-            self._state.close()
+            state.close()
 
-    def _serve(self, state: StateDir) -> int:
-        edge = _build_monitor(self._config)
-        edge.recall_with(state.recall)
-        edge.save_with(state.save)
-        edge.start()
-        self._edge = edge
+    def _run_parts(self, state: StateDir) -> int:
+        monitor = _build_monitor(self._config)
+        monitor.recall_with(state.recall)
+        monitor.save_with(state.save)
+        monitor.start()
+        self._monitor = monitor
         from offsetwatch.daemon.side_effects import SideEffects  # noqa: PLC0415 - see the module
 
-        self._acting = SideEffects(lambda: self.snapshot, self._tell, state, self._clock)
-        self._acting.follow(self._config)
+        self._side_effects = SideEffects(lambda: self.snapshot, self._tell, state, self._clock)
+        self._side_effects.follow(self._config)
         _log.info("started", version=__version__, listen=self._config.listen)
         while not self._stop.is_set() and not self._broken:
             self._answer_next()
         _log.info("stopping")
         self.stop()
-        self._acting.stop()
-        self._edge.stop()
+        self._side_effects.stop()
+        self._monitor.stop()
         return EXIT_BUG if self._broken else 0
 
     @property
     def snapshot(self) -> Snapshot:
         """Return the newest snapshot of the current inputs."""
-        return EMPTY_SNAPSHOT if self._edge is None else self._edge.snapshot
+        return EMPTY_SNAPSHOT if self._monitor is None else self._monitor.snapshot
 
     def _tell(self, seen: Observation) -> None:
         """Hand an observation to the current inputs."""
-        if self._edge is not None:
-            self._edge.tell(seen)
+        if self._monitor is not None:
+            self._monitor.tell(seen)
 
     @property
     def _broken(self) -> bool:
         """Return True if the loop or the listener died of a bug. Nothing else ends the process."""
-        return self._server.failed or (self._edge is not None and self._edge.failed)
+        return self._server.failed or (self._monitor is not None and self._monitor.failed)
 
     def stop(self) -> None:
         """Stop serving soon, and answer callers that wait for a reload. Thread-safe."""
@@ -141,16 +141,16 @@ class Daemon:
 
     def alive(self) -> bool:
         """Check whether the current inputs run; True before there are any."""
-        return self._edge is None or self._edge.alive()
+        return self._monitor is None or self._monitor.alive()
 
     def fresh(self) -> bool:
         """Check whether the newest snapshot is from the last few ticks."""
-        return self._edge is None or self._edge.fresh()
+        return self._monitor is None or self._monitor.fresh()
 
     def reload(self) -> Future[Mistakes]:
         """Request a reload of the file; the Future returns its mistakes. Thread-safe."""
         future: Future[Mistakes] = Future()
-        self._asked.put(future)
+        self._reload_requests.put(future)
         if self._stop.is_set():  # then nobody takes it out any more
             self._refuse_all()
         return future
@@ -162,7 +162,7 @@ class Daemon:
 
     def _answer_next(self) -> None:
         try:
-            future = self._asked.get(timeout=RELOAD_POLL_S)
+            future = self._reload_requests.get(timeout=RELOAD_POLL_S)
         except queue.Empty:
             return
         if self._stop.is_set():
@@ -177,14 +177,16 @@ class Daemon:
     def _refuse_all(self) -> None:
         while True:
             try:
-                _resolve_reload(self._asked.get_nowait(), STOPPING_MISTAKES)
+                _resolve_reload(self._reload_requests.get_nowait(), STOPPING_MISTAKES)
             except queue.Empty:
                 return
 
     def _reload(self) -> Mistakes:
         try:
             loaded = config.load(self._path)
-            self._refuse_what_needs_a_restart(loaded)
+            for name in ("listen", "web_config_file", "log", "state_dir"):
+                if getattr(loaded, name) != getattr(self._config, name):
+                    raise ConfigError((f"{self._path.name}: {name}: a change needs a restart",))
             if loaded != self._config:
                 self._take_over(loaded)
         except ConfigError as exc:
@@ -199,34 +201,29 @@ class Daemon:
         _log.info("reloaded")
         return ()
 
-    def _refuse_what_needs_a_restart(self, loaded: Config) -> None:
-        for name in ("listen", "web_config_file", "log", "state_dir"):
-            if getattr(loaded, name) != getattr(self._config, name):
-                raise ConfigError((f"{self._path.name}: {name}: a change needs a restart",))
-
     def _last_reload(self) -> ConfigReloadStatus:
         """Return the result of the last reload, with that of the control listener's web file."""
-        found = None if self._acting is None else self._acting.web_file
+        found = None if self._side_effects is None else self._side_effects.web_file
         return self._reloaded if found is None else replace(self._reloaded, web=(found,))
 
     def _take_over(self, loaded: Config) -> None:
-        edge = _build_monitor(loaded)
+        monitor = _build_monitor(loaded)
         if self._state is not None:  # what happens from here on, both of them see
-            edge.recall_with(self._state.recall)
-        edge.start()
-        edge.wait_until_ready(TAKE_OVER_S_MAX, give_up=self._stop.is_set)
-        if edge.failed:
-            edge.stop()
+            monitor.recall_with(self._state.recall)
+        monitor.start()
+        monitor.wait_until_ready(TAKE_OVER_S_MAX, give_up=self._stop.is_set)
+        if monitor.failed:
+            monitor.stop()
             raise ConfigError(("the loop of the new inputs died, see the log",))
-        before = self._edge
+        before = self._monitor
         assert before is not None  # nothing is reloaded before there are inputs
-        self._edge = edge
+        self._monitor = monitor
         self._config = loaded
         before.save_with(None)
         if self._state is not None:
-            edge.save_with(self._state.save)
-        if self._acting is not None:
-            self._acting.follow(loaded)
+            monitor.save_with(self._state.save)
+        if self._side_effects is not None:
+            self._side_effects.follow(loaded)
         before.stop()
 
 

@@ -1,9 +1,12 @@
-"""Supervisor of the daemon's inputs: an unexpected exception suspends one input, not the process.
+"""Supervisor and scheduler of the daemon's inputs.
 
-Such an exception is a bug or a library's surprise (OverflowError of a header, MemoryError of an
-answer). It is logged with its trace once for each code location that raises it, and counted as the
-input's error. The input restarts with a growing pause. Only the loop is not restarted: its state
-may be half changed.
+An unexpected exception suspends one input, not the process. It is a bug or a library's surprise
+(OverflowError of a header, MemoryError of an answer). It is logged with its trace once for each
+code location that raises it, and counted as the input's error. The input restarts with a growing
+pause. Only the loop is not restarted: its state may be half changed.
+
+The scheduler uses wall time, and a wall clock may be set. Forwards: a missed job runs once.
+Backwards: jobs do not wait until the clock shows the old time again.
 """
 
 from __future__ import annotations
@@ -11,11 +14,17 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import structlog
+from apscheduler.events import EVENT_JOB_ERROR
+from apscheduler.executors.pool import ThreadPoolExecutor
+from apscheduler.schedulers.background import BackgroundScheduler
+from apscheduler.triggers.base import BaseTrigger
 
 from offsetwatch.clients.http.exchange import forget_locals
+from offsetwatch.clock import UnixClock
 from offsetwatch.errors import raised_at
 from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.observations import InputFailed, InputId, InputRetired
@@ -24,6 +33,9 @@ UNEXPECTED_REASON: Final = "unexpected"  # the `reason` of input_errors_total
 RETRY_FIRST_S: Final = 1.0
 RETRY_MAX_S: Final = 60.0
 LOGGED_PLACES_MAX: Final = 100  # of one job, whose traces have been logged
+CLOCK_CHECK_S: Final = 1.0
+# Clocks are also slewed, by less than a thousandth; and a look may come late.
+STEP_S_MIN: Final = 1.0
 
 Inputs = Callable[[], Iterable[InputId]]
 
@@ -158,3 +170,64 @@ def start_supervised_thread(
     )
     thread.start()
     return thread
+
+
+# --- schedule ------------------------------------------------------------------------------------
+
+
+class JobScheduler:
+    """Scheduler of repeated jobs. `failed` receives the error of a job that died, and its trace."""
+
+    def __init__(
+        self, clock: UnixClock, workers: int, failed: Callable[[BaseException, str], None]
+    ) -> None:
+        self._clock = clock
+        self._scheduler = BackgroundScheduler(
+            executors={"default": ThreadPoolExecutor(workers)},
+            job_defaults={"coalesce": True, "max_instances": 1, "misfire_grace_time": None},
+            timezone="UTC",
+        )
+
+        self._scheduler.add_listener(
+            lambda event: failed(event.exception, event.traceback), EVENT_JOB_ERROR
+        )
+
+    def every(self, seconds: float, job: Callable[[], object], *, delayed: bool = False) -> None:
+        """Run a job now and then every so many seconds; with `delayed` first after that pause."""
+        first = datetime.now(UTC) + timedelta(seconds=seconds if delayed else 0)
+        self._scheduler.add_job(job, _PauseTrigger(timedelta(seconds=seconds)), next_run_time=first)
+
+    def start(self) -> None:
+        """Start the jobs."""
+        self._scheduler.start()
+
+    def stop(self, *, wait: bool = True) -> None:
+        """Start no more jobs and wait for the running ones; harmless before start()."""
+        if self._scheduler.running:
+            self._scheduler.shutdown(wait=wait)
+
+    def watch_clock(self, stopped: Callable[[float], bool]) -> None:
+        """Run all jobs at once whenever the clock is set back, until stopped.
+
+        `stopped(seconds)` waits that long and returns whether to stop. For a thread of its own.
+        """
+        ahead_s = self._clock.now() - time.monotonic()
+        while not stopped(CLOCK_CHECK_S):
+            was_s, ahead_s = ahead_s, self._clock.now() - time.monotonic()
+            if was_s - ahead_s >= STEP_S_MIN:
+                for job in self._scheduler.get_jobs():
+                    job.modify(next_run_time=datetime.now(UTC))
+
+
+class _PauseTrigger(BaseTrigger):  # type: ignore[misc]  # its library has no types
+    """Trigger after a pause since the last run, without a run for each missed one.
+
+    A clock that is set forward by a year would otherwise count millions of missed runs first.
+    """
+
+    def __init__(self, pause: timedelta) -> None:
+        self._pause = pause
+
+    def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime:
+        following = now if previous is None else previous + self._pause
+        return following if following > now - self._pause else now + self._pause

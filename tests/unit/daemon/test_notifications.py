@@ -12,7 +12,7 @@ import pytest
 from lab.ports import free_port
 from lab.waiting import NotYet, until
 from offsetwatch.config import Config, parse
-from offsetwatch.daemon.notifications import NotificationThread, resolve_external_url
+from offsetwatch.daemon.side_effects import NotificationThread, resolve_external_url
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.daemon.supervisor import JobFailures
 from offsetwatch.model.observations import NotificationsFailed

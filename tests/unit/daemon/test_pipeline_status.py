@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from offsetwatch.daemon.pipeline_status import BaselinesFile, PipelineStatusFile
+from offsetwatch.daemon.polls import BaselinesFile, PipelineStatusFile
 from offsetwatch.history.tables import pipeline_status as published
 from offsetwatch.history.tables.pipeline_status import PipelineStatusWriter, path_of
 from offsetwatch.ingest.polls import Batch

@@ -121,9 +121,9 @@ def threads() -> int:
 
 def test_a_good_file_swaps_the_inputs(running):
     running.write("prod")
-    edge = running.daemon._edge
+    edge = running.daemon._monitor
     assert running.reload() == ()
-    assert running.daemon._edge is not edge
+    assert running.daemon._monitor is not edge
     assert running.names() <= {"prod"}
     running.awaits("prod")
     assert running.gauge() == "1"
@@ -141,16 +141,16 @@ def test_the_address_of_the_boards_follows_a_reload(running):
     ids=["not-yaml", "empty-section", "list", "empty", "shape"],
 )
 def test_a_bad_file_keeps_the_inputs_and_lowers_the_gauge_until_a_good_one_comes(running, text):
-    edge = running.daemon._edge
+    edge = running.daemon._monitor
     running.path.write_text(text)
     assert running.reload() != ()
-    assert running.daemon._edge is edge
+    assert running.daemon._monitor is edge
     assert running.gauge() == "0"
     assert running.names() == {"lab"}
     running.write("lab")
     assert running.reload() == ()
     assert running.gauge() == "1"
-    assert running.daemon._edge is edge
+    assert running.daemon._monitor is edge
 
 
 def test_a_file_that_is_gone_keeps_the_inputs(running):
@@ -161,20 +161,20 @@ def test_a_file_that_is_gone_keeps_the_inputs(running):
 
 
 def test_a_property_that_the_client_refuses_keeps_the_inputs(running):
-    edge, before = running.daemon._edge, threads()
+    edge, before = running.daemon._monitor, threads()
     text = running.path.read_text().replace(
         '"127.0.0.1:1"}', '"127.0.0.1:1", properties: {socket.timeout.ms: never}}', 1
     )
     running.path.write_text(text)
     assert running.reload() != ()
-    assert running.daemon._edge is edge
+    assert running.daemon._monitor is edge
     assert threads() <= before
 
 
 def test_an_unchanged_file_does_nothing(running):
-    edge = running.daemon._edge
+    edge = running.daemon._monitor
     assert running.reload() == ()
-    assert running.daemon._edge is edge
+    assert running.daemon._monitor is edge
 
 
 def test_when_it_last_went_well_is_remembered(running):
@@ -190,14 +190,14 @@ def test_when_it_last_went_well_is_remembered(running):
 
 @pytest.mark.parametrize("change", ["listen", "log"])
 def test_what_needs_a_restart_is_refused(running, change):
-    edge = running.daemon._edge
+    edge = running.daemon._monitor
     if change == "listen":
         running.write("prod", port=free_port())
     else:
         running.write("prod", "log: {level: debug}\n")
     (mistake,) = running.reload()
     assert mistake.endswith(f"{change}: a change needs a restart")
-    assert running.daemon._edge is edge
+    assert running.daemon._monitor is edge
 
 
 def test_a_post_is_answered_with_what_is_wrong_or_that_it_was_done(running):
@@ -248,7 +248,7 @@ def test_a_stop_during_a_take_over_stops_both(tmp_path, monkeypatch):
     before = threads()
     running = Running(tmp_path)
     with serving(running):
-        edge = running.daemon._edge
+        edge = running.daemon._monitor
         running.write("prod")
         asked = running.daemon.reload()
 

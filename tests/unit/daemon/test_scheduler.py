@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from offsetwatch.daemon.scheduler import JobScheduler, _PauseTrigger
+from offsetwatch.daemon.supervisor import JobScheduler, _PauseTrigger
 from tests.fakes.clock import VirtualClock
 
 NOW = datetime(2026, 1, 31, 10, tzinfo=UTC)

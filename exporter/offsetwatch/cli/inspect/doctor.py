@@ -41,7 +41,7 @@ from offsetwatch.clients.kafka.journal_topic import find_unmet_requirements, rea
 from offsetwatch.clients.kubernetes.reader import STRIMZI, KubeReader
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
-from offsetwatch.daemon.replicas import build_replica_settings
+from offsetwatch.daemon.remediation_parts import build_replica_settings
 from offsetwatch.decode.rest_root import ConnectRoot, decode_root
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound, SettingsRefused
 from offsetwatch.ingest import connect_rest

@@ -21,7 +21,7 @@ from offsetwatch.cli.plans.print import OPEN_STATES, build_plan_document, print_
 from offsetwatch.cli.plans.switches import MODE_MEANINGS, describe_pause
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config
-from offsetwatch.daemon.wiring.remediation import open_remediation_parts
+from offsetwatch.daemon.remediation_parts import open_remediation_parts
 from offsetwatch.errors import ClientError, JournalDamaged
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.remedy.guards import Permission, derive_permission

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,7 +42,7 @@ from offsetwatch.cli.plans.service_access import (
     service_options,
 )
 from offsetwatch.clock import SystemClock
-from offsetwatch.daemon.control import ControlRequestPlanner
+from offsetwatch.daemon.remediation_parts import plan_for_person
 from offsetwatch.errors import ClientError, ConfigError
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model.plan import PartitionOffset
@@ -199,13 +200,11 @@ def open_plan_inputs(
         snapshot = inspection.snapshot
         for cluster in inspection.unread:
             output.print_error(cluster.text)
-        wishes = ControlRequestPlanner(loaded, lambda: snapshot, access.folder, SystemClock())
+        plan_for = partial(plan_for_person, loaded, lambda: snapshot, access.folder, SystemClock())
         known = frozenset(
             (connector.connect_cluster, connector.name) for connector in snapshot.connectors
         )
-        yield ServiceCallbacks(
-            plan_for=wishes.plan_for, wake=lambda _hint: None, inventory=lambda: known
-        )
+        yield ServiceCallbacks(plan_for=plan_for, wake=lambda _hint: None, inventory=lambda: known)
 
 
 def create_plan(

@@ -14,7 +14,7 @@ from offsetwatch.cli.inspect.remediation import (
     print_previews,
 )
 from offsetwatch.config import Config, load
-from offsetwatch.daemon.wiring.remediation import RemediationParts
+from offsetwatch.daemon.remediation_parts import RemediationParts
 from offsetwatch.errors import TargetUnreachable
 from offsetwatch.remedy.gather.broker_queries import Brokers
 from offsetwatch.remedy.guards import Permission

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from offsetwatch.config import Config
-from offsetwatch.daemon.wiring.probe_readers import RecordAgeProbes
+from offsetwatch.daemon.polls import RecordAgeProbes
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.fakes.broker import MockBroker
 from tests.fakes.clock import VirtualClock

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from functools import partial
 
-from offsetwatch.daemon.wiring.tails import Tails
+from offsetwatch.daemon.discovery import Tails
 from offsetwatch.ingest.topic_readers import (
     ListingTopicReader,
     OffsetSyncsTopicReader,

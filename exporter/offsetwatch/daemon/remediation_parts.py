@@ -1,17 +1,21 @@
-"""Constructors of the remediation planner, its readers and drivers, from one configuration.
+"""Parts of remediation, built from one configuration: planner, readers, drivers and replica.
 
 Each set of parts belongs to one thread: that of remediation, or one that answers a request.
 """
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from offsetwatch.clients.kafka.journal_topic import JournalTopicRequirements
 from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Config
+from offsetwatch.model.observations import Observation
+from offsetwatch.model.remediation import ReplicaReported
 from offsetwatch.remedy.drivers.factory import find_connect_cluster, open_remediation_driver
 from offsetwatch.remedy.drivers.quarantine.stores import build_configured_quarantine
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
@@ -22,10 +26,13 @@ from offsetwatch.remedy.gather.poison_locator import PoisonLocator
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.journal.journal import LinePublisher
 from offsetwatch.remedy.model.driver import Driver
+from offsetwatch.remedy.model.guard_answer import RequestedPlan
 from offsetwatch.remedy.model.plan import Plan
 from offsetwatch.remedy.model.policy import Policy
+from offsetwatch.remedy.model.service_api import PlanRequest, ProposalRefused, RequestTargetNotFound
 from offsetwatch.remedy.planner import Planner
 from offsetwatch.remedy.policy_settings import build_policy
+from offsetwatch.remedy.replicas.replica import Replica, ReplicaSettings, ReplicaStatus
 from offsetwatch.state.snapshot import Snapshot
 
 
@@ -55,11 +62,11 @@ def open_remediation_parts(
     with ExitStack() as stack:
         ledger = JournalIndex(folder, publish)
         stack.enter_context(closing(ledger.journal))
-        sights = stack.enter_context(closing(ConnectStateReaders(config)))
+        readers = stack.enter_context(closing(ConnectStateReaders(config)))
         brokers = stack.enter_context(closing(Brokers(config.kafka)))
         ledger.read_on()
         gatherer = FactsCollector(
-            sight_of=sights.of,
+            sight_of=readers.of,
             brokers=brokers,
             snapshot=snapshot,
             past=ledger.fleet,
@@ -71,7 +78,7 @@ def open_remediation_parts(
             ).problem,
         )
         planner = Planner(
-            sight_of=sights.of,
+            sight_of=readers.of,
             gatherer=gatherer,
             finder=PoisonLocator(config, brokers, policy, clock),
             snapshot=snapshot,
@@ -81,6 +88,22 @@ def open_remediation_parts(
             clock=clock.now,
         )
         yield RemediationParts(ledger, planner, policy, brokers)
+
+
+def plan_for_person(
+    config: Config,
+    snapshot: Callable[[], Snapshot],
+    folder: Path,
+    clock: UnixClock,
+    request: PlanRequest,
+    by: str,
+) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
+    """Plan what the operator `by` requests, as ServiceCallbacks requires.
+
+    Connections are made for each request, because requests are rare.
+    """
+    with open_remediation_parts(config, snapshot, folder, clock, pause=lambda _: None) as parts:
+        return parts.planner.for_person(request, by)
 
 
 class ConnectStateReaders:
@@ -115,3 +138,81 @@ class ConfiguredDrivers:
     def driver(self, plan: Plan) -> AbstractContextManager[Driver]:
         """Open the driver that executes this plan."""
         return open_remediation_driver(plan, self._config, self._folder, check=self._check)
+
+
+class DaemonReplica:
+    """Replica of this daemon in leader election, if the configuration says that there are several.
+
+    It is created again if a configuration changes the journal's location or how it is reached.
+    `put` hands an observation to the loop.
+    """
+
+    def __init__(
+        self, put: Callable[[Observation], object], folder: Path, clock: UnixClock
+    ) -> None:
+        self._put = put
+        self._folder = folder
+        self._clock = clock
+        self._settings: ReplicaSettings | None = None
+        self._now: Replica | None = None
+
+    @property
+    def now(self) -> Replica | None:
+        """Return the replica; None if the daemon acts alone. Thread-safe."""
+        return self._now
+
+    def follow(self, config: Config) -> None:
+        """Use this configuration from now on."""
+        settings = build_replica_settings(config)
+        if settings == self._settings:
+            return
+        self.stop()
+        self._settings = settings
+        if settings is not None:
+            self._now = Replica(settings, self._folder, self._clock, self._told)
+            self._now.start()
+
+    def stop(self) -> None:
+        """Stop leading."""
+        replica, self._now = self._now, None
+        if replica is not None:
+            replica.stop()
+
+    def why_not(self) -> str | None:
+        """Return why this daemon may not make changes and which one leads; None if it may.
+
+        Thread-safe.
+        """
+        replica = self._now
+        return None if replica is None or replica.term is not None else replica.who_leads()
+
+    def _told(self, status: ReplicaStatus) -> None:
+        leader, since = status.leader or ("", 0.0)
+        self._put(
+            ReplicaReported(
+                leading=status.leading,
+                leader=leader,
+                since=since,
+                seq=status.seq,
+                problem=status.problem,
+            )
+        )
+
+
+def build_replica_settings(config: Config) -> ReplicaSettings | None:
+    """Return the replica settings; None if the journal is a file.
+
+    Raises ClientError if the OAuth hook cannot be loaded.
+    """
+    journal = config.remedy.journal
+    if journal is None:
+        return None
+    return ReplicaSettings(
+        kafka=journal.kafka,
+        properties=config.kafka[journal.kafka].client_properties(),
+        wanted=JournalTopicRequirements(
+            journal.topic, journal.replication_factor, journal.min_insync_replicas
+        ),
+        name=journal.name or socket.gethostname(),
+        session_s=journal.session_timeout_s,
+    )
