@@ -138,21 +138,25 @@ def align_slice(of: Slice, windows: Sequence[DifferenceWindow]) -> AlignmentResu
     found: list[UnmatchedRecords] = []
     known: dict[int, HashedRecord] = {}
     unjudged = 0
+    first, end = of.judged
     for number, window in enumerate(windows):
-        up = [at.digest for at in window.up]
-        runs = align_sequences(up, [at.digest for at in window.down])
+        up = [record.digest for record in window.up]
+        runs = align_sequences(up, [record.digest for record in window.down])
         for run in runs:
             for record in window.up[run.up : run.up + run.length]:
                 known.setdefault(record.digest, record)
         for gap in find_gaps(runs, len(window.up), len(window.down)):
             before = window.up[gap.up - 1].offset if gap.up else window.up_before
             at_head = before is None
-            mine = [at for at in window.up[gap.up : gap.up_end] if _is_judged(of, at.offset)]
+            mine = [
+                record for record in window.up[gap.up : gap.up_end] if first <= record.offset < end
+            ]
             theirs: Sequence[HashedRecord] = window.down[gap.down : gap.down_end]
             if at_head and not of.up_head:
                 unjudged += len(mine)
                 mine = []
-            if (at_head and not of.down_head) or not _is_beside_judged(of, before):
+            # Downstream records belong to the range that the record before them is in or beside.
+            if not of.down_head if before is None else not first - 1 <= before < end:
                 theirs = ()
             if mine or theirs:
                 found.append(UnmatchedRecords(number, gap.up, tuple(mine), gap.down, tuple(theirs)))
@@ -177,11 +181,7 @@ def classify_records(
     moved_up, moved_down, moved = _find_reordered(left.gaps)
     yield from moved
     known: dict[int, HashedRecord | None] = {
-        **{
-            mirror_difference.up.digest: mirror_difference.up
-            for mirror_difference in moved
-            if mirror_difference.up is not None
-        },
+        **{item.up.digest: item.up for item in moved if item.up is not None},
         **elsewhere,
         **left.known,
     }
@@ -196,13 +196,13 @@ def classify_records(
                 )
     for gap in left.gaps:
         ups = [
-            (gap.up_at + number, at)
-            for number, at in enumerate(gap.up)
+            (gap.up_at + number, record)
+            for number, record in enumerate(gap.up)
             if (gap.window, gap.up_at + number) not in moved_up
         ]
         downs = [
-            (gap.down_at + number, at)
-            for number, at in enumerate(gap.down)
+            (gap.down_at + number, record)
+            for number, record in enumerate(gap.down)
             if (gap.window, gap.down_at + number) not in moved_down | repeated
         ]
         yield from _classify_one_sided(gap.window, ups, downs)
@@ -239,19 +239,14 @@ def merge_findings(found: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
 
     They are adjacent if one goes on where the other ends, on every side that they have.
     """
-    once = _merge_adjacent(sorted(found, key=_compute_kind_key), _is_next)
-    turned = [
-        audit_finding
-        for audit_finding in once
-        if audit_finding.kind is MirrorDifferenceKind.DUPLICATED
-    ]
-    others = [
-        audit_finding
-        for audit_finding in once
-        if audit_finding.kind is not MirrorDifferenceKind.DUPLICATED
-    ]
+    once = _merge_adjacent(
+        sorted(found, key=lambda one: (one.kind, one.explained, *_compute_offset_key(one))),
+        _is_next,
+    )
     # Of a range that is there twice the first copy may be matched to its middle and the second
     # from there: then what is left is its end, and after it its beginning.
+    turned = [one for one in once if one.kind is MirrorDifferenceKind.DUPLICATED]
+    others = [one for one in once if one.kind is not MirrorDifferenceKind.DUPLICATED]
     return tuple(sorted((*others, *_merge_adjacent(turned, _is_previous)), key=_compute_offset_key))
 
 
@@ -259,35 +254,24 @@ def _merge_adjacent(
     found: Iterable[AuditFinding], follows: Callable[[Span | None, Span | None], bool]
 ) -> list[AuditFinding]:
     made: list[AuditFinding] = []
-    for audit_finding in found:
+    for finding in found:
         last = made[-1] if made else None
         if (
             last is not None
-            and _is_same_kind(last, audit_finding)
-            and follows(last.up, audit_finding.up)
+            and (last.kind, last.explained) == (finding.kind, finding.explained)
+            and last.certain == finding.certain
+            and _is_next(last.down, finding.down)
+            and follows(last.up, finding.up)
         ):
             made[-1] = replace(
                 last,
-                records=last.records + audit_finding.records,
-                up=_join_spans(last.up, audit_finding.up),
-                down=_join_spans(last.down, audit_finding.down),
+                records=last.records + finding.records,
+                up=_join_spans(last.up, finding.up),
+                down=_join_spans(last.down, finding.down),
             )
         else:
-            made.append(audit_finding)
+            made.append(finding)
     return made
-
-
-def _compute_kind_key(found: AuditFinding) -> tuple[str, str, int, int]:
-    return (found.kind, found.explained, *_compute_offset_key(found))
-
-
-def _is_same_kind(last: AuditFinding, finding: AuditFinding) -> bool:
-    same = (last.kind, last.explained, last.certain) == (
-        finding.kind,
-        finding.explained,
-        finding.certain,
-    )
-    return same and _is_next(last.down, finding.down)
 
 
 def _is_next(last: Span | None, span: Span | None) -> bool:
@@ -312,15 +296,6 @@ def _compute_offset_key(found: AuditFinding) -> tuple[int, int]:
     """Return the sort key: first the downstream offset, if there is one, then the upstream one."""
     span = found.down or found.up
     return (0 if span is None else span.first, 0 if found.up is None else found.up.first)
-
-
-def _is_judged(of: Slice, offset: int) -> bool:
-    return of.judged[0] <= offset < of.judged[1]
-
-
-def _is_beside_judged(of: Slice, before: int | None) -> bool:
-    """Check whether downstream records after this upstream record belong to the judged range."""
-    return before is None or of.judged[0] - 1 <= before < of.judged[1]
 
 
 def _find_reordered(

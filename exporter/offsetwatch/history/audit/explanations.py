@@ -180,14 +180,10 @@ class DifferenceExplainer:
 
     def again(self, span: Span) -> str:
         """Return the plan that had all of these upstream offsets copied again; "" if none did."""
-        return next(
-            (
-                planned_reposition.said
-                for planned_reposition in self._repeated
-                if planned_reposition.first <= span.first and span.last <= planned_reposition.last
-            ),
-            "",
-        )
+        for move in self._repeated:
+            if move.first <= span.first and span.last <= move.last:
+                return move.said
+        return ""
 
     def _planned(self, item: MirrorDifference) -> str:
         of = {

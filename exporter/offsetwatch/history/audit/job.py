@@ -35,10 +35,9 @@ from offsetwatch.history.audit.explanations import (
     PlannedReposition,
     Transforms,
 )
-from offsetwatch.history.audit.scope import AuditScope, PartitionCoverage, Slice
+from offsetwatch.history.audit.scope import AuditScope, PartitionCoverage
 from offsetwatch.history.audit.sequence_alignment import (
     AlignmentGap,
-    MatchingRun,
     align_sequences,
     find_gaps,
 )
@@ -130,23 +129,18 @@ class _DifferingBlocks:
 
 def audit(spec: AuditSpec, progress: AuditProgressCallback) -> tuple[PartitionAudit, ...]:
     """Read both sides, some topics at a time, and compare them. Raises HistoryError."""
-    found = [
-        PartitionAudit(coverage, 0, 0, 0, ())
-        for coverage in spec.pinned.reaches
-        if not coverage.slices
-    ]
-    todo = _batches([coverage for coverage in spec.pinned.reaches if coverage.slices])
-    if todo:
-        total = sum(map(_size, spec.pinned.reaches))
-        with spark_session(
-            master=spec.master, heap=spec.heap, short=total < LONG_RECORDS_MIN
-        ) as spark:
-            for number, reaches in enumerate(todo, start=1):
-                topics = sorted({coverage.at.topic for coverage in reaches})
+    reaches = spec.pinned.reaches
+    found = [PartitionAudit(reach, 0, 0, 0, ()) for reach in reaches if not reach.slices]
+    batches = _batches([reach for reach in reaches if reach.slices])
+    if batches:
+        short = sum(map(_size, reaches)) < LONG_RECORDS_MIN
+        with spark_session(master=spec.master, heap=spec.heap, short=short) as spark:
+            for number, batch in enumerate(batches, start=1):
+                topics = sorted({reach.at.topic for reach in batch})
                 named = topics[0] if len(topics) == 1 else f"{topics[0]} to {topics[-1]}"
-                progress(f"part {number} of {len(todo)}: {named}")
-                found += _Batch(spec, spark, reaches, progress).audited()
-    return tuple(sorted(found, key=lambda partition_audit: partition_audit.reach.at))
+                progress(f"part {number} of {len(batches)}: {named}")
+                found += _Batch(spec, spark, batch, progress).audited()
+    return tuple(sorted(found, key=lambda result: result.reach.at))
 
 
 def _size(reach: PartitionCoverage) -> int:
@@ -156,8 +150,8 @@ def _size(reach: PartitionCoverage) -> int:
 def _batches(reaches: Sequence[PartitionCoverage]) -> list[list[PartitionCoverage]]:
     """Return batches of whole topics, small ones together: each Spark query has a fixed cost."""
     by_topic: dict[str, list[PartitionCoverage]] = defaultdict(list)
-    for coverage in reaches:
-        by_topic[coverage.at.topic].append(coverage)
+    for reach in reaches:
+        by_topic[reach.at.topic].append(reach)
     made: list[list[PartitionCoverage]] = []
     size = topics = 0
     for _, of in sorted(by_topic.items()):
@@ -184,36 +178,50 @@ class _Batch:
         self._spark = spark
         self._reaches = reaches
         self._progress = progress
-        self._slices = [of for coverage in reaches for of in coverage.slices]
+        self._slices = [of for reach in reaches for of in reach.slices]
         self._cut_up: dict[int, int] = {}  # slice -> records of its head that are not looked at
         self._cut_down: set[int] = set()
 
     def audited(self) -> Iterator[PartitionAudit]:
         """Yield the result for every partition."""
-        blocks = self._blocks()
+        parts = []
+        for number, of in enumerate(self._slices):
+            topic, index = of.at.topic, of.at.partition
+            parts += [
+                AuditReadRange(number, UPSTREAM, topic, index, of.up, of.up_end),
+                AuditReadRange(number, DOWNSTREAM, of.remote, index, of.down, of.down_end),
+            ]
+        blocks = read_blocks(self._spark, self._spec.clusters, parts)
         whole: dict[int, list[AuditFinding]] = defaultdict(list)
         repeats: dict[int, list[_Repeat]] = defaultdict(list)
         windows = self._windows(blocks, whole, repeats)
-        lefts = {number: align_slice(self._judged(number), of) for number, of in windows.items()}
-        lookups = self._lookups()
+        lefts: dict[int, AlignmentResult] = {}
         of_partition: dict[TopicPartition, list[AlignmentResult]] = defaultdict(list)
-        for number, left in lefts.items():
-            of_partition[self._slices[number].at].append(left)
+        for number, of_slice in windows.items():
+            of = self._slices[number]
+            if number in self._cut_down:
+                # Copies may be in the head that was cut off: no upstream record counts as lost.
+                of = replace(of, up_head=False)
+            lefts[number] = align_slice(of, of_slice)
+            of_partition[of.at].append(lefts[number])
+        remotes = {of.at: of.remote for of in self._slices}
+        spec, spark = self._spec, self._spark
+        lookups = Lookups(spark, spec.clusters, spec.pinned, remotes, self._progress)
         elsewhere = lookups.elsewhere(of_partition)
-        told = {
-            number: tuple(classify_records(left, elsewhere.get(self._slices[number].at, {})))
-            for number, left in lefts.items()
-        }
+        differences: dict[int, tuple[MirrorDifference, ...]] = {}
         faulty: dict[TopicPartition, list[MirrorDifference]] = defaultdict(list)
-        for number, found in told.items():
-            faulty[self._slices[number].at] += found
+        for number, left in lefts.items():
+            partition = self._slices[number].at
+            differences[number] = tuple(classify_records(left, elsewhere.get(partition, {})))
+            faulty[partition] += differences[number]
         newest = lookups.newest(faulty)
         for number, of in enumerate(self._slices):
             why = DifferenceExplainer(
-                of.at, self._spec.skips, self._spec.transforms, newest.get(of.at, CompactionFacts())
+                of.at, spec.skips, spec.transforms, newest.get(of.at, CompactionFacts())
             )
             apart = [_build_repeat_finding(repeat, why) for repeat in repeats[number]]
-            whole[number] += merge_findings((*apart, *group_differences(told.get(number, ()), why)))
+            grouped = group_differences(differences.get(number, ()), why)
+            whole[number] += merge_findings((*apart, *grouped))
         number = 0
         for reach in self._reaches:
             mine = range(number, number + len(reach.slices))
@@ -224,18 +232,8 @@ class _Batch:
                 down_records=_count(blocks, mine, DOWNSTREAM),
                 up_unjudged=sum(self._cut_up.get(of, 0) for of in mine)
                 + sum(lefts[of].up_unjudged for of in mine if of in lefts),
-                findings=tuple(audit_finding for of in mine for audit_finding in whole[of]),
+                findings=tuple(finding for of in mine for finding in whole[of]),
             )
-
-    def _blocks(self) -> dict[tuple[int, int], list[Block]]:
-        parts = []
-        for number, of in enumerate(self._slices):
-            partition = of.at.partition
-            parts.append(AuditReadRange(number, UPSTREAM, of.at.topic, partition, of.up, of.up_end))
-            parts.append(
-                AuditReadRange(number, DOWNSTREAM, of.remote, partition, of.down, of.down_end)
-            )
-        return read_blocks(self._spark, self._spec.clusters, parts)
 
     def _windows(
         self,
@@ -249,74 +247,64 @@ class _Batch:
         that are downstream twice.
         """
         differing: list[_DifferingBlocks] = []
-        for number in range(len(self._slices)):
+        for number, of in enumerate(self._slices):
             up, down = blocks.get((number, UPSTREAM), []), blocks.get((number, DOWNSTREAM), [])
-            of = self._slices[number]
             found = _find_differing_blocks(
                 number, up, down, repeats[number], down_head=of.down_head
             )
-            differing += (self._without_head(differing_blocks) for differing_blocks in found)
-        looked: list[_DifferingBlocks] = []
+            differing += (self._without_head(region) for region in found)
+        compared: list[_DifferingBlocks] = []
         budget = self._spec.records_max
-        for differing_blocks in sorted(differing, key=lambda one: one.records):
-            if differing_blocks.records <= budget:
-                budget -= differing_blocks.records
-                looked.append(differing_blocks)
+        for region in sorted(differing, key=lambda one: one.records):
+            if region.records <= budget:
+                budget -= region.records
+                compared.append(region)
             else:
-                whole[differing_blocks.of].append(_build_coarse_finding(differing_blocks))
-        looked.sort(key=lambda one: (one.of, one.gap))
-        read = self._records(looked)
+                whole[region.of].append(_build_coarse_finding(region))
+        compared.sort(key=lambda one: (one.of, one.gap))
+        read = self._records(compared)
         windows: dict[int, list[DifferenceWindow]] = defaultdict(list)
-        for number, differing_blocks in enumerate(looked):
-            windows[differing_blocks.of].append(
+        for number, region in enumerate(compared):
+            windows[region.of].append(
                 DifferenceWindow(
                     read.get((number, UPSTREAM), []),
                     read.get((number, DOWNSTREAM), []),
-                    differing_blocks.up_before,
+                    region.up_before,
                 )
             )
         return dict(windows)
 
-    def _judged(self, number: int) -> Slice:
-        """Return the slice to judge.
-
-        If the head of its downstream records was cut off, copies may be there: `up_head` is False,
-        so no upstream record is reported as lost.
-        """
-        of = self._slices[number]
-        return replace(of, up_head=False) if number in self._cut_down else of
-
-    def _without_head(self, differing_blocks: _DifferingBlocks) -> _DifferingBlocks:
+    def _without_head(self, region: _DifferingBlocks) -> _DifferingBlocks:
         """Return the gap with only the end of a head (before the first match) that is not judged.
 
         The head may be most of a log.
         """
-        of = self._slices[differing_blocks.of]
-        if differing_blocks.up_before is not None or (of.up_head and of.down_head):
-            return differing_blocks
-        blocks = [block for run in differing_blocks.down for block in run]
-        up, down = differing_blocks.up, tuple(blocks)
+        of = self._slices[region.of]
+        if region.up_before is not None or (of.up_head and of.down_head):
+            return region
+        blocks = [block for run in region.down for block in run]
+        up, down = region.up, tuple(blocks)
         if not of.up_head:
-            up = _take_last_blocks(differing_blocks.up, down)
-            self._cut_up[differing_blocks.of] = sum(
-                block.records for block in differing_blocks.up[: len(differing_blocks.up) - len(up)]
+            up = _take_last_blocks(region.up, down)
+            self._cut_up[region.of] = sum(
+                block.records for block in region.up[: len(region.up) - len(up)]
             )
         if not of.down_head:
             kept = _take_last_blocks(down, up)
             if len(kept) < len(down):
-                self._cut_down.add(differing_blocks.of)
+                self._cut_down.add(region.of)
             down = kept
-        return replace(differing_blocks, up=up, down=(down,) if down else ())
+        return replace(region, up=up, down=(down,) if down else ())
 
     def _records(
-        self, looked: Sequence[_DifferingBlocks]
+        self, compared: Sequence[_DifferingBlocks]
     ) -> dict[tuple[int, int], list[HashedRecord]]:
         parts = []
-        for number, differing_blocks in enumerate(looked):
-            of = self._slices[differing_blocks.of]
+        for number, region in enumerate(compared):
+            of = self._slices[region.of]
             for side, topic, runs in (
-                (UPSTREAM, of.at.topic, (differing_blocks.up,)),
-                (DOWNSTREAM, of.remote, differing_blocks.down),
+                (UPSTREAM, of.at.topic, (region.up,)),
+                (DOWNSTREAM, of.remote, region.down),
             ):
                 parts += [
                     AuditReadRange(
@@ -327,13 +315,9 @@ class _Batch:
                 ]
         if parts:
             self._progress(
-                f"  {sum(item.records for item in looked)} records lie where both differ"
+                f"  {sum(item.records for item in compared)} records lie where both differ"
             )
         return read_records(self._spark, self._spec.clusters, parts)
-
-    def _lookups(self) -> Lookups:
-        remotes = {of.at: of.remote for of in self._slices}
-        return Lookups(self._spark, self._spec.clusters, self._spec.pinned, remotes, self._progress)
 
 
 def _count(blocks: Mapping[tuple[int, int], list[Block]], of: range, side: int) -> int:
@@ -359,14 +343,15 @@ def _find_differing_blocks(
     down_head: bool,
 ) -> Iterator[_DifferingBlocks]:
     """Yield the gaps between equal blocks; add downstream blocks that repeat one to `repeats`."""
-    runs = align_sequences([at.digest for at in up], [at.digest for at in down])
-    matched = {at.digest: at for run in runs for at in up[run.up : run.up + run.length]}
+    runs = align_sequences([block.digest for block in up], [block.digest for block in down])
+    matched = {block.digest: block for run in runs for block in up[run.up : run.up + run.length]}
     for gap in _merge_gaps(tuple(find_gaps(runs, len(up), len(down)))):
         kept: list[list[Block]] = [[]]
         # What is put together holds blocks that match, and they are none that repeat; before all
         # that matches there may lie whatever was copied of records that are gone.
         unjudged = gap.up == 0 and not down_head
-        cut = {} if unjudged or _has_match_within(runs, gap) else matched
+        holds_match = any(gap.up <= run.up < gap.up_end for run in runs)
+        cut = {} if unjudged or holds_match else matched
         for block in down[gap.down : gap.down_end]:
             if block.digest in cut:
                 repeats.append(_Repeat(cut[block.digest], block))
@@ -382,20 +367,12 @@ def _find_differing_blocks(
         )
 
 
-def _has_match_within(runs: Sequence[MatchingRun], gap: AlignmentGap) -> bool:
-    return any(gap.up <= run.up < gap.up_end for run in runs)
-
-
-def _build_repeat_finding(block: _Repeat, why: DifferenceExplainer) -> AuditFinding:
-    source = Span(block.source.first, block.source.last)
-    explained = why.again(source)
+def _build_repeat_finding(repeat: _Repeat, why: DifferenceExplainer) -> AuditFinding:
+    source = Span(repeat.source.first, repeat.source.last)
+    there = Span(repeat.block.first, repeat.block.last)
+    kind, explained = MirrorDifferenceKind.DUPLICATED, why.again(source)
     return AuditFinding(
-        MirrorDifferenceKind.DUPLICATED,
-        block.block.records,
-        source,
-        Span(block.block.first, block.block.last),
-        explained,
-        certain=bool(explained),
+        kind, repeat.block.records, source, there, explained, certain=bool(explained)
     )
 
 
@@ -407,17 +384,9 @@ def _merge_gaps(found: Sequence[AlignmentGap]) -> Iterator[AlignmentGap]:
         yield AlignmentGap(first.up, last.up_end, first.down, last.down_end)
 
 
-def _build_coarse_finding(differing_blocks: _DifferingBlocks) -> AuditFinding:
-    up = sum(block.records for block in differing_blocks.up)
-    down = sum(block.records for run in differing_blocks.down for block in run)
-    return AuditFinding(
-        MirrorDifferenceKind.DIFFERENT,
-        max(up, down),
-        Span(differing_blocks.up[0].first, differing_blocks.up[-1].last)
-        if differing_blocks.up
-        else None,
-        Span(differing_blocks.down[0][0].first, differing_blocks.down[-1][-1].last)
-        if differing_blocks.down
-        else None,
-        explained="",
-    )
+def _build_coarse_finding(region: _DifferingBlocks) -> AuditFinding:
+    blocks = [block for run in region.down for block in run]
+    records = max(sum(block.records for block in side) for side in (region.up, blocks))
+    up = Span(region.up[0].first, region.up[-1].last) if region.up else None
+    down = Span(blocks[0].first, blocks[-1].last) if blocks else None
+    return AuditFinding(MirrorDifferenceKind.DIFFERENT, records, up, down)

@@ -4,6 +4,11 @@ The order of the reads matters. The caller knows already what is replicated. The
 syncs, then the log ends downstream, then those upstream. So every record below a downstream end was
 copied from below the upstream end, and every record reported as replicated lies below the
 downstream end.
+
+A sync gives the downstream offset of a single record. It is an anchor: the record at its upstream
+offset is the one at its downstream offset. Records before the first anchor, or before the part that
+retention has left of either side, cannot have a counterpart: they are not comparable, and never
+lost.
 """
 
 from __future__ import annotations
@@ -48,14 +53,16 @@ class Anchors:
         new = (upstream, downstream)
         if self._kept and downstream < self._kept[-1][1]:
             self._kept.clear()  # the downstream topic was cut or made anew: what was there is gone
-        if len(self._kept) >= 2 and self._spare(self._kept[-2], self._kept[-1], new):
+        near = self._kept[-2:]
+        on_one_line = len({up - down for up, down in (*near, new)}) == 1
+        if (
+            len(near) == 2
+            and on_one_line
+            and (near[0][0] <= near[1][0] <= upstream <= near[0][0] + ANCHOR_SPACING)
+        ):
             self._kept[-1] = new
         else:
             self._kept.append(new)
-
-    def _spare(self, before: tuple[int, int], last: tuple[int, int], new: tuple[int, int]) -> bool:
-        lines = {up - down for up, down in (before, last, new)}
-        return len(lines) == 1 and before[0] <= last[0] <= new[0] <= before[0] + ANCHOR_SPACING
 
     def within(self, up: LogBounds, down: LogBounds) -> tuple[tuple[int, int], ...]:
         """Return the anchors whose record still exists on both sides."""
@@ -319,43 +326,31 @@ def resolve_scope(
         raise HistoryError(
             f"{flow.connector}: its {side} cluster is not among those configured under kafka"
         )
-    topic_partition = sorted(
-        partition for partition in replicated if not topics or partition.topic in topics
-    )
-    missing = sorted({*topics} - {partition.topic for partition in topic_partition})
+    wanted = sorted(where for where in replicated if not topics or where.topic in topics)
+    missing = sorted({*topics} - {where.topic for where in wanted})
     if missing:
         raise HistoryError(f"{flow.connector} does not copy {', '.join(missing)}")
-    if not topic_partition:
+    if not wanted:
         raise HistoryError(f"{flow.connector} has copied nothing that could be audited")
     upstream, downstream = sides.admin(flow.upstream), sides.admin(flow.downstream)
-    anchors = _anchors(flow, frozenset(topic_partition), sides)
+    anchors = _anchors(flow, frozenset(wanted), sides)
     names, _ = downstream.topics()
-    copies_of = _copies(flow, {partition.topic for partition in replicated}, names, named)
+    copies_of = _copies(flow, {where.topic for where in replicated}, names, named)
     remotes = {
         topic: _resolve_copy(flow, topic, names, copies_of)
-        for topic in {partition.topic for partition in topic_partition}
+        for topic in {where.topic for where in wanted}
     }
-    there = [
-        partition
-        for partition in topic_partition
-        if partition.partition < names[remotes[partition.topic]]
-    ]
+    there = [where for where in wanted if where.partition < names[remotes[where.topic]]]
     notes = tuple(
-        f"{partition.topic}-{partition.partition}: {remotes[partition.topic]} has no such "
-        "partition: not audited"
-        for partition in topic_partition
-        if partition not in there
+        f"{where.topic}-{where.partition}: {remotes[where.topic]} has no such partition: not "
+        "audited"
+        for where in wanted
+        if where not in there
     )
-    copies = {
-        partition: TopicPartition(remotes[partition.topic], partition.partition)
-        for partition in there
-    }
-    policies = tuple(
-        _find_compacted_topics(
-            admin, {partition.topic: partition.topic for partition in there} if own else remotes
-        )
-        for admin, own in ((upstream, True), (downstream, False))
-    )
+    copies = {where: TopicPartition(remotes[where.topic], where.partition) for where in there}
+    own_names = {where.topic: where.topic for where in there}
+    compacted_up = _find_compacted_topics(upstream, own_names)
+    compacted_down = _find_compacted_topics(downstream, remotes)
     down = downstream.bounds(list(copies.values()), stable=True)
     up = upstream.bounds(there, stable=True)
     readable = [partition for partition in there if partition in up and copies[partition] in down]
@@ -380,16 +375,15 @@ def resolve_scope(
             committed=flow.read_committed,
         )
         whole = compute_coverage(known, firsts.get(partition), ends.get(partition))
-        partly = bounds.share < 1.0
-        reaches.append(
-            sample_coverage(known, whole, bounds.share, bounds.seed) if partly else whole
-        )
+        if bounds.share < 1.0:
+            whole = sample_coverage(known, whole, bounds.share, bounds.seed)
+        reaches.append(whole)
     return AuditScope(
         flow=flow,
         reaches=tuple(reaches),
         up=up,
         down={partition: down[copies[partition]] for partition in readable},
-        compacted=(policies[0], policies[1]),
+        compacted=(compacted_up, compacted_down),
         notes=notes,
     )
 

@@ -6,6 +6,9 @@ one task and is read in its order.
 A record's hash covers its key, its value and its headers, in their order. It also covers whether
 there is a key or a value at all, so that null differs from empty. Timestamp and compression do not
 count. The hash has 64 bits: two different records are taken for one once in 2^64.
+
+Lookups search the whole of both logs, of the partitions concerned only, and only if the differing
+records leave a question open.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final, NamedTuple
 
@@ -175,11 +178,9 @@ def _read(
     """Read one side, one range of each partition."""
     firsts: dict[str, dict[int, int]] = defaultdict(dict)
     ends: dict[str, dict[int, int]] = defaultdict(dict)
-    for read_range in layer:
-        (
-            firsts[read_range.topic][read_range.partition],
-            ends[read_range.topic][read_range.partition],
-        ) = read_range.first, read_range.end
+    for part in layer:
+        firsts[part.topic][part.partition] = part.first
+        ends[part.topic][part.partition] = part.end
     assigned = {topic: list(partitions) for topic, partitions in firsts.items()}
     side = layer[0].side
     with translate_spark_errors(f"{', '.join(assigned)} cannot be read"):
@@ -251,11 +252,11 @@ class Lookups:
         It is an upstream record outside of the windows; None for a record that is downstream at an
         earlier offset too, and no longer upstream. Raises HistoryError.
         """
-        asked = {
+        unknown = {
             partition: frozenset().union(*map(find_unknown_hashes, of))
             for partition, of in left.items()
         }
-        wanted = {partition: hashes for partition, hashes in sorted(asked.items()) if hashes}
+        wanted = {partition: hashes for partition, hashes in sorted(unknown.items()) if hashes}
         if not wanted:
             return {}
         hashes = frozenset().union(*wanted.values())
@@ -263,14 +264,14 @@ class Lookups:
         places = tuple(wanted)
         firsts = {partition: _find_first_offsets(left[partition]) for partition in places}
         found: dict[TopicPartition, dict[int, HashedRecord | None]] = defaultdict(dict)
-        for one in find_by_hash(self.spark, self.clusters, self._logs(places), hashes):
-            topic_partition, digest = places[one.number], one.record.digest
-            if digest not in wanted[topic_partition]:
+        for match in find_by_hash(self.spark, self.clusters, self._logs(places), hashes):
+            where, digest = places[match.number], match.record.digest
+            if digest not in wanted[where]:
                 continue
-            if one.side == UPSTREAM:
-                found[topic_partition][digest] = one.record
-            elif one.record.offset < firsts[topic_partition][digest]:
-                found[topic_partition].setdefault(digest, None)
+            if match.side == UPSTREAM:
+                found[where][digest] = match.record
+            elif match.record.offset < firsts[where][digest]:
+                found[where].setdefault(digest, None)
         return found
 
     def newest(
@@ -282,25 +283,19 @@ class Lookups:
             partition: CompactionFacts(up=partition.topic in up, down=partition.topic in down)
             for partition in found
         }
-        topic_partition = {
-            partition: frozenset(_keys(of, made[partition]))
-            for partition, of in sorted(found.items())
-        }
-        wanted = {partition: keys for partition, keys in topic_partition.items() if keys}
+        unknown = {where: frozenset(_keys(of, made[where])) for where, of in sorted(found.items())}
+        wanted = {where: keys for where, keys in unknown.items() if keys}
         if not wanted:
             return made
         places = tuple(wanted)
         parts = [part for part in self._logs(places) if part.side == UPSTREAM]
         keys = frozenset().union(*wanted.values())
         newest: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
-        for (number, key), offset in find_newest_by_key(
-            self.spark, self.clusters, parts, keys
-        ).items():
+        offsets = find_newest_by_key(self.spark, self.clusters, parts, keys)
+        for (number, key), offset in offsets.items():
             newest[places[number]][key] = offset
-        for partition in places:
-            made[partition] = CompactionFacts(
-                up=made[partition].up, down=made[partition].down, upstream=newest[partition]
-            )
+        for where in places:
+            made[where] = replace(made[where], upstream=newest[where])
         return made
 
     def _logs(self, places: Sequence[TopicPartition]) -> list[AuditReadRange]:
@@ -309,17 +304,11 @@ class Lookups:
         for number, partition in enumerate(places):
             up, down = self.pinned.up[partition], self.pinned.down[partition]
             end = up.stable_end if self.pinned.flow.read_committed else up.end
-            parts.append(
-                AuditReadRange(
-                    number, UPSTREAM, partition.topic, partition.partition, up.start, end
-                )
-            )
-            remote = self.remotes[partition]
-            parts.append(
-                AuditReadRange(
-                    number, DOWNSTREAM, remote, partition.partition, down.start, down.stable_end
-                )
-            )
+            remote, index = self.remotes[partition], partition.partition
+            parts += [
+                AuditReadRange(number, UPSTREAM, partition.topic, index, up.start, end),
+                AuditReadRange(number, DOWNSTREAM, remote, index, down.start, down.stable_end),
+            ]
         return parts
 
 

@@ -1,6 +1,9 @@
 """Job that learns the baseline of every connector from silver on Spark, and publishes them.
 
-The arithmetic is in baselines/model.py, the document in model/history_documents.py.
+The arithmetic is in baselines/model.py, the document in model/history_documents.py. The lag of a
+flow is computed at each sample of its log ends, by the rules of gold: the position is the newest
+commit of that time. A partition that had no commit yet, or subject offset a tombstone had deleted,
+has no position and counts for nothing.
 """
 
 from __future__ import annotations
@@ -46,6 +49,12 @@ _LAG_DDL: Final = "connect_cluster STRING, connector STRING, lag BINARY"
 _LAG_SCHEMA: Final = pa.schema(
     [*((name, pa.string()) for name in _CONNECTOR_COLUMNS), ("lag", pa.binary())]
 )
+
+
+# One look in so many seconds is enough to learn from: what lies between is much the same.
+SAMPLE_INTERVAL_S: Final = 300
+_FLOW: Final = SOURCE_COLUMN_NAMES[:2]
+_PARTITION_COLUMNS: Final = (*_FLOW, "topic", "partition")
 
 
 def learn(base: Path, *, master: str, heap: str, clock: UnixClock | None = None) -> Baselines:
@@ -147,7 +156,7 @@ def _build_connector_task(until: float) -> Callable[[pa.Table], pa.Table]:
 def compute_lag_baselines(
     spark: SparkSession, base: Path, until: float
 ) -> dict[tuple[str, str], tuple[model.Lags, ...]]:
-    """Return the lag baseline of each flow whose log ends were sampled for long enough."""
+    """Return the lag baseline of each flow subject log ends were sampled for long enough."""
     flows, commits, log_ends = (
         spark.read.format("delta").load(str(table.at(base)))
         for table in (GOLD_FLOWS, SILVER_COMMITS, BRONZE_LOG_ENDS)
@@ -175,10 +184,10 @@ def _build_lag_task(until: float) -> Callable[[pa.Table], pa.Table]:
     """Build the function that executors apply to the lag samples of one flow."""
 
     def of_one(rows: pa.Table) -> pa.Table:
-        whose = {name: rows[name][0].as_py() for name in _CONNECTOR_COLUMNS}
+        subject = {name: rows[name][0].as_py() for name in _CONNECTOR_COLUMNS}
         at, lag = (rows[name].to_numpy().astype(np.float64) for name in ("at", "lag"))
         found = model.compute_lag_baseline(at, lag, until)
-        made = [] if found is None else [{**whose, "lag": msgspec.json.encode(found)}]
+        made = [] if found is None else [{**subject, "lag": msgspec.json.encode(found)}]
         return pa.Table.from_pylist(made, schema=_LAG_SCHEMA)
 
     return of_one
@@ -197,13 +206,6 @@ def _decode_documents(rows: Iterable[bytes | None], kind: type[T]) -> tuple[T, .
     return tuple(sorted(found, key=lambda at: (at.connect_cluster, at.connector)))
 
 
-# One look in so many seconds is enough to learn from: what lies between is much the same.
-SAMPLE_INTERVAL_S: Final = 300
-
-_FLOW: Final = SOURCE_COLUMN_NAMES[:2]
-_PARTITION_COLUMNS: Final = (*_FLOW, "topic", "partition")
-
-
 def compute_lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> DataFrame:
     """Return (connect_cluster, connector, at, lag): the lag of all partitions of a flow together.
 
@@ -213,24 +215,24 @@ def compute_lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> D
                                 question
     """
     known = sf.broadcast(flows.where(sf.col("upstream").isNotNull()))
-    looks = _select_samples(log_ends, known)
+    samples = _select_samples(log_ends, known)
     positions = _extract_positions(commits, known)
     so_far = (
         Window.partitionBy(*_PARTITION_COLUMNS)
-        .orderBy("moment", "look")
+        .orderBy("moment", "sampled")
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
     newest = {"commit": sf.last("commit", ignorenulls=True).over(so_far)}
-    at_each_look = (
-        positions.unionByName(looks, allowMissingColumns=True)
+    at_each_sample = (
+        positions.unionByName(samples, allowMissingColumns=True)
         .withColumns(newest)
-        .where("look")
+        .where("sampled")
         .withColumn("last", sf.col("commit.pos"))
         .where("last IS NOT NULL")
     )
     behind = sf.greatest(sf.lit(0), sf.col("log_end") - sf.col("last") - 1)
     return (
-        at_each_look.groupBy(*_FLOW, "moment")
+        at_each_sample.groupBy(*_FLOW, "moment")
         .agg(sf.sum(behind).alias("lag"))
         .select(*_FLOW, (sf.unix_micros("moment") / 1_000_000).alias("at"), "lag")
     )
@@ -246,26 +248,26 @@ def _select_samples(log_ends: DataFrame, flows: DataFrame) -> DataFrame:
         .select(sf.col("kafka").alias("upstream"), "topic", "partition", "at", "log_end")
     )
     return sampled.join(flows, on="upstream").select(
-        *_PARTITION_COLUMNS, sf.col("at").alias("moment"), sf.lit(True).alias("look"), "log_end"
+        *_PARTITION_COLUMNS, sf.col("at").alias("moment"), sf.lit(True).alias("sampled"), "log_end"
     )
 
 
 def _extract_positions(commits: DataFrame, flows: DataFrame) -> DataFrame:
     """Return positions from MM2's own commits; a tombstone ends one."""
     partition = sf.col("source_partition")
-    told = {
+    fields = {
         "source": sf.get_json_object(partition, "$.cluster"),
         "topic": sf.get_json_object(partition, "$.topic"),
         "partition": sf.get_json_object(partition, "$.partition").cast("int"),
     }
     return (
         commits.where("dialect = 'mirror_source'")
-        .withColumns(told)
+        .withColumns(fields)
         .join(flows.select(*_FLOW, "source"), on=[*_FLOW, "source"])
         .select(
             *_PARTITION_COLUMNS,
             sf.col("at").alias("moment"),
-            sf.lit(False).alias("look"),
+            sf.lit(False).alias("sampled"),
             sf.struct("pos", "at").alias("commit"),
         )
     )

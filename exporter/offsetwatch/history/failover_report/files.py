@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -64,8 +64,8 @@ def write_rows(path: Path, report: Report) -> None:
 
     def write(partial: Path) -> None:
         with pq.ParquetWriter(partial, SCHEMA, compression="zstd") as file:
-            for of in report.partitions:
-                file.write_batch(_batch(report, of))
+            for partition in report.partitions:
+                file.write_batch(_batch(report, partition))
 
     _write_file(path, write)
 
@@ -87,32 +87,20 @@ def _write_file(path: Path, write: Callable[[Path], object]) -> None:
 
 def _batch(report: Report, of: PartitionMinutes) -> pa.RecordBatch:
     key = (report.connect_cluster, report.source, report.target)
-    where = (of.group, of.topic, of.remote, of.partition)
+    outcomes = of.moments or [None] * len(report.minutes)
     rows = [
         (
-            _micros(minute),
-            *key,
-            *where,
-            *_flatten_outcome(moment, begun=place >= of.begun),
-            *_flatten_unreplicated(ends),
+            *(_micros(minute), *key, of.group, of.topic, of.remote, of.partition),
+            *_flatten_outcome(outcome, begun=number >= of.begun),
+            *_flatten_unreplicated(unreplicated),
         )
-        for place, minute, moment, ends in _iterate_minutes(report.minutes, of)
+        for number, (minute, outcome, unreplicated) in enumerate(
+            zip(report.minutes, outcomes, of.exposures, strict=True)
+        )
     ]
     columns = zip(*rows, strict=True)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
-
-
-def _iterate_minutes(
-    minutes: Sequence[float], of: PartitionMinutes
-) -> Iterator[
-    tuple[
-        int, float, tuple[float, FailoverOutcome] | None, tuple[float, UnreplicatedRecords] | None
-    ]
-]:
-    moments = of.moments or [None] * len(minutes)
-    for place, minute in enumerate(minutes):
-        yield place, minute, moments[place], of.exposures[place]
 
 
 def _flatten_outcome(

@@ -1,5 +1,8 @@
 """HTML page of a failover report, self-contained: no script, nothing to fetch. Pure.
 
+Plots are inline SVG, stretched to the available width; labels stand beside it as text, which is not
+stretched. Unknown values are a gap in a curve and a shade behind it.
+
 It is well-formed as XML too. It follows the reader's choice of light or dark, and a phone's width.
 """
 
@@ -11,6 +14,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from html import escape
+from itertools import groupby
 from typing import Final
 
 from offsetwatch.history.failover_report.summary import (
@@ -34,124 +38,9 @@ _UNKNOWN: Final = '<span class="key"><i class="gap"></i>not known</span>'
 _TICKS_MIN: Final = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 43200)
 
 
-@dataclass(frozen=True, slots=True)
-class PlotLine:
-    """A curve, its label, and the CSS class that it is drawn by."""
-
-    name: str
-    drawn_by: str
-    values: Curve
-
-
-@dataclass(frozen=True, slots=True)
-class _Steps:
-    """Division of curves into `count` steps of `minutes` minutes each."""
-
-    count: int
-    minutes: int
-
-    def of(self, curve: Curve) -> Curve:
-        """Return the highest known value in each step."""
-        found: Curve = []
-        for step in range(self.count):
-            part = curve[step * self.minutes : (step + 1) * self.minutes]
-            found.append(max((moment for moment in part if moment is not None), default=None))
-        return found
-
-    def unknown(self, curves: Sequence[Curve]) -> list[bool]:
-        """Return for each step whether it has an unknown value."""
-        return [
-            any(None in curve[step * self.minutes : (step + 1) * self.minutes] for curve in curves)
-            for step in range(self.count)
-        ]
-
-
-def plot(
-    title: str, minutes: Sequence[float], lines: Sequence[PlotLine], shown: Callable[[float], str]
-) -> str:
-    """Return a figure as HTML. `shown` formats a value with its unit."""
-    each = math.ceil(len(minutes) / STEPS_MAX)
-    steps = _Steps(math.ceil(len(minutes) / each), each)
-    curves = [steps.of(line.values) for line in lines]
-    top = (
-        max((moment for curve in curves for moment in curve if moment is not None), default=0) or 1
-    )
-    legend = "".join(
-        f'<span class="key"><i class="{line.drawn_by}"></i>{escape(line.name)}</span>'
-        for line in lines
-    )
-    worst = f" · each step is the worst of {each} minutes" if each > 1 else ""
-    return "\n".join(
-        (
-            f"<figure><figcaption>{escape(title)}{worst}</figcaption>",
-            f'<div class="legend">{legend}{_UNKNOWN}</div>',
-            '<div class="plot"><div class="y">',
-            *(f"<span>{escape(shown(value))}</span>" for value in (top, 0)),
-            "</div><div>",
-            f'<svg {_BOX} role="img" aria-label="{escape(title)}">',
-            *_gaps(steps.unknown([line.values for line in lines])),
-            *(f'<path class="grid" d="M0 {y}H{WIDTH}"/>' for y in (0, HEIGHT / 2, HEIGHT)),
-            *(
-                f'<path class="{line.drawn_by}" d="{_path(curve, top)}"/>'
-                for line, curve in zip(lines, curves, strict=True)
-            ),
-            '</svg><div class="x">',
-            *_ticks(minutes),
-            "</div></div></div></figure>",
-        )
-    )
-
-
-def _path(curve: Curve, top: float) -> str:
-    """Return the path of a step curve: a value holds until the next; without one the line ends."""
-    wide = WIDTH / len(curve)
-    found: list[str] = []
-    pen = False
-    for place, value in enumerate(curve):
-        if value is None:
-            pen = False
-            continue
-        y = f"{HEIGHT * (1 - value / top):.1f}"
-        found.append(f"V{y}" if pen else f"M{place * wide:.1f} {y}")
-        found.append(f"H{(place + 1) * wide:.1f}")
-        pen = True
-    return "".join(found)
-
-
-def _gaps(unknown: list[bool]) -> Iterator[str]:
-    wide = WIDTH / len(unknown)
-    begin: int | None = None
-    for place, gap in enumerate([*unknown, False]):
-        if gap and begin is None:
-            begin = place
-        elif not gap and begin is not None:
-            yield (
-                f'<rect class="gap" x="{begin * wide:.1f}" y="0" '
-                f'width="{(place - begin) * wide:.1f}" height="{HEIGHT}"/>'
-            )
-            begin = None
-
-
-def _ticks(minutes: Sequence[float]) -> Iterator[str]:
-    """Yield labels at round times of day; TICKS_MAX bounds their number."""
-    span_min = len(minutes) or 1
-    every_s = STEP_S * next(
-        (at for at in _TICKS_MIN if span_min / at <= TICKS_MAX), math.ceil(span_min / TICKS_MAX)
-    )
-    form = "%H:%M" if span_min <= 1440 else "%m-%d %H:%M"
-    position = math.ceil(minutes[0] / every_s) * every_s
-    while position <= minutes[-1]:
-        left = (position - minutes[0]) / STEP_S / span_min * 100
-        if left <= 92:  # a label that began later would not end on the page
-            said = datetime.fromtimestamp(position, tz=UTC).strftime(form)
-            yield f'<span style="left:{left:.2f}%">{said}</span>'
-        position += every_s
-
-
 # Beyond that a browser has long to draw; all of them are in the table, and in the Parquet file.
 GROUPS_DRAWN_MAX: Final = 50
 PARTITIONS_MAX: Final = 3  # named of a worst moment
-
 _STYLE: Final = """
 :root { color-scheme: light dark; --ink: #1b1f24; --faint: #5b636d; --paper: #ffffff;
   --card: #f4f6f8; --rule: #d5dae0; --gap: #d9dde2; --a: #b34700; --b: #a3004d; --c: #0059a8;
@@ -188,7 +77,6 @@ path.grid { stroke: var(--rule); stroke-width: 1; } rect.gap { fill: var(--gap);
 .d { stroke: var(--d); border-color: var(--d) !important; }
 .key i.b, .key i.d { border-top-style: dashed; } path.b, path.d { stroke-dasharray: 6 4; }
 """
-
 _METHOD: Final = """\
 After a failover a group continues from its own commit on the target, if it had one, else from its
 newest checkpoint. The exact position follows from the offset syncs that MirrorMaker had sent by
@@ -214,10 +102,105 @@ they differ by, a moment may be out.
 _POLICY: Final = "default-src 'none'; style-src 'unsafe-inline'"
 
 
+@dataclass(frozen=True, slots=True)
+class PlotLine:
+    """A curve, its label, and the CSS class that it is drawn by."""
+
+    name: str
+    drawn_by: str
+    values: Curve
+
+
+def plot(
+    title: str, minutes: Sequence[float], lines: Sequence[PlotLine], shown: Callable[[float], str]
+) -> str:
+    """Return a figure as HTML. `shown` formats a value with its unit."""
+    each = math.ceil(len(minutes) / STEPS_MAX)
+    starts = range(0, len(minutes), each)
+    steps = [[line.values[start : start + each] for start in starts] for line in lines]
+    curves: list[Curve] = [
+        [max((value for value in step if value is not None), default=None) for step in line]
+        for line in steps
+    ]
+    unknown = [any(None in step for step in line) for line in zip(*steps, strict=True)]
+    top = max((value for curve in curves for value in curve if value is not None), default=0) or 1
+    legend = "".join(
+        f'<span class="key"><i class="{line.drawn_by}"></i>{escape(line.name)}</span>'
+        for line in lines
+    )
+    worst = f" · each step is the worst of {each} minutes" if each > 1 else ""
+    return "\n".join(
+        (
+            f"<figure><figcaption>{escape(title)}{worst}</figcaption>",
+            f'<div class="legend">{legend}{_UNKNOWN}</div>',
+            '<div class="plot"><div class="y">',
+            *(f"<span>{escape(shown(value))}</span>" for value in (top, 0)),
+            "</div><div>",
+            f'<svg {_BOX} role="img" aria-label="{escape(title)}">',
+            *_gaps(unknown),
+            *(f'<path class="grid" d="M0 {y}H{WIDTH}"/>' for y in (0, HEIGHT / 2, HEIGHT)),
+            *(
+                f'<path class="{line.drawn_by}" d="{_path(curve, top)}"/>'
+                for line, curve in zip(lines, curves, strict=True)
+            ),
+            '</svg><div class="x">',
+            *_ticks(minutes),
+            "</div></div></div></figure>",
+        )
+    )
+
+
+def _path(curve: Curve, top: float) -> str:
+    """Return the path of a step curve: a value holds until the next; without one the line ends."""
+    wide = WIDTH / len(curve)
+    found: list[str] = []
+    pen = False
+    for place, value in enumerate(curve):
+        if value is None:
+            pen = False
+            continue
+        y = f"{HEIGHT * (1 - value / top):.1f}"
+        found.append(f"V{y}" if pen else f"M{place * wide:.1f} {y}")
+        found.append(f"H{(place + 1) * wide:.1f}")
+        pen = True
+    return "".join(found)
+
+
+def _gaps(unknown: list[bool]) -> Iterator[str]:
+    wide = WIDTH / len(unknown)
+    for gap, steps in groupby(enumerate(unknown), key=lambda step: step[1]):
+        if gap:
+            places = [number for number, _ in steps]
+            yield (
+                f'<rect class="gap" x="{places[0] * wide:.1f}" y="0" '
+                f'width="{len(places) * wide:.1f}" height="{HEIGHT}"/>'
+            )
+
+
+def _ticks(minutes: Sequence[float]) -> Iterator[str]:
+    """Yield labels at round times of day; TICKS_MAX bounds their number."""
+    span_min = len(minutes) or 1
+    every_s = STEP_S * next(
+        (at for at in _TICKS_MIN if span_min / at <= TICKS_MAX), math.ceil(span_min / TICKS_MAX)
+    )
+    form = "%H:%M" if span_min <= 1440 else "%m-%d %H:%M"
+    position = math.ceil(minutes[0] / every_s) * every_s
+    while position <= minutes[-1]:
+        left = (position - minutes[0]) / STEP_S / span_min * 100
+        if left <= 92:  # a label that began later would not end on the page
+            said = datetime.fromtimestamp(position, tz=UTC).strftime(form)
+            yield f'<span style="left:{left:.2f}%">{said}</span>'
+        position += every_s
+
+
 def render_page(report: Report) -> str:
     """Return the page."""
     title = f"Failover {report.source} → {report.target}"
-    drawn = sorted(report.groups, key=_compute_reread_key, reverse=True)[:GROUPS_DRAWN_MAX]
+    drawn = sorted(
+        report.groups,
+        key=lambda summary: (summary.figures["reread"].most or 0, summary.group or ""),
+        reverse=True,
+    )[:GROUPS_DRAWN_MAX]
     begin, end = format_time(report.minutes[0]), format_time(report.minutes[-1])
     about = (
         f"Connect cluster {report.connect_cluster}, {begin} to {end}, {len(report.minutes)} "
@@ -235,7 +218,8 @@ def render_page(report: Report) -> str:
             f'<p class="faint">{escape(about)}</p>',
             *_render_list(report.notes),
             *_render_table(report),
-            *_render_flow(report),
+            f"<h2>The flow: {report.flow.partitions} partitions</h2>",
+            *_render_unreplicated(report, report.flow),
             *(part for summary in drawn for part in _render_group(report, summary)),
             *([f'<p class="faint">{left_out} more groups are not drawn.</p>'] if left_out else ()),
             "<h2>How it is reckoned</h2>",
@@ -243,10 +227,6 @@ def render_page(report: Report) -> str:
             "</body></html>\n",
         )
     )
-
-
-def _compute_reread_key(summary: FailoverSummary) -> tuple[float, str]:
-    return (summary.figures["reread"].most or 0, summary.group or "")
 
 
 def _render_list(rows: Iterable[str]) -> Iterator[str]:
@@ -275,11 +255,6 @@ def _render_table(report: Report) -> Iterator[str]:
                 + f"<td>{format_time(worst[0].at) if worst else '-'}</td></tr>"
             )
     yield "</tbody></table></div>"
-
-
-def _render_flow(report: Report) -> Iterator[str]:
-    yield f"<h2>The flow: {report.flow.partitions} partitions</h2>"
-    yield from _render_unreplicated(report, report.flow)
 
 
 def _render_unreplicated(report: Report, summary: FailoverSummary) -> Iterator[str]:
@@ -314,7 +289,11 @@ def _render_group(report: Report, summary: FailoverSummary) -> Iterator[str]:
         partial(_format_value, "reread_s"),
     )
     yield from _render_unreplicated(report, summary)
-    yield from _render_list((*_describe_worst(report, summary), *_describe_unknown(summary)))
+    unknown = (
+        f"not known: {REASON_LABELS[reason]} ({count} times)"
+        for reason, count in sorted(summary.unknown.items())
+    )
+    yield from _render_list((*_describe_worst(report, summary), *unknown))
 
 
 def _format_value(name: str, value: float) -> str:
@@ -336,26 +315,20 @@ def _describe_worst(report: Report, summary: FailoverSummary) -> Iterator[str]:
 def _describe_shares(members: list[PartitionMinutes], name: str, place: int) -> Iterator[str]:
     """Yield the partitions with the largest shares of a worst minute."""
     found = []
-    for of in members:
-        sample = of.moments[place]
+    for member in members:
+        sample = member.moments[place]
         count = None if sample is None else getattr(sample[1].met, name)
         if sample is not None and count:
-            found.append((count, of, sample[1]))
-    found.sort(key=lambda one: (-one[0], one[1].topic, one[1].partition))
-    for count, of, failover_outcome in found[:PARTITIONS_MAX]:
-        by = "its own commit" if failover_outcome.landing_from == "group" else "a checkpoint"
-        if failover_outcome.checkpoint_at is not None and by == "a checkpoint":
-            by = f"{by} of {format_time(failover_outcome.checkpoint_at)}"
+            found.append((count, member, sample[1]))
+    found.sort(key=lambda share: (-share[0], share[1].topic, share[1].partition))
+    for count, member, outcome in found[:PARTITIONS_MAX]:
+        by = "its own commit" if outcome.landing_from == "group" else "a checkpoint"
+        if outcome.checkpoint_at is not None and by == "a checkpoint":
+            by = f"{by} of {format_time(outcome.checkpoint_at)}"
         yield (
-            f"{of.topic}-{of.partition}: {format_figure(name, count)}, from "
-            f"{failover_outcome.position} it "
-            "lands on "
-            f"{failover_outcome.landing} by {by}, best would be {failover_outcome.met.best}"
+            f"{member.topic}-{member.partition}: {format_figure(name, count)}, from "
+            f"{outcome.position} it lands on {outcome.landing} by {by}, best would be "
+            f"{outcome.met.best}"
         )
     if len(found) > PARTITIONS_MAX:
         yield f"and {len(found) - PARTITIONS_MAX} more"
-
-
-def _describe_unknown(summary: FailoverSummary) -> Iterator[str]:
-    for reason, count in sorted(summary.unknown.items()):
-        yield f"not known: {REASON_LABELS[reason]} ({count} times)"

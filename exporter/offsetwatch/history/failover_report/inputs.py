@@ -1,7 +1,9 @@
-"""Inputs of a failover report: a flow's records and samples in a past window. Pure.
+"""Inputs of a failover report from the tables: a flow's records and samples in a past window.
 
-Made by load.py for replay.py. Times are Unix seconds by the clocks of the writers: of MirrorMaker
-in records, of the run in samples.
+Times are Unix seconds by the clocks of the writers: of MirrorMaker in records, of the run in
+samples. Of records before the window only those that still count in it are read: of syncs the
+corners of the lines they lie on (state/mirror/offset_translation.py needs no others), of
+checkpoints and commits the newest of each. Samples begin a day before it, as they date records.
 """
 
 from __future__ import annotations
@@ -53,11 +55,22 @@ T = TypeVar("T")
 ReportGroupPartition = tuple[str, str, int]  # group, topic upstream, partition
 
 
+_SYNC: Final = "sync_topic, sync_partition, sync_upstream, sync_downstream"
+_COMMIT: Final = (
+    "connector, connect_cluster, canonical, mirror_cluster, mirror_topic, mirror_partition, pos"
+)
+BATCH_START_S_MAX: Final = 30.0  # until a planned batch begins; a busy machine takes less
+_CHECKPOINT_CLASS: Final = "MirrorCheckpointConnector"
+LOOK_BACK_S: Final = 86_400.0
+# Of one kind and one cluster: a thousand partitions over five days, and half a gigabyte.
+SAMPLES_MAX: Final = 8_000_000
+
+
 @dataclass(frozen=True, slots=True)
 class LoggedSync:
     """An offset sync.
 
-    at        since when it was in its log, as far as timestamps tell (records.py, `settled`)
+    at        since when it was in its log, as far as timestamps tell (_build_log_query, settled)
     stamp     its own timestamp
     joined    no record is missing between the sync of the partition before and this one
     anew      it is the first of its topic, or of one that was created again
@@ -163,16 +176,6 @@ class FailoverInputs:
     read_until: float = float("inf")
 
 
-_SYNC: Final = "sync_topic, sync_partition, sync_upstream, sync_downstream"
-_COMMIT: Final = (
-    "connector, connect_cluster, canonical, mirror_cluster, mirror_topic, mirror_partition, pos"
-)
-BATCH_START_S_MAX: Final = (
-    30.0  # more than passes on a busy machine until a batch that is planned begins
-)
-_CHECKPOINT_CLASS: Final = "MirrorCheckpointConnector"
-
-
 @dataclass(frozen=True, slots=True)
 class ReportWindow:
     """Start and end in Unix seconds, both included. `groups`: only these; empty for all of them."""
@@ -197,7 +200,7 @@ def read_syncs(base: Path, topic: KafkaTopic, window: ReportWindow) -> Iterator[
         SELECT settled, kts, topic_id, sync_topic, sync_partition, sync_upstream, sync_downstream,
                coalesce(holes = holes_before, FALSE) AS joined
         FROM placed
-        WHERE {_build_until_condition(window)} AND (
+        WHERE settled <= {quote_time(window.until)} AND (
             settled >= {quote_time(window.since - STALE_S)} OR before IS NULL OR after IS NULL
             OR line <> line_before OR line <> line_after
             OR before >= sync_upstream OR after <= sync_upstream)
@@ -205,7 +208,7 @@ def read_syncs(base: Path, topic: KafkaTopic, window: ReportWindow) -> Iterator[
         """  # noqa: S608 - quoted
     last = None
     for item, stamp, topic_id, name, partition, upstream, downstream, joined in _order_by_time(
-        query_rows(base, BRONZE_RECORDS, query)
+        _query(base, BRONZE_RECORDS, query)
     ):
         where = TopicPartition(name, partition)
         yield LoggedSync(item, stamp, where, upstream, downstream, joined, anew=topic_id != last)
@@ -225,21 +228,21 @@ def read_checkpoints(
         SELECT settled, kts, topic_id, observation, date_part('epoch', until) AS until,
                coalesce(holes = holes_after, TRUE) AS whole
         FROM placed
-        WHERE {_build_until_condition(window)}
+        WHERE settled <= {quote_time(window.until)}
           AND (until IS NULL OR until >= {quote_time(window.since - STALE_S)})
         ORDER BY generation, topic_id, koffset
         """  # noqa: S608 - quoted
     last = None
-    for item, stamp, topic_id, told, until, whole in _order_by_time(
-        query_rows(base, BRONZE_RECORDS, query)
+    for item, stamp, topic_id, observation, until, whole in _order_by_time(
+        _query(base, BRONZE_RECORDS, query)
     ):
-        said = msgspec.json.decode(told)
+        noun = msgspec.json.decode(observation)
         yield LoggedCheckpoint(
             at=item,
             stamp=stamp,
-            group=said["group"],
-            where=TopicPartition(said["topic"], said["partition"]),
-            downstream=said["downstream_offset"],
+            group=noun["group"],
+            where=TopicPartition(noun["topic"], noun["partition"]),
+            downstream=noun["downstream_offset"],
             until=until,
             whole=whole,
             anew=topic_id != last,
@@ -265,15 +268,13 @@ def read_commits(
         )
         SELECT settled, kts, mirror_topic, mirror_partition, pos
         FROM placed
-        WHERE {_build_until_condition(window)}
+        WHERE settled <= {quote_time(window.until)}
           AND (until IS NULL OR until >= {quote_time(window.since - STALE_S)})
         ORDER BY generation, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted
     found = [
         LoggedCommit(item, stamp, TopicPartition(topic, partition), position)
-        for item, stamp, topic, partition, position in iterate_tuples(
-            query_rows(base, BRONZE_RECORDS, query)
-        )
+        for item, stamp, topic, partition, position in _query(base, BRONZE_RECORDS, query)
     ]
     # A source partition keeps to one Kafka partition: there its commits are in order, and stay so.
     yield from sorted(found, key=lambda commit: commit.at)
@@ -286,11 +287,12 @@ def _build_log_query(topic: KafkaTopic, kind: str, columns: str) -> str:
     settled       since when it was in its log: not later than it was read, nor than any behind it
     holes         how often offsets are missing up to it, from the first that was ever read
     """
+    where = f"kafka = {quote_text(topic.kafka)} AND topic = {quote_text(topic.topic)}"
     return f"""
         numbered AS (
             SELECT topic_id, kpartition, koffset, kts, ingest_ts, error, {columns},
                    koffset - lag(koffset) OVER log AS step
-            FROM records WHERE kind = '{kind}' AND {_build_topic_condition(topic)}
+            FROM records WHERE kind = '{kind}' AND {where}
             WINDOW log AS (PARTITION BY topic_id, kpartition ORDER BY koffset)
         ), logged AS (
             SELECT *, min(ingest_ts) OVER (PARTITION BY topic_id) AS generation,
@@ -304,18 +306,14 @@ def _build_log_query(topic: KafkaTopic, kind: str, columns: str) -> str:
         """  # noqa: S608 - quoted
 
 
-def _build_until_condition(window: ReportWindow) -> str:
-    return f"settled <= {quote_time(window.until)}"
-
-
-def _order_by_time(rows: pa.Table) -> list[tuple[Any, ...]]:
+def _order_by_time(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """Return the rows with times that never decrease, also where a topic was created again.
 
     Records of the old topic were in it before any in the new one.
     """
     found: list[tuple[Any, ...]] = []
     least = float("inf")
-    for item, *rest in reversed(list(iterate_tuples(rows))):
+    for item, *rest in reversed(list(rows)):
         least = min(least, item)
         found.append((least, *rest))
     return found[::-1]
@@ -332,21 +330,18 @@ def read_restarts(base: Path, connect_cluster: str, window: ReportWindow) -> lis
         SELECT DISTINCT observation FROM records WHERE kind = '{CONFIGS}' AND {name}
               AND strpos(observation, {quote_text(_CHECKPOINT_CLASS)}) > 0
         """  # noqa: S608 - quoted
-    told = f"""
-        SELECT least(kts, ingest_ts) AS at, min(ingest_ts) OVER () AS heard, observation
+    statuses = f"""
+        SELECT least(kts, ingest_ts) AS at, min(ingest_ts) OVER () AS first_read, observation
         FROM records WHERE kind = '{STATUS}' AND {name}
         ORDER BY at
         """  # noqa: S608 - quoted
-    nouns = (
-        msgspec.json.decode(said)
-        for (said,) in iterate_tuples(query_rows(base, BRONZE_RECORDS, configured))
-    )
+    nouns = (msgspec.json.decode(said) for (said,) in _query(base, BRONZE_RECORDS, configured))
     names = {noun["connector"] for noun in nouns if noun["kind"] == "connector_config"}
     found: list[float] = []
-    for item, heard, said in iterate_tuples(query_rows(base, BRONZE_RECORDS, told)):
+    for item, first_read, said in _query(base, BRONZE_RECORDS, statuses):
         noun = msgspec.json.decode(said)
         if not found:
-            found.append(heard)
+            found.append(first_read)
         # Where nobody says which connectors these are, it may have been any.
         if noun["kind"] == "task_status" and (not names or noun["connector"] in names):
             found.append(item)
@@ -359,24 +354,17 @@ def compute_complete_until(base: Path, kafkas: Collection[str]) -> float:
     A batch covers what was there when it was planned, a moment before its rows are stamped. So for
     an idle cluster nothing is certain until a record comes; that proves everything before it.
     """
-    query = """
-        SELECT kafka, max(ingest_ts) AS at FROM records GROUP BY kafka
-        """
-    found: dict[str, float] = dict(iterate_tuples(query_rows(base, BRONZE_RECORDS, query)))
+    query = "SELECT kafka, max(ingest_ts) AS at FROM records GROUP BY kafka"
+    found: dict[str, float] = dict(_query(base, BRONZE_RECORDS, query))
     return min(found.get(kafka, float("-inf")) for kafka in kafkas) - BATCH_START_S_MAX
 
 
-def _build_topic_condition(topic: KafkaTopic) -> str:
-    return f"kafka = {quote_text(topic.kafka)} AND topic = {quote_text(topic.topic)}"
+def _query(base: Path, table: Table, query: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the result of a query on a table (`records`), with times in Unix seconds."""
+    return _iterate_tuples(reader.run_query(base, query, records=table))
 
 
-def query_rows(base: Path, table: Table, query: str) -> pa.Table:
-    """Return the result of a query on a table, which it calls `records`. Raises HistoryError."""
-    return reader.run_query(base, query, records=table)
-
-
-def iterate_tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a table, with times in Unix seconds."""
+def _iterate_tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
     columns = []
     for column in rows.columns:
         if pa.types.is_timestamp(column.type):
@@ -385,13 +373,6 @@ def iterate_tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
         else:
             columns.append(column.to_pylist())
     return zip(*columns, strict=True)
-
-
-__all__ = ["ReportWindow", "load_inputs"]
-
-LOOK_BACK_S: Final = 86_400.0
-# Of one kind and one cluster: a thousand partitions over five days, and half a gigabyte.
-SAMPLES_MAX: Final = 8_000_000
 
 
 def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverInputs:
@@ -409,7 +390,7 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
             f"{flow.source}->{flow.target}: it emits no offset syncs, or on a Kafka cluster that "
             "is not configured: the position after a failover is unknown"
         )
-    read_until, records = _records(base, flow, window)
+    found = _read_records(base, flow, window)
     samples = _Samples(base, window)
     upstream = samples.ends(flow.upstream)
     downstream = samples.ends(flow.downstream)
@@ -418,19 +399,16 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
             f"no sample of {flow.upstream}'s log ends is of that time: `history run` takes one "
             "each time, or each minute while it goes on"
         )
-    found = replace(records, read_until=read_until)
-    copied = {sync.where.topic for sync in found.syncs} | {
-        commit.where.topic for commit in found.commits
-    }
-    found.checkpoints = list(_rename_checkpoints(flow, found.checkpoints, copied))
-    remote = _name_copies(
-        flow,
-        {
-            *(partition.topic for partition in downstream),
-            *(said.where.topic for said in found.checkpoints),
-        },
-        copied,
-    )
+    copied = {sync.where.topic for sync in found.syncs}
+    copied |= {commit.where.topic for commit in found.commits}
+    found.checkpoints = [
+        replace(checkpoint, where=TopicPartition(names[1], checkpoint.where.partition))
+        for checkpoint in found.checkpoints
+        if (names := resolve_checkpoint_topic(flow, checkpoint.where.topic, copied)) is not None
+    ]
+    named = {partition.topic for partition in downstream}
+    named |= {checkpoint.where.topic for checkpoint in found.checkpoints}
+    remote = _name_copies(flow, named, copied)
     if flow.routers and copied and not remote:
         raise HistoryError(
             f"{flow.source}->{flow.target}: a transform ({format_routers(flow)}) writes its copies "
@@ -439,28 +417,16 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
         )
     source = {name: topic for topic, name in remote.items()}
     found.remote = remote
-    found.here = {
-        partition: ends for partition, ends in upstream.items() if partition.topic in remote
-    }
+    found.here = {where: ends for where, ends in upstream.items() if where.topic in remote}
     found.there = {
-        TopicPartition(source[partition.topic], partition.partition): ends
-        for partition, ends in downstream.items()
-        if partition.topic in source
+        TopicPartition(source[where.topic], where.partition): ends
+        for where, ends in downstream.items()
+        if where.topic in source
     }
     found.positions = samples.positions(flow.upstream, {topic: topic for topic in remote})
     found.own = samples.positions(flow.downstream, source)
     found.not_ours = _find_shared_partitions(base, flow)
     return found
-
-
-def _rename_checkpoints(
-    flow: MirrorFlow, checkpoints: Iterable[LoggedCheckpoint], copied: Collection[str]
-) -> Iterator[LoggedCheckpoint]:
-    """Yield checkpoints by the topics that hold the copies; leave out those of unknown topics."""
-    for said in checkpoints:
-        found = resolve_checkpoint_topic(flow, said.where.topic, copied)
-        if found is not None:
-            yield replace(said, where=TopicPartition(found[1], said.where.partition))
 
 
 def _name_copies(
@@ -485,9 +451,9 @@ def _find_shared_partitions(base: Path, flow: MirrorFlow) -> frozenset[TopicPart
     A sync does not name its flow.
     """
     others = {
-        (mirror_flow.connect_cluster, mirror_flow.connector)
-        for mirror_flow in read_flows(base)
-        if mirror_flow.offset_syncs == flow.offset_syncs
+        (other.connect_cluster, other.connector)
+        for other in read_flows(base)
+        if other.offset_syncs == flow.offset_syncs
     } - {(flow.connect_cluster, flow.connector)}
     if not others:
         return frozenset()
@@ -547,17 +513,17 @@ class _Samples:
         )
 
     def _rows(self, table: Table, query: str) -> Iterator[tuple[Any, ...]]:
-        rows = query_rows(self._base, table, query)
+        rows = reader.run_query(self._base, query, records=table)
         if rows.num_rows > SAMPLES_MAX:
             raise HistoryError(
                 f"more than {SAMPLES_MAX} samples of {table.path} are of that time: ask for a "
                 "shorter one, or name groups"
             )
-        return iterate_tuples(rows)
+        return _iterate_tuples(rows)
 
 
-def _records(base: Path, flow: MirrorFlow, window: ReportWindow) -> tuple[float, FailoverInputs]:
-    """Return the time until which all records are known, and the records."""
+def _read_records(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverInputs:
+    """Return the records, and until when all of them are known, without samples."""
     syncs, checkpoints = flow.offset_syncs, locate_checkpoints(flow)
     assert syncs is not None
     assert checkpoints is not None
@@ -572,7 +538,8 @@ def _records(base: Path, flow: MirrorFlow, window: ReportWindow) -> tuple[float,
         restarts=read_restarts(base, flow.connect_cluster, window),
     )
     _refuse_backlog(base, kafkas)
-    return compute_complete_until(base, kafkas), found
+    found.read_until = compute_complete_until(base, kafkas)
+    return found
 
 
 def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:

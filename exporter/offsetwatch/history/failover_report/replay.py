@@ -16,11 +16,12 @@ A number is left out for the daemon's reasons (state/failover.py), and where
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
-from typing import Final, Generic, TypeVar
+from typing import Final, TypeVar
 
 from offsetwatch.history.failover_report.inputs import (
     RATE_WINDOW_S,
@@ -42,6 +43,11 @@ from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 RATE_WINDOW_S_MIN: Final = 60.0  # a pace is measured over RATE_WINDOW_S, and over this at least
 
 T = TypeVar("T")
+Logged = TypeVar("Logged", LoggedSync, LoggedCheckpoint, LoggedCommit)
+
+
+K = TypeVar("K")
+S = TypeVar("S")
 
 
 class FailoverUnknownReason(StrEnum):
@@ -99,33 +105,33 @@ class FailoverReplay:
 
     def __init__(self, known: FailoverInputs) -> None:
         self._known = known
-        self._syncs = _RecordCursor(known.syncs, lambda sync: sync.at)
-        self._checkpoints = _RecordCursor(known.checkpoints, lambda said: said.at)
-        self._commits = _RecordCursor(known.commits, lambda commit: commit.at)
-        self._restarts = _RecordCursor(known.restarts, float)
+        self._syncs = deque(known.syncs)
+        self._checkpoints = deque(known.checkpoints)
+        self._commits = deque(known.commits)
+        self._restarts = deque(known.restarts)
         self._tasks_known = False
         self._read: dict[TopicPartition, tuple[PartitionSyncs, LoggedSync]] = {}
-        self._said: dict[tuple[str, TopicPartition], LoggedCheckpoint] = {}
+        self._newest_checkpoints: dict[tuple[str, TopicPartition], LoggedCheckpoint] = {}
         self._copied: dict[TopicPartition, LoggedCommit] = {}
         self._rounds = sorted({moment for ends in known.here.values() for moment in ends.times})
 
     def forward(self, moment: float) -> None:
         """Apply all records that were in the logs by this time; it never goes back."""
-        for restart in self._restarts.until(moment):
-            self._read_syncs(restart)
+        while self._restarts and self._restarts[0] <= moment:
+            self._read_syncs(self._restarts.popleft())
             for syncs, _ in self._read.values():
                 syncs.emptied()
             self._tasks_known = True
         self._read_syncs(moment)
-        for said in self._checkpoints.until(moment):
-            if said.anew:
-                self._said.clear()
-            self._said[said.group, said.where] = said
-        for commit in self._commits.until(moment):
+        for checkpoint in _take_until(self._checkpoints, moment):
+            if checkpoint.anew:
+                self._newest_checkpoints.clear()
+            self._newest_checkpoints[checkpoint.group, checkpoint.where] = checkpoint
+        for commit in _take_until(self._commits, moment):
             self._copied[commit.where] = commit
 
     def _read_syncs(self, moment: float) -> None:
-        for sync in self._syncs.until(moment):
+        for sync in _take_until(self._syncs, moment):
             if sync.anew:
                 self._read.clear()
             known = self._read.get(sync.where)
@@ -149,13 +155,13 @@ class FailoverReplay:
         where = TopicPartition(topic, partition)
         own = _find_exact_sample(self._known.own.get(member), event_time)
         copy = TopicPartition(self._known.remote.get(topic, ""), partition)
-        said = self._said.get((group, copy))
-        hidden = own is None and said is not None and self._hidden(said)
+        checkpoint = self._newest_checkpoints.get((group, copy))
+        hidden = own is None and checkpoint is not None and self._hidden(checkpoint)
         syncs = self.syncs_of(where)
-        standing = GroupPosition(
+        group_position = GroupPosition(
             upstream=position,
             own=own,
-            checkpoint=None if said is None or hidden else said.downstream,
+            checkpoint=None if checkpoint is None or hidden else checkpoint.downstream,
             syncs=syncs,
             here=_convert_to_bounds(_find_exact_sample(self._known.here.get(where), event_time)),
             there=_convert_to_bounds(_find_exact_sample(self._known.there.get(where), event_time)),
@@ -163,35 +169,29 @@ class FailoverReplay:
             synced_before=True,
             landed_before=True,
         )
-        found = (
-            compute_failover_cost(standing)
-            if event_time <= self._known.read_until
-            else FailoverCost()
-        )
+        found, why = FailoverCost(), FailoverUnknownReason.NOT_READ
+        if event_time <= self._known.read_until:
+            found = compute_failover_cost(group_position)
+            why = _explain_unknown(group_position, found, hidden)
         if not self._tasks_known:
             found = replace(found, translated=None)
-        why = None
-        if found.reread is None:
-            why = (
-                FailoverUnknownReason.NOT_READ
-                if event_time > self._known.read_until
-                else _explain_unknown(standing, found, hidden)
-            )
         return FailoverOutcome(
             position=position,
-            landing=standing.landing,
-            landing_from=standing.landing_from,
-            checkpoint_at=None if said is None or hidden else said.stamp,
+            landing=group_position.landing,
+            landing_from=group_position.landing_from,
+            checkpoint_at=None if checkpoint is None or hidden else checkpoint.stamp,
             met=found,
             pace=compute_group_rate(positions, place),
-            why=why,
+            why=None if found.reread is not None else why,
         )
 
     def exposure(self, where: TopicPartition, place: int) -> UnreplicatedRecords:
         """Return the unreplicated records at the log-end sample with this index, as moment()."""
         ends = self._known.here[where]
         moment, bounds = ends.times[place], ends.values[place]
-        replicated = self._replicated(where) if moment <= self._known.read_until else None
+        # Syncs do not count: two writers' timestamps do not tell which came after the commit.
+        commit = self._copied.get(where) if moment <= self._known.read_until else None
+        replicated = None if commit is None else commit.offset
         lag = None if replicated is None else compute_replication_lag(replicated, bounds.end)
         if replicated is None or lag is None or lag.ahead:
             return UnreplicatedRecords(bounds.end, replicated, None, None, None)
@@ -200,46 +200,27 @@ class FailoverReplay:
         least, most = _compute_age_bounds(ends, place, max(replicated + 1, bounds.start))
         return UnreplicatedRecords(bounds.end, replicated, lag.records, least, most)
 
-    def _replicated(self, where: TopicPartition) -> int | None:
-        """Return the last committed offset; None without one.
-
-        Syncs do not count: timestamps of two writers do not tell which syncs came after the commit.
-        """
-        commit = self._copied.get(where)
-        return None if commit is None else commit.offset
-
-    def _hidden(self, said: LoggedCheckpoint) -> bool:
+    def _hidden(self, checkpoint: LoggedCheckpoint) -> bool:
         """Check whether compaction may have deleted a later checkpoint before it was read.
 
         While a run was there to read, missing offsets are those that transactions leave in a log:
         to delete a record, compaction would need a newer one of its key, a new segment and a
         minute.
         """
-        if said.whole or said.until is None:
+        if checkpoint.whole or checkpoint.until is None:
             return False
-        first = bisect_right(self._rounds, said.at) - 1
-        last = bisect_right(self._rounds, said.until)
-        looked = self._rounds[max(0, first) : last + 1]
-        if first < 0 or looked[-1] < said.until - STALE_S:
+        first = bisect_right(self._rounds, checkpoint.at) - 1
+        last = bisect_right(self._rounds, checkpoint.until)
+        rounds = self._rounds[max(0, first) : last + 1]
+        if first < 0 or rounds[-1] < checkpoint.until - STALE_S:
             return True
-        return any(later - earlier > STALE_S for earlier, later in pairwise(looked))
+        return any(later - earlier > STALE_S for earlier, later in pairwise(rounds))
 
 
-class _RecordCursor(Generic[T]):
-    """Cursor over records in order of time; each is returned once."""
-
-    def __init__(self, records: Sequence[T], when: Callable[[T], float]) -> None:
-        self._records = records
-        self._when = when
-        self._next = 0
-
-    def until(self, moment: float) -> Iterator[T]:
-        while self._next < len(self._records):
-            record = self._records[self._next]
-            if self._when(record) > moment:
-                return
-            self._next += 1
-            yield record
+def _take_until(records: deque[Logged], moment: float) -> Iterator[Logged]:
+    """Remove the records up to this time from the front, and yield them."""
+    while records and records[0].at <= moment:
+        yield records.popleft()
 
 
 def replay_samples(
@@ -258,31 +239,27 @@ def replay_samples(
     exposures: dict[TopicPartition, Series[UnreplicatedRecords]] = {
         where: Series() for where in known.here
     }
-    partition: list[tuple[float, int, ReportGroupPartition | TopicPartition]] = [
+    samples: list[tuple[float, int, ReportGroupPartition | TopicPartition]] = [
         *_select_samples(known.positions, since, until),
         *_select_samples(known.here, since, until),
     ]
     replay = FailoverReplay(known)
-    for moment, place, item in sorted(partition, key=lambda one: one[0]):
+    for moment, place, key in sorted(samples, key=lambda sample: sample[0]):
         replay.forward(moment)
-        if isinstance(item, TopicPartition):
-            exposures[item].add(moment, replay.exposure(item, place))
+        if isinstance(key, TopicPartition):
+            exposures[key].add(moment, replay.exposure(key, place))
         else:
-            moments[item].add(moment, replay.moment(item, place))
+            moments[key].add(moment, replay.moment(key, place))
     return moments, exposures
-
-
-K = TypeVar("K")
-S = TypeVar("S")
 
 
 def _select_samples(
     samples: Mapping[K, Series[S]], since: float, until: float
 ) -> Iterator[tuple[float, int, K]]:
-    for k, series in samples.items():
+    for key, series in samples.items():
         for place, moment in enumerate(series.times):
             if since - STALE_S <= moment <= until:
-                yield moment, place, k
+                yield moment, place, key
 
 
 def compute_group_rate(positions: Series[int], place: int) -> float | None:
@@ -340,5 +317,5 @@ def _compute_age_bounds(
     while first > 0 and following < ends.values[first - 1].end <= ends.values[first].end:
         first -= 1
     # An end that went back is another topic's: nobody looked before it.
-    looked = first > 0 and ends.values[first - 1].end <= following
-    return moment - ends.times[first], moment - ends.times[first - 1] if looked else None
+    bounded = first > 0 and ends.values[first - 1].end <= following
+    return moment - ends.times[first], moment - ends.times[first - 1] if bounded else None

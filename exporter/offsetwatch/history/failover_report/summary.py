@@ -9,6 +9,7 @@ rank), so integers stay exact.
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,37 @@ MINUTES_MAX: Final = 4_000_000
 T = TypeVar("T")
 Curve = list[float | None]  # a value for each minute; integers where the figure counts records
 SampledMinutes = list[tuple[float, T] | None]
+
+
+RECORD_CURVES: Final = ("reread", "skip", "missing")  # these curves count; the others are seconds
+CURVE_NAMES: Final = ("reread", "skip", "reread_s", "missing", "age_min", "age_max")
+# By the names of Curves.
+CURVE_LABELS: Final = {
+    "reread": "records read again",
+    "skip": "records never read",
+    "reread_s": "time to read them again",
+    "missing": "records not on the target",
+    "age_min": "age of the oldest, at least",
+    "age_max": "age of the oldest, at most",
+}
+_LABELS_BY_REASON: Final = {
+    FailoverUnknownReason.NOT_SAMPLED: "the group's position was not sampled",
+    FailoverUnknownReason.NOT_READ: "what MirrorMaker wrote by then may not have been read yet",
+    FailoverUnknownReason.NO_LOG_ENDS: "the ends of one of the logs were not sampled",
+    FailoverUnknownReason.BEYOND_THE_END: "the group stood beyond the end of the upstream log",
+    FailoverUnknownReason.NO_SYNCS: "there was no offset sync, or it may have been another flow's",
+    FailoverUnknownReason.NOT_TRANSLATED: (
+        "the syncs do not contain the position of its record on the target"
+    ),
+    FailoverUnknownReason.NO_LANDING: (
+        "it had neither a commit of its own nor a checkpoint on the target"
+    ),
+    FailoverUnknownReason.CHECKPOINT_HIDDEN: (
+        "compaction may have taken a checkpoint before it was read"
+    ),
+    FailoverUnknownReason.OUTSIDE_THE_LOG: "it would have started outside the downstream log",
+}
+REASON_LABELS: Final = {reason.value: label for reason, label in _LABELS_BY_REASON.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +153,6 @@ class Report:
     notes: tuple[str, ...]
 
 
-RECORD_CURVES: Final = ("reread", "skip", "missing")  # these curves count; the others are seconds
-CURVE_NAMES: Final = ("reread", "skip", "reread_s", "missing", "age_min", "age_max")
-
-
 def list_minutes(since: float, until: float) -> list[float]:
     """Return the whole minutes in between. Raises HistoryError if there is none."""
     first, last = math.ceil(since / STEP_S), math.floor(until / STEP_S)
@@ -148,20 +176,21 @@ def build_report(
     exposed = {where: _sample_minutes(series, minutes) for where, series in exposures.items()}
     nothing: SampledMinutes[UnreplicatedRecords] = [None] * len(minutes)
     alone = [
-        _build_partition_minutes(known, None, where, 0, ([], exposed[where]))
+        PartitionMinutes(
+            None, where.topic, known.remote[where.topic], where.partition, 0, [], exposed[where]
+        )
         for where in sorted(exposed)
         if any(item is not None and item[1].replicated is not None for item in exposed[where])
     ]
     members = [
-        _build_partition_minutes(
-            known,
-            group,
-            TopicPartition(topic, partition),
-            _count_minutes_before(minutes, known.positions[group, topic, partition].times[0]),
-            (
-                _sample_minutes(moments[group, topic, partition], minutes),
-                exposed.get(TopicPartition(topic, partition), nothing),
-            ),
+        PartitionMinutes(
+            group=group,
+            topic=topic,
+            remote=known.remote[topic],
+            partition=partition,
+            begun=bisect_left(minutes, known.positions[group, topic, partition].times[0]),
+            moments=_sample_minutes(moments[group, topic, partition], minutes),
+            exposures=exposed.get(TopicPartition(topic, partition), nothing),
         )
         for group, topic, partition in sorted(moments)
     ]
@@ -182,57 +211,23 @@ def build_report(
     )
 
 
-def _build_partition_minutes(
-    known: FailoverInputs,
-    group: str | None,
-    where: TopicPartition,
-    begun: int,
-    found: tuple[SampledMinutes[FailoverOutcome], SampledMinutes[UnreplicatedRecords]],
-) -> PartitionMinutes:
-    remote = known.remote[where.topic]
-    return PartitionMinutes(group, where.topic, remote, where.partition, begun, *found)
-
-
 def _sample_minutes(series: Series[T], minutes: Sequence[float]) -> SampledMinutes[T]:
     return [series.newest(minute) for minute in minutes]
-
-
-def _count_minutes_before(minutes: Sequence[float], first: float) -> int:
-    return sum(minute < first for minute in minutes)
 
 
 def _summarize_members(
     group: str | None, members: list[PartitionMinutes], minutes: Sequence[float]
 ) -> FailoverSummary:
+    outcomes = [(member.begun, member.moments) for member in members]
+    unreplicated = [(member.begun, member.exposures) for member in members]
+    count = len(minutes)
     curves = Curves(
-        reread=_combine_partitions(
-            members, minutes, lambda outcome: outcome.met.reread, _read_moments, sum
-        ),
-        skip=_combine_partitions(
-            members, minutes, lambda outcome: outcome.met.skip, _read_moments, sum
-        ),
-        reread_s=_combine_partitions(members, minutes, compute_reread_s, _read_moments, max),
-        missing=_combine_partitions(
-            members,
-            minutes,
-            lambda unreplicated_records: unreplicated_records.records,
-            _read_exposures,
-            sum,
-        ),
-        age_min=_combine_partitions(
-            members,
-            minutes,
-            lambda unreplicated_records: unreplicated_records.age_s_min,
-            _read_exposures,
-            max,
-        ),
-        age_max=_combine_partitions(
-            members,
-            minutes,
-            lambda unreplicated_records: unreplicated_records.age_s_max,
-            _read_exposures,
-            max,
-        ),
+        reread=_combine_partitions(outcomes, count, lambda outcome: outcome.met.reread, sum),
+        skip=_combine_partitions(outcomes, count, lambda outcome: outcome.met.skip, sum),
+        reread_s=_combine_partitions(outcomes, count, compute_reread_s, max),
+        missing=_combine_partitions(unreplicated, count, lambda ends: ends.records, sum),
+        age_min=_combine_partitions(unreplicated, count, lambda ends: ends.age_s_min, max),
+        age_max=_combine_partitions(unreplicated, count, lambda ends: ends.age_s_max, max),
     )
     drawn = {
         name: getattr(curves, name) for name in CURVE_NAMES if group or name in CURVE_NAMES[3:]
@@ -259,32 +254,22 @@ def compute_reread_s(outcome: FailoverOutcome) -> float | None:
     return None if outcome.pace is None else outcome.met.reread / outcome.pace
 
 
-def _read_moments(member: PartitionMinutes) -> SampledMinutes[FailoverOutcome]:
-    return member.moments
-
-
-def _read_exposures(member: PartitionMinutes) -> SampledMinutes[UnreplicatedRecords]:
-    return member.exposures
-
-
 def _combine_partitions(
-    members: list[PartitionMinutes],
-    minutes: Sequence[float],
+    members: list[tuple[int, SampledMinutes[T]]],
+    count: int,
     figure: Callable[[T], float | None],
-    of: Callable[[PartitionMinutes], SampledMinutes[T]],
-    put: Callable[[Iterable[float]], float],
+    combine: Callable[[Iterable[float]], float],
 ) -> Curve:
     """Return the curve over all partitions that had begun; None in minutes where one is unknown."""
     found: Curve = []
-    samples = [(member.begun, of(member)) for member in members]
-    for place in range(len(minutes)):
+    for minute in range(count):
         values: list[float | None] = []
-        for begun, series in samples:
-            if place >= begun:
-                sample = series[place] if series else None
+        for begun, series in members:
+            if minute >= begun:
+                sample = series[minute] if series else None
                 values.append(None if sample is None else figure(sample[1]))
         known = [value for value in values if value is not None]
-        found.append(put(known) if known and len(known) == len(values) else None)
+        found.append(combine(known) if known and len(known) == len(values) else None)
     return found
 
 
@@ -336,35 +321,6 @@ def _notes(known: FailoverInputs, minutes: Sequence[float]) -> Iterable[str]:
         yield f"of the last {late} minutes not everything may have been read into the tables yet"
     if not known.positions:
         yield "no group was sampled in a topic that the flow copies"
-
-
-# By the names of Curves.
-CURVE_LABELS: Final = {
-    "reread": "records read again",
-    "skip": "records never read",
-    "reread_s": "time to read them again",
-    "missing": "records not on the target",
-    "age_min": "age of the oldest, at least",
-    "age_max": "age of the oldest, at most",
-}
-_LABELS_BY_REASON: Final = {
-    FailoverUnknownReason.NOT_SAMPLED: "the group's position was not sampled",
-    FailoverUnknownReason.NOT_READ: "what MirrorMaker wrote by then may not have been read yet",
-    FailoverUnknownReason.NO_LOG_ENDS: "the ends of one of the logs were not sampled",
-    FailoverUnknownReason.BEYOND_THE_END: "the group stood beyond the end of the upstream log",
-    FailoverUnknownReason.NO_SYNCS: "there was no offset sync, or it may have been another flow's",
-    FailoverUnknownReason.NOT_TRANSLATED: (
-        "the syncs do not contain the position of its record on the target"
-    ),
-    FailoverUnknownReason.NO_LANDING: (
-        "it had neither a commit of its own nor a checkpoint on the target"
-    ),
-    FailoverUnknownReason.CHECKPOINT_HIDDEN: (
-        "compaction may have taken a checkpoint before it was read"
-    ),
-    FailoverUnknownReason.OUTSIDE_THE_LOG: "it would have started outside the downstream log",
-}
-REASON_LABELS: Final = {reason.value: label for reason, label in _LABELS_BY_REASON.items()}
 
 
 def format_figure(name: str, value: float | None) -> str | None:

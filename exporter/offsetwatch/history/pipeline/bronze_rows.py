@@ -55,14 +55,8 @@ Key = TypeVar("Key")
 Columns = dict[str, Any]  # an Arrow array by column name; Arrow ships no types
 
 _KEY = (
-    "connector",
-    "source_partition",
-    "canonical",
-    "dialect",
-    "mirror_cluster",
-    "mirror_topic",
-    "mirror_partition",
-    "key_form",
+    *("connector", "source_partition", "canonical", "dialect"),
+    *("mirror_cluster", "mirror_topic", "mirror_partition", "key_form"),
 )
 _VALUE = ("source_offset", "pos", "event_at", "error")
 _SYNC = ("sync_topic", "sync_partition", "sync_upstream", "sync_downstream", "error")
@@ -190,18 +184,16 @@ def _source_values(
         dialect = known[place]
         fields = None if dialect is None or raw is None else decode_fields(raw)
         if dialect is None or fields is None:
-            text, pos, at, error = _source_value(keys[place], raw)
+            text, pos, micros, error = _source_value(keys[place], raw)
         else:
-            text, error = encode_sorted(fields), None
-            pos = None if dialect.position is None else read_position_from_fields(dialect, fields)
-            at = (
-                None
-                if dialect.time is None
-                else _micros(read_event_time_from_fields(dialect, fields))
-            )
+            text, pos, micros, error = encode_sorted(fields), None, None, None
+            if dialect.position is not None:
+                pos = read_position_from_fields(dialect, fields)
+            if dialect.time is not None:
+                micros = _micros(read_event_time_from_fields(dialect, fields))
         texts.append(text)
         positions.append(pos)
-        times.append(at)
+        times.append(micros)
         errors.append(error)
     return [texts, positions, times, errors]
 
@@ -254,8 +246,8 @@ def _sync(where: tuple[str, int] | Undecodable, raw: bytes | None) -> tuple[obje
 def _build_observation_decoder(role: TopicKind) -> Callable[[pa.RecordBatch], Columns]:
     def columns(rows: pa.RecordBatch) -> Columns:
         keys, values = rows["key"].to_pylist(), rows["value"].to_pylist()
-        seen = [_observation(role, key, raw) for key, raw in zip(keys, values, strict=True)]
-        return _columns(_OBSERVATION_COLUMNS, seen)
+        observations = [_observation(role, key, raw) for key, raw in zip(keys, values, strict=True)]
+        return _columns(_OBSERVATION_COLUMNS, observations)
 
     return columns
 

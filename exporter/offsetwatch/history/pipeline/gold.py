@@ -32,6 +32,29 @@ _SYNC_VALUE_COLUMNS = ("synced", "synced_at", "downstream")
 _SYNC = ("kafka", "topic", "sync_topic", "sync_partition")
 
 
+_VALUE_COLUMNS = ("source_offset", "pos", "error")
+_EVIDENCE_COLUMNS = (
+    *(*SOURCE_COLUMN_NAMES, "key", "kpartition", "koffset", "kts"),
+    *("source_offset", "tombstone", "error"),
+)
+_CHOICE_DDL = (
+    "connect_cluster STRING, connector STRING, source_partition STRING, key BINARY, "
+    "unsure BOOLEAN, others INT"
+)
+_CHOICE_SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in SOURCE_COLUMN_NAMES),
+        ("key", pa.binary()),
+        ("unsure", pa.bool_()),
+        ("others", pa.int32()),
+    ]
+)
+FLOWS_DDL = (
+    "connect_cluster STRING, connector STRING, source STRING, target STRING, "
+    "syncs_kafka STRING, syncs_topic STRING"
+)
+
+
 def select_before_cut(bronze: DataFrame, cut: DataFrame) -> DataFrame:
     """Return the records before the cut. A partition that the cut does not name lies behind it.
 
@@ -190,31 +213,6 @@ def _find_contested_keys(records: DataFrame) -> DataFrame:
     )
 
 
-_VALUE_COLUMNS = ("source_offset", "pos", "error")
-_EVIDENCE_COLUMNS = (
-    *SOURCE_COLUMN_NAMES,
-    "key",
-    "kpartition",
-    "koffset",
-    "kts",
-    "source_offset",
-    "tombstone",
-    "error",
-)
-_CHOICE_DDL = (
-    "connect_cluster STRING, connector STRING, source_partition STRING, key BINARY, "
-    "unsure BOOLEAN, others INT"
-)
-_CHOICE_SCHEMA = pa.schema(
-    [
-        *((name, pa.string()) for name in SOURCE_COLUMN_NAMES),
-        ("key", pa.binary()),
-        ("unsure", pa.bool_()),
-        ("others", pa.int32()),
-    ]
-)
-
-
 def _choose_keys(records: pa.Table) -> pa.Table:
     """Return the raw key that counts, for source partitions of one connector that have several."""
     rows = list(convert_rows(records))
@@ -334,12 +332,6 @@ def _select_newest(records: DataFrame, *subject: str) -> DataFrame:
     )
 
 
-FLOWS_DDL = (
-    "connect_cluster STRING, connector STRING, source STRING, target STRING, "
-    "syncs_kafka STRING, syncs_topic STRING"
-)
-
-
 def build_topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
     """Return the rows of gold/topics."""
     found: list[tuple[str | None, ...]] = [
@@ -353,10 +345,7 @@ def build_flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]
     """Return rows of FLOWS_DDL, the input of `compute_flow_progress`."""
     return [
         (
-            flow.connect_cluster,
-            flow.connector,
-            flow.source,
-            flow.target,
+            *(flow.connect_cluster, flow.connector, flow.source, flow.target),
             None if flow.offset_syncs is None else flow.offset_syncs.kafka,
             None if flow.offset_syncs is None else flow.offset_syncs.topic,
         )

@@ -55,15 +55,17 @@ def maintain(base: Path, *, master: str, heap: str, clock: UnixClock | None = No
     today = datetime.fromtimestamp(now.now(), tz=UTC).date()
     with hold_run_lock(base, now):
         before = {table.path: _count_files(table.at(base)) for table in present}
-        crowded = any(commits.find_fragmented_partitions(base, table, today) for table in present)
+        any_fragmented = any(
+            commits.find_fragmented_partitions(base, table, today) for table in present
+        )
         unfinished = set(SILVER) <= set(present) and not silver.is_finished(base)
-        if unfinished or crowded:
+        if unfinished or any_fragmented:
             with spark_session(master=master, heap=heap, short=True) as spark:
                 if unfinished:
                     silver.finish(spark, base, today)
                 for table in present:  # asked again: what was finished has added files
-                    for crowd in commits.find_fragmented_partitions(base, table, today):
-                        _sort_partition(spark, base, table, crowd)
+                    for fragmented in commits.find_fragmented_partitions(base, table, today):
+                        _sort_partition(spark, base, table, fragmented)
         for table in present:
             commits.vacuum(base, table)
         tables = tuple(
@@ -75,19 +77,19 @@ def maintain(base: Path, *, master: str, heap: str, clock: UnixClock | None = No
 
 
 def _sort_partition(
-    spark: SparkSession, base: Path, table: Table, crowd: commits.FragmentedPartition
+    spark: SparkSession, base: Path, table: Table, fragmented: commits.FragmentedPartition
 ) -> None:
     with translate_spark_errors(f"maintaining {table.path} failed"):
         rows = spark.read.format("delta").load(str(table.at(base)))
-        for name, value in crowd.partition.items():
+        for name, value in fragmented.partition.items():
             rows = rows.where(sf.col(name) == value)
         if table.ordered_by:
-            rows = rows.repartitionByRange(crowd.wanted, *table.ordered_by)
+            rows = rows.repartitionByRange(fragmented.wanted, *table.ordered_by)
             rows = rows.sortWithinPartitions(*table.ordered_by)
         else:
-            rows = rows.coalesce(crowd.wanted)
+            rows = rows.coalesce(fragmented.wanted)
         found = commits.write_frame(rows, base, table, ORDERED_PREFIX)
-    commits.rearrange(found, base, table, crowd.partition)
+    commits.rearrange(found, base, table, fragmented.partition)
 
 
 def count_rows(base: Path) -> tuple[int, int]:

@@ -8,6 +8,7 @@ fails a run.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,7 +28,6 @@ from offsetwatch.history.tables.schemas import (
     BRONZE_LOG_ENDS,
     CHECKPOINTS,
     SILVER_NEWEST,
-    Table,
 )
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.failover import GROUP_PARTITIONS_MAX, GROUPS_MAX
@@ -48,7 +48,7 @@ class _GroupOffsetsQuery(NamedTuple):
     """A consumer group, and the partitions to query on each Kafka cluster."""
 
     group: str
-    places: dict[str, set[TopicPartition]]
+    partitions: dict[str, set[TopicPartition]]
 
 
 class _CheckpointKey(msgspec.Struct):
@@ -88,36 +88,36 @@ class Sampler:
             return  # nothing could be written for very long, and that is told elsewhere
         at = datetime.fromtimestamp(self._clock.now(), tz=UTC)
         progress = reader.read_flow_progress(self._base)
-        standing = self._standing(progress)
-        for sides in standing:
-            self._groups += self._committed(at, sides)
-        wanted: dict[str, set[TopicPartition]] = {}
-        for kafka, partition in self._mirrored(progress):
-            wanted.setdefault(kafka, set()).add(partition)
-        for sides in standing:
-            for kafka, places in sides.places.items():
-                wanted.setdefault(kafka, set()).update(places)
-        for kafka, places in sorted(wanted.items()):
-            self._ends += self._bounds(at, kafka, places)
+        queries = self._build_group_queries(progress)
+        for query in queries:
+            self._groups += self._read_group_offsets(at, query)
+        logs: dict[str, set[TopicPartition]] = defaultdict(set)
+        for kafka, partition in self._list_mirrored(progress):
+            logs[kafka].add(partition)
+        for query in queries:
+            for kafka, partitions in query.partitions.items():
+                logs[kafka] |= partitions
+        for kafka, partitions in sorted(logs.items()):
+            self._ends += self._read_log_ends(at, kafka, partitions)
 
     def write(self) -> None:
         """Write the pending samples into the tables. Raises HistoryError; it then retains them."""
-        self._ends = _write_pending(self._ends, self._base, BRONZE_LOG_ENDS)
-        self._groups = _write_pending(self._groups, self._base, BRONZE_GROUP_OFFSETS)
+        for rows, table in ((self._ends, BRONZE_LOG_ENDS), (self._groups, BRONZE_GROUP_OFFSETS)):
+            if rows:
+                files = commits.write_batches([commits.build_batch(rows, table)], self._base, table)
+                commits.append(files, self._base, table)
+                rows.clear()
 
     def close(self) -> None:
         """Close the clients."""
         for admin in self._admins.values():
             admin.close()
 
-    # --- what to ask -----------------------------------------------------------------------------
-
-    def _mirrored(self, progress: Iterable[reader.FlowProgressRow]) -> Iterator[_ClusterPartition]:
+    def _list_mirrored(
+        self, progress: Iterable[reader.FlowProgressRow]
+    ) -> Iterator[_ClusterPartition]:
         """Yield both sides of every partition that a flow has committed an offset for."""
-        flows = {
-            (mirror_flow.connect_cluster, mirror_flow.connector): mirror_flow
-            for mirror_flow in self._flows
-        }
+        flows = {(flow.connect_cluster, flow.connector): flow for flow in self._flows}
         for row in progress:
             flow = flows.get((row.connect_cluster, row.connector))
             if flow is None:
@@ -129,7 +129,9 @@ class Sampler:
                 if kafka is not None and kafka in self._admins and topic is not None:
                     yield kafka, TopicPartition(topic, row.partition)
 
-    def _standing(self, progress: Collection[reader.FlowProgressRow]) -> list[_GroupOffsetsQuery]:
+    def _build_group_queries(
+        self, progress: Collection[reader.FlowProgressRow]
+    ) -> list[_GroupOffsetsQuery]:
         """Return a query for every group with a checkpoint, newest first.
 
         The daemon's limits on groups and partitions apply (state/failover.py).
@@ -142,11 +144,9 @@ class Sampler:
                 continue
             assert upstream is not None
             assert downstream is not None
+            subject = (flow.connect_cluster, flow.connector)
             known = {
-                flow_progress.topic
-                for flow_progress in progress
-                if (flow_progress.connect_cluster, flow_progress.connector)
-                == (flow.connect_cluster, flow.connector)
+                row.topic for row in progress if (row.connect_cluster, row.connector) == subject
             }
             groups: dict[str, _GroupOffsetsQuery] = {}
             asked = 0
@@ -157,11 +157,11 @@ class Sampler:
                 if copied is None or full:
                     continue
                 name, copy = copied
-                sides = groups.setdefault(
+                query = groups.setdefault(
                     key.group, _GroupOffsetsQuery(key.group, {upstream: set(), downstream: set()})
                 )
-                sides.places[upstream].add(TopicPartition(name, key.partition))
-                sides.places[downstream].add(TopicPartition(copy, key.partition))
+                query.partitions[upstream].add(TopicPartition(name, key.partition))
+                query.partitions[downstream].add(TopicPartition(copy, key.partition))
                 asked += 1
             found += groups.values()
         return found
@@ -177,50 +177,41 @@ class Sampler:
         rows = reader.run_query(self._base, query, records=SILVER_NEWEST).to_pylist()
         return [msgspec.json.decode(row["observation"], type=_CheckpointKey) for row in rows]
 
-    # --- asking ----------------------------------------------------------------------------------
-
-    def _committed(self, at: datetime, sides: _GroupOffsetsQuery) -> list[_Row]:
+    def _read_group_offsets(self, at: datetime, query: _GroupOffsetsQuery) -> list[_Row]:
         """Return the group's committed offsets on both clusters; none if one of them fails.
 
         No row means that the group has no commit there.
         """
         found: list[_Row] = []
-        for kafka, places in sides.places.items():
+        for kafka, partitions in query.partitions.items():
             try:
-                offsets = self._admins[kafka].group_offsets(sides.group, places)
+                offsets = self._admins[kafka].group_offsets(query.group, partitions)
             except ClientError as exc:
-                self._tell(f"{kafka}/{sides.group}", exc)
+                self._log_failure(f"{kafka}/{query.group}", exc)
                 return []
             found += [
-                (at, kafka, sides.group, where.topic, where.partition, offset, at.date())
+                (at, kafka, query.group, where.topic, where.partition, offset, at.date())
                 for where, offset in sorted(offsets.items())
             ]
         return found
 
-    def _bounds(self, at: datetime, kafka: str, places: set[TopicPartition]) -> list[_Row]:
+    def _read_log_ends(
+        self, at: datetime, kafka: str, partitions: set[TopicPartition]
+    ) -> list[_Row]:
         try:
-            found = self._admins[kafka].bounds(places, stable=False)
+            found = self._admins[kafka].bounds(partitions, stable=False)
         except ClientError as exc:
-            self._tell(kafka, exc)
+            self._log_failure(kafka, exc)
             return []
         return [
             (at, kafka, where.topic, where.partition, log.start, log.end, at.date())
             for where, log in sorted(found.items())
         ]
 
-    def _tell(self, what: str, why: ClientError) -> None:
+    def _log_failure(self, what: str, why: ClientError) -> None:
         """Log a failure. A denial is logged once for each subject; any other failure may pass."""
         if what in self._refused:
             return
         if isinstance(why, AccessDenied):
             self._refused.add(what)
         _log.warning("history_sample_failed", what=what, reason=str(why))
-
-
-def _write_pending(rows: list[_Row], base: Path, table: Table) -> list[_Row]:
-    """Write the rows. Return the rows that remain to be written: none."""
-    if rows:
-        commits.append(
-            commits.write_batches([commits.build_batch(rows, table)], base, table), base, table
-        )
-    return []

@@ -60,7 +60,7 @@ class StreamProgressMonitor:
     ) -> None:
         self.status = status
         self._base = base
-        self._seen = {stream: _StreamState() for stream in streams}
+        self._states = {stream: _StreamState() for stream in streams}
         self._clock = clock
         self._every_s = every_s
         self._written_at: float | None = None
@@ -69,30 +69,35 @@ class StreamProgressMonitor:
         """Poll all streams until this one has ended, for whatever reason."""
         with suppress(PySparkException):  # the stream itself says what failed
             while not stream.query.awaitTermination(POLL_INTERVAL_S):  # type: ignore[arg-type] # float: ok
-                self.look()
-        self.look()
+                self.poll()
+        self.poll()
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Poll the streams, and write the status if something is new or it is WRITE_S old."""
         now = self._clock.now()
         with translate_spark_errors("asking a stream how far it is failed"):
-            fresh = [self._look_at(stream, seen, now) for stream, seen in self._seen.items()]
-        moments = [seen.at for seen in self._seen.values() if seen.at is not None]
-        self.status.read_up_to(min(moments) if len(moments) == len(self._seen) else None)
+            fresh = [
+                self._poll_stream(stream, state, now) for stream, state in self._states.items()
+            ]
+        moments = [state.at for state in self._states.values() if state.at is not None]
+        self.status.read_up_to(min(moments) if len(moments) == len(self._states) else None)
         if any(fresh) or self._written_at is None or abs(now - self._written_at) >= WRITE_S:
-            for stream in self._seen:
+            for stream in self._states:
                 self.status.gaps(stream.kafka, len(reader.read_gaps(self._base, stream.kafka)))
             self.status.write()
             self._written_at = now
 
-    def _look_at(self, stream: BronzeStream, seen: _StreamState, now: float) -> bool:
+    def _poll_stream(self, stream: BronzeStream, state: _StreamState, now: float) -> bool:
         active = stream.query.isActive
         ended = self._every_s is not None and self._ended(
-            str(stream.query.runId), seen, active=active
+            str(stream.query.runId), state, active=active
         )
         # Asked before the batches: one that ends in between is seen the next time.
         waits = active and not stream.query.status["isTriggerActive"]
-        fresh = _select_uncounted(list(stream.query.recentProgress), seen.batch)
+        fresh = list(stream.query.recentProgress)
+        names = [_identity(progress) for progress in fresh]
+        if state.batch in names:
+            fresh = fresh[names.index(state.batch) + 1 :]
         for progress in fresh:
             stored = stream.stored(progress.batchId)
             self.status.batch(
@@ -103,9 +108,11 @@ class StreamProgressMonitor:
                     progress.sources[0].latestOffset, progress.sources[0].endOffset
                 ),
             )
-            seen.batch, seen.at = _identity(progress), _compute_end_time(progress)
-        if waits and self._every_s is not None and seen.at is not None:
-            seen.at = max(seen.at, now - self._every_s)
+            began = datetime.fromisoformat(progress.timestamp).timestamp()
+            ended_at = began + progress.durationMs.get("triggerExecution", 0) / 1000
+            state.batch, state.at = _identity(progress), ended_at
+        if waits and self._every_s is not None and state.at is not None:
+            state.at = max(state.at, now - self._every_s)
         return bool(fresh) or ended
 
     def _ended(self, run: str, stream: _StreamState, *, active: bool) -> bool:
@@ -138,19 +145,6 @@ def count_unread(latest: str | None, read_to: str | None) -> int | None:
     )
 
 
-def _select_uncounted(
-    newest: list[StreamingQueryProgress], key: tuple[str, int, str] | None
-) -> list[StreamingQueryProgress]:
-    """Return the batches that were not counted yet, oldest first."""
-    names = [_identity(progress) for progress in newest]
-    return newest[names.index(key) + 1 :] if key in names else newest
-
-
 def _identity(progress: StreamingQueryProgress) -> tuple[str, int, str]:
     """Return the identity of a batch; one without records has the number of the one after it."""
     return (str(progress.runId), progress.batchId, progress.timestamp)
-
-
-def _compute_end_time(progress: StreamingQueryProgress) -> float:
-    began = datetime.fromisoformat(progress.timestamp).timestamp()
-    return began + progress.durationMs.get("triggerExecution", 0) / 1000

@@ -50,6 +50,9 @@ Cut = Mapping[KafkaTopic, Mapping[int, int]]
 """The next offset of every partition: a cut includes the records below it and nothing else."""
 
 
+_log = structlog.get_logger()
+
+
 def refuse_unread(cut: Cut, reached: Cut) -> None:
     """Raise HistoryError if the cut names an unread offset: gold there would be a guess."""
     for topic, offsets in cut.items():
@@ -64,9 +67,6 @@ def refuse_unread(cut: Cut, reached: Cut) -> None:
                     f"the cut asks for {topic} partition {partition} up to {offset}, "
                     f"but it could be read up to {read_to} only"
                 )
-
-
-_log = structlog.get_logger()
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,9 +182,8 @@ def _open_run(spec: PipelineSpec, *, short: bool, clock: UnixClock | None) -> It
     with (
         hold_run_lock(spec.base, now),
         PipelineStatusWriter(spec.base, [feed.kafka for feed in feeds]) as status,
-        translate_spark_errors(
-            "the run failed"
-        ),  # what a dead JVM leaves of a question, or of a goodbye
+        # What a dead JVM leaves of a question, or of a goodbye.
+        translate_spark_errors("the run failed"),
     ):
         begun = reader.has_tables(spec.base, (BRONZE_RECORDS,))
         before = reader.summarize_bronze(spec.base) if begun else ()
@@ -200,10 +199,10 @@ def _open_run(spec: PipelineSpec, *, short: bool, clock: UnixClock | None) -> It
             ]
             status.stored(_count_stored_rows(before))
             every_s = None if short else spec.cadence_s
-            watch = StreamProgressMonitor(status, spec.base, streams, now, every_s=every_s)
+            monitor = StreamProgressMonitor(status, spec.base, streams, now, every_s=every_s)
             admins = {name: KafkaAdmin(name, properties) for name, properties in spec.kafka.items()}
             with closing(Sampler(spec.base, spec.topology.flows, admins, now)) as sampler:
-                yield _Run(spec, spark, by_topic, streams, before, watch, sampler, now)
+                yield _Run(spec, spark, by_topic, streams, before, monitor, sampler, now)
 
 
 def _feed(spec: PipelineSpec, kafka: str, by_topic: Mapping[KafkaTopic, RecordedTopic]) -> Feed:
@@ -228,7 +227,7 @@ class _Run:
         by_topic: Mapping[KafkaTopic, RecordedTopic],
         streams: list[BronzeStream],
         before: tuple[reader.BronzeTopic, ...],
-        watch: StreamProgressMonitor,
+        monitor: StreamProgressMonitor,
         sampler: Sampler,
         clock: UnixClock,
     ) -> None:
@@ -238,10 +237,10 @@ class _Run:
         self._by_topic = dict(by_topic)
         self._streams = streams
         self._before = before
-        self._watch = watch
+        self._monitor = monitor
         self._clock = clock
         self._refined: Cut | None = None
-        self._places: list[tuple[str | None, ...]] | None = None
+        self._topic_rows: list[tuple[str | None, ...]] | None = None
 
     @contextmanager
     def streams(self, *, every: str | None) -> Iterator[None]:
@@ -259,15 +258,15 @@ class _Run:
     def finish(self) -> None:
         """Wait until every stream has read what was there."""
         for stream in self._streams:
-            self._watch.until_ended(stream)
+            self._monitor.until_ended(stream)
             stream.finish()
-        self._watch.look()
+        self._monitor.poll()
 
     def check(self) -> None:
         """Restart streams that have ended. Raises HistoryError, ClientError if one cannot go on."""
         for stream in self._streams:
             stream.check()
-        self._watch.look()
+        self._monitor.poll()
 
     def reached(self) -> Cut:
         """Return the next offset of every partition by the streams' commits.
@@ -292,7 +291,7 @@ class _Run:
         if not reached:
             return False
         if reached == self._refined:
-            self._watch.status.up_to_date(SILVER, GOLD)
+            self._monitor.status.up_to_date(SILVER, GOLD)
             return False
         self.refine(reached)
         return True
@@ -300,7 +299,7 @@ class _Run:
     def refine(self, reached: Cut, up_to: Cut | None = None) -> None:
         """Bring silver up to date with bronze, and compute gold as of `up_to`, or of all of it."""
         today = datetime.fromtimestamp(self._clock.now(), tz=UTC).date()
-        status = self._watch.status
+        status = self._monitor.status
         with status.computing(SILVER, newest=True):
             refine(self._spark, self._spec.base, today)
         with (
@@ -333,60 +332,51 @@ class _Run:
         A batch may be in bronze, and so in silver, a moment before its stream reports it.
         """
         stored = reader.read_silver_next_offsets(self._spec.base)
-        return {
-            topic: {
-                partition: max(
-                    offset,
-                    stored.get(
-                        (topic.kafka, topic.topic, self._by_topic[topic].topic_id, partition), 0
-                    ),
-                )
+        found = {}
+        for topic, offsets in reached.items():
+            log = (topic.kafka, topic.topic, self._by_topic[topic].topic_id)
+            found[topic] = {
+                partition: max(offset, stored.get((*log, partition), 0))
                 for partition, offset in offsets.items()
             }
-            for topic, offsets in reached.items()
-        }
+        return found
 
     def _load(self, table: Table) -> DataFrame:
         return self._spark.read.format("delta").load(str(table.at(self._spec.base)))
 
     def _write_gold(self, records: DataFrame, cut: Cut) -> None:
         base = self._spec.base
-        cursor = self._cursor_rows(cut)
-        vector = self._spark.createDataFrame(cursor, GOLD_CURSOR.ddl())
-        flows = self._spark.createDataFrame(
-            gold.build_flow_rows(self._spec.topology.flows), gold.FLOWS_DDL
-        )
-        seen = gold.select_before_cut(records, vector)
-        places = gold.build_topic_rows(self._spec.topology)
-        topics = self._spark.createDataFrame(places, GOLD_TOPICS.ddl())
-        partitions = gold.compute_source_partitions(seen, topics).persist()
-        try:
-            _overwrite(gold.select_progress(partitions), base, GOLD_PROGRESS)
-            replicated = gold.compute_flow_progress(
-                partitions, gold.select_newest_syncs(seen), flows
-            )
-            _overwrite(replicated, base, GOLD_FLOW_PROGRESS)
-        finally:
-            partitions.unpersist()
-        if self._places != places:
-            _replace_rows(places, base, GOLD_TOPICS)
-            _replace_rows(reader.build_rows(self._spec.topology.flows), base, GOLD_FLOWS)
-            self._places = places
-        # Last: the cursor must not claim what the other tables do not hold yet.
-        _replace_rows(cursor, base, GOLD_CURSOR)
-
-    def _cursor_rows(self, cut: Cut) -> list[tuple[str, str, str, int, int]]:
-        return [
+        cursor = [
             (topic.kafka, topic.topic, self._by_topic[topic].topic_id, partition, offset)
             for topic, offsets in cut.items()
             for partition, offset in offsets.items()
         ]
+        vector = self._spark.createDataFrame(cursor, GOLD_CURSOR.ddl())
+        flow_rows = gold.build_flow_rows(self._spec.topology.flows)
+        flows = self._spark.createDataFrame(flow_rows, gold.FLOWS_DDL)
+        before = gold.select_before_cut(records, vector)
+        topic_rows = gold.build_topic_rows(self._spec.topology)
+        topics = self._spark.createDataFrame(topic_rows, GOLD_TOPICS.ddl())
+        partitions = gold.compute_source_partitions(before, topics).persist()
+        try:
+            _overwrite(gold.select_progress(partitions), base, GOLD_PROGRESS)
+            syncs = gold.select_newest_syncs(before)
+            replicated = gold.compute_flow_progress(partitions, syncs, flows)
+            _overwrite(replicated, base, GOLD_FLOW_PROGRESS)
+        finally:
+            partitions.unpersist()
+        if self._topic_rows != topic_rows:
+            _replace_rows(topic_rows, base, GOLD_TOPICS)
+            _replace_rows(reader.build_rows(self._spec.topology.flows), base, GOLD_FLOWS)
+            self._topic_rows = topic_rows
+        # Last: the cursor must not claim what the other tables do not hold yet.
+        _replace_rows(cursor, base, GOLD_CURSOR)
 
     def report(self) -> RunReport:
         """Return the result of this run."""
         base = self._spec.base
         after = reader.summarize_bronze(base)
-        self._watch.status.stored(_count_stored_rows(after))
+        self._monitor.status.stored(_count_stored_rows(after))
         old = {(topic.at, topic.topic_id): topic for topic in self._before}
         rows = dict.fromkeys(self._by_topic, 0)
         undecodable = 0
@@ -410,10 +400,8 @@ def _count_stored_rows(topics: Iterable[reader.BronzeTopic]) -> dict[str, tuple[
     found: dict[str, tuple[int, int]] = {}
     for topic in topics:
         decoded, undecodable = found.get(topic.at.kafka, (0, 0))
-        found[topic.at.kafka] = (
-            decoded + topic.rows - topic.undecodable,
-            undecodable + topic.undecodable,
-        )
+        decoded += topic.rows - topic.undecodable
+        found[topic.at.kafka] = (decoded, undecodable + topic.undecodable)
     return found
 
 
@@ -422,6 +410,5 @@ def _overwrite(rows: DataFrame, base: Path, table: Table) -> None:
 
 
 def _replace_rows(rows: Iterable[commits.Row], base: Path, table: Table) -> None:
-    commits.replace(
-        commits.write_batches([commits.build_batch(rows, table)], base, table), base, table
-    )
+    batch = commits.build_batch(rows, table)
+    commits.replace(commits.write_batches([batch], base, table), base, table)

@@ -4,6 +4,11 @@ It is native Spark but for history/tables/commit_changes.py; each transform is D
 DataFrame and opens and closes with a select. The result of a run depends on the records alone and
 on silver/newest, where the last run ended, never on how the records were split into runs: a test
 compares many runs with one.
+
+A run takes the files that bronze has got since the last one. It first records its plan
+(`silver/run.json`). Every table that a run adds to applies a run once, by its number (Delta's txn),
+and silver/logs applies it last. So a run that was killed is repeated with the same files, and the
+parts that are done are skipped.
 """
 
 from __future__ import annotations
@@ -21,9 +26,9 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sf
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline import commits as lake
+from offsetwatch.history.pipeline import commits
 from offsetwatch.history.spark.session import translate_spark_errors
-from offsetwatch.history.tables import reader as read
+from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.commit_changes import CLASS, RESET, compute_changes
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
@@ -43,18 +48,20 @@ from offsetwatch.history.tables.schemas import (
 from offsetwatch.model.offsets import Order
 
 _MICROS = 1_000_000
-_RAW_KEY = (
-    *LOG_COLUMN_NAMES,
-    "connect_cluster",
-    "key",
-)  # which says the connector and the source partition
+# The key says the connector and the source partition.
+_RAW_KEY = (*LOG_COLUMN_NAMES, "connect_cluster", "key")
+
+
+APP = "offsetwatch-silver"
+SNAPSHOTS_MAX = 32  # made in one run; the older ones of a long past follow with the next runs
+_GLOB = re.compile(r"([\[\]{}*?\\])")
 
 
 def select_unread(records: DataFrame, logs: DataFrame) -> DataFrame:
     """Return the bronze records after those that silver/logs covers."""
-    seen = sf.broadcast(logs.select(*LOG_COLUMN_NAMES, "next_offset"))
+    covered = sf.broadcast(logs.select(*LOG_COLUMN_NAMES, "next_offset"))
     return (
-        records.join(seen, on=list(LOG_COLUMN_NAMES), how="left")
+        records.join(covered, on=list(LOG_COLUMN_NAMES), how="left")
         .where(sf.col("next_offset").isNull() | (sf.col("koffset") >= sf.col("next_offset")))
         .select(*SILVER_NEWEST.names)
     )
@@ -220,12 +227,6 @@ def _compute_day_end(day: str) -> Column:
     return sf.timestamp_micros(sf.unix_micros(midnight) - 1)
 
 
-APP = "offsetwatch-silver"
-SNAPSHOTS_MAX = 32  # made in one run; the older ones of a long past follow with the next runs
-
-_GLOB = re.compile(r"([\[\]{}*?\\])")
-
-
 @dataclass(frozen=True, slots=True)
 class _Run:
     """A run: the files of bronze at version `until` that it did not have at version `since`.
@@ -241,14 +242,14 @@ class _Run:
 
 def refine(spark: SparkSession, base: Path, today: date) -> None:
     """Bring silver up to date. Days before `today` (UTC) are over. Raises HistoryError."""
-    bronze = read.open_table(base, BRONZE_RECORDS)
+    bronze = reader.open_table(base, BRONZE_RECORDS)
     unfinished, following = _plan_runs(base, bronze)
     with translate_spark_errors("computing silver failed"):
         if unfinished is not None:
-            _Refinement(spark, base, unfinished).carry_out(today)
+            _carry_out(spark, base, unfinished, today)
         if following is not None:
             _write_run_file(base, following)
-            _Refinement(spark, base, following).carry_out(today)
+            _carry_out(spark, base, following, today)
         else:
             _close_days(spark, base, today)
 
@@ -263,21 +264,21 @@ def finish(spark: SparkSession, base: Path, today: date) -> None:
     unfinished = _find_unfinished_run(base)
     if unfinished is not None:
         with translate_spark_errors("computing silver failed"):
-            _Refinement(spark, base, unfinished).carry_out(today)
+            _carry_out(spark, base, unfinished, today)
 
 
 def _find_unfinished_run(base: Path) -> _Run | None:
-    unfinished, _ = _plan_runs(base, read.open_table(base, BRONZE_RECORDS))
+    unfinished, _ = _plan_runs(base, reader.open_table(base, BRONZE_RECORDS))
     return unfinished
 
 
 def _plan_runs(base: Path, bronze: DeltaTable) -> tuple[_Run | None, _Run | None]:
     """Return the run to finish, and the run to begin; None where there is none."""
     table, version = str(bronze.metadata().id), bronze.version()
-    done = lake.read_last_committed(base, SILVER_LOGS, APP) or 0
+    done = commits.read_last_committed(base, SILVER_LOGS, APP) or 0
     last = _read_run_file(base)
     if last is None:
-        if (lake.read_last_committed(base, SILVER_COMMITS, APP) or 0) != done:
+        if (commits.read_last_committed(base, SILVER_COMMITS, APP) or 0) != done:
             raise HistoryError(_describe_rebuild("how far it has come was lost (silver/run.json)"))
         return None, _Run(run=done + 1, table=table, since=None, until=version)
     if last.table != table or last.until > version:
@@ -316,66 +317,55 @@ def _find_run_file(base: Path) -> Path:
     return base / "silver" / "run.json"
 
 
-class _Refinement:
-    """Execution of one run."""
+def _carry_out(spark: SparkSession, base: Path, run: _Run, today: date) -> None:
+    """Execute the steps of a run that are not done.
 
-    def __init__(self, spark: SparkSession, base: Path, run: _Run) -> None:
-        self._spark = spark
-        self._base = base
-        self._run = run
-        self._turn = lake.IdempotentWrite(APP, run.run)
+    The order matters: silver/newest is the start of this run until its commits are stored, and
+    silver/logs marks the whole run as done.
+    """
+    turn = commits.IdempotentWrite(APP, run.run)
 
-    def carry_out(self, today: date) -> None:
-        """Execute the steps of the run that are not done.
+    def replace(rows: DataFrame, table: Table) -> None:
+        if not turn.done(base, table):
+            files = commits.write_frame(rows.coalesce(1), base, table)
+            commits.replace(files, base, table, turn)
 
-        The order matters: silver/newest is the start of this run until its commits are stored, and
-        silver/logs marks the whole run as done.
-        """
-        held = self._load(SILVER_LOGS)
-        # Not kept in memory: each use reads other columns, and they are quicker read again.
-        fresh = select_unread(self._won(), held)
-        newest = self._load(SILVER_NEWEST)
-        self._append(build_commits(fresh, newest))
-        self._replace(merge_newest(newest, fresh), SILVER_NEWEST)
-        _close_days(self._spark, self._base, today, again_from=_first_day(fresh))
-        self._replace(merge_logs(held, fresh), SILVER_LOGS)
+    held = _load(spark, base, SILVER_LOGS)
+    # Not kept in memory: each use reads other columns, and they are quicker read again.
+    fresh = select_unread(_read_new_records(spark, base, run), held)
+    newest = _load(spark, base, SILVER_NEWEST)
+    if not turn.done(base, SILVER_COMMITS):
+        rows = build_commits(fresh, newest).repartition("day")
+        rows = rows.sortWithinPartitions("day", *SILVER_COMMITS.ordered_by)
+        files = commits.write_frame(rows, base, SILVER_COMMITS)
+        commits.append(files, base, SILVER_COMMITS, turn)
+    replace(merge_newest(newest, fresh), SILVER_NEWEST)
+    # The oldest day that these records add a commit to.
+    (row,) = (
+        fresh.where(sf.col("kind") == CONNECT_OFFSETS).agg(sf.min("day").alias("day")).collect()
+    )
+    _close_days(spark, base, today, again_from=row["day"])
+    replace(merge_logs(held, fresh), SILVER_LOGS)
 
-    def _load(self, table: Table) -> DataFrame:
-        return _load(self._spark, self._base, table)
 
-    def _won(self) -> DataFrame:
-        """Return the records in the files of this run.
+def _read_new_records(spark: SparkSession, base: Path, run: _Run) -> DataFrame:
+    """Return the records in the files of a run.
 
-        They include files with old records in a new order, which maintenance writes;
-        silver.select_unread leaves those out.
-        """
-        schema = BRONZE_RECORDS.ddl().replace(" NOT NULL", "")
-        reader = self._spark.read.schema(schema)
-        files = _list_bronze_files(self._base, self._run.until)
-        if files is None:
-            raise HistoryError(
-                _describe_rebuild(f"bronze's version {self._run.until} is not known any more")
-            )
-        if self._run.since is not None:
-            files -= _list_bronze_files(self._base, self._run.since) or set()
-        if not files:
-            return self._spark.createDataFrame([], schema)
-        paths = [_GLOB.sub(r"\\\1", file) for file in sorted(files)]
-        root = _GLOB.sub(r"\\\1", str(BRONZE_RECORDS.at(self._base)))
-        return reader.option("basePath", root).parquet(*paths).select(*BRONZE_RECORDS.names)
-
-    def _append(self, commits: DataFrame) -> None:
-        if self._turn.done(self._base, SILVER_COMMITS):
-            return
-        rows = commits.repartition("day").sortWithinPartitions("day", *SILVER_COMMITS.ordered_by)
-        found = lake.write_frame(rows, self._base, SILVER_COMMITS)
-        lake.append(found, self._base, SILVER_COMMITS, self._turn)
-
-    def _replace(self, rows: DataFrame, table: Table) -> None:
-        if self._turn.done(self._base, table):
-            return
-        found = lake.write_frame(rows.coalesce(1), self._base, table)
-        lake.replace(found, self._base, table, self._turn)
+    They include files with old records in a new order, which maintenance writes; select_unread
+    leaves those out.
+    """
+    schema = BRONZE_RECORDS.ddl().replace(" NOT NULL", "")
+    files = _list_bronze_files(base, run.until)
+    if files is None:
+        raise HistoryError(_describe_rebuild(f"bronze's version {run.until} is not known any more"))
+    if run.since is not None:
+        files -= _list_bronze_files(base, run.since) or set()
+    if not files:
+        return spark.createDataFrame([], schema)
+    paths = [_GLOB.sub(r"\\\1", file) for file in sorted(files)]
+    root = _GLOB.sub(r"\\\1", str(BRONZE_RECORDS.at(base)))
+    records = spark.read.schema(schema).option("basePath", root).parquet(*paths)
+    return records.select(*BRONZE_RECORDS.names)
 
 
 def _close_days(
@@ -385,8 +375,8 @@ def _close_days(
 
     Days from `again_from` on have got more commits, and are written again.
     """
-    there = read.list_days(base, SILVER_SNAPSHOTS)
-    over = [day for day in read.list_days(base, SILVER_COMMITS) if day < today]
+    there = reader.list_days(base, SILVER_SNAPSHOTS)
+    over = [day for day in reader.list_days(base, SILVER_COMMITS) if day < today]
     missing = [day for day in over if day not in there][-SNAPSHOTS_MAX:]
     again = [day for day in there if again_from is not None and day >= again_from]
     wanted = sorted({*missing, *again})
@@ -396,12 +386,12 @@ def _close_days(
     snapshots = _load(spark, base, SILVER_SNAPSHOTS).where(
         sf.expr("false") if before is None else sf.col("day") == before
     )
-    commits = _load(spark, base, SILVER_COMMITS)
-    since = commits.where(sf.col("day") <= wanted[-1])
+    everything = _load(spark, base, SILVER_COMMITS)
+    since = everything.where(sf.col("day") <= wanted[-1])
     if before is not None:
         since = since.where(sf.col("day") > before)
     days = spark.createDataFrame([(day,) for day in wanted], "day DATE")
-    rates = compute_rates(commits.where(sf.col("day").isin(wanted)))
+    rates = compute_rates(everything.where(sf.col("day").isin(wanted)))
     _replace_days(rates, base, SILVER_RATES, wanted)
     # Last: that a day has its snapshot says that it was closed.
     _replace_days(build_snapshots(snapshots, since, days), base, SILVER_SNAPSHOTS, wanted)
@@ -409,19 +399,11 @@ def _close_days(
 
 def _replace_days(rows: DataFrame, base: Path, table: Table, days: Iterable[date]) -> None:
     ordered = rows.repartition("day").sortWithinPartitions("day", *table.ordered_by)
-    lake.replace(lake.write_frame(ordered, base, table), base, table, days=days)
+    commits.replace(commits.write_frame(ordered, base, table), base, table, days=days)
 
 
 def _load(spark: SparkSession, base: Path, table: Table) -> DataFrame:
     return spark.read.format("delta").load(str(table.at(base)))
-
-
-def _first_day(fresh: DataFrame) -> date | None:
-    """Return the oldest day that these records add a commit to."""
-    commits = fresh.where(sf.col("kind") == CONNECT_OFFSETS)
-    (row,) = commits.agg(sf.min("day").alias("day")).collect()
-    found: date | None = row["day"]
-    return found
 
 
 def _list_bronze_files(base: Path, version: int) -> set[str] | None:

@@ -1,8 +1,12 @@
 """Stream of one Kafka cluster into bronze: start, supervision, and recovery from what stops it.
 
 Before it reads, Kafka's topics are compared with bronze and with the checkpoint
-(stream_plan.py), so that no topic is mistaken for another, and no record is
-read twice or left out without notice. A continuous stream that ends by itself is planned again.
+(stream_plan.py), so that no topic is mistaken for another, and no record is read twice or left out
+without notice. A continuous stream that ends by itself is planned again.
+
+Each stream is stateless, so a checkpoint is disposable and the code may change under it. Good and
+undecodable rows go to one table in one commit, which names the stream and the number of the batch:
+a batch that is repeated after a kill is recognised.
 """
 
 from __future__ import annotations
@@ -52,13 +56,26 @@ from offsetwatch.history.tables.reader import BronzeGap, GapReason
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, OPS_GAPS
 from offsetwatch.model.topology import KafkaTopic
 
+# Kafka may be unavailable for any time. Any other cause that stops a stream again and again, and
+# lets it read nothing in between, will not pass by itself.
 PLANS_MAX = 5  # with the pauses between them, half a minute
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 60.0  # doubled from one try to the next
 STEADY_S = 60.0  # a stream that has run for so long has got over what stopped the last one
 
 
+POISONS_MAX = 100  # records that no Spark can read, in one run: more are a producer's habit
+_log = structlog.get_logger()
+_POISON = re.compile(
+    r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value \S+ that overflows"
+)
+# Decoding makes and drops small objects by the hundred thousand, none of them in a cycle. Looking
+# for cycles every 700 of them, as Python does by itself, is a fifth of what decoding costs.
+GC_THRESHOLD = 200_000
+_RAW = ("key", "value", "topic", "partition", "offset", "timestamp")
+
+
 class StreamBackoff:
-    """Backoff of one stream."""
+    """Backoff of one stream, in seconds of any monotonic clock."""
 
     def __init__(self) -> None:
         self._plans = 0
@@ -84,14 +101,6 @@ class StreamBackoff:
         """Reset the backoff if the running stream has `moved`, or has run for STEADY_S."""
         if moved or (self._next_at is not None and now >= self._next_at + STEADY_S):
             self._plans, self._pause_s, self._next_at = 0, 0.0, None
-
-
-POISONS_MAX = 100  # records that no Spark can read, in one run: more are a producer's habit
-
-_log = structlog.get_logger()
-_POISON = re.compile(
-    r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value \S+ that overflows"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +132,11 @@ class BronzeStream:
         self._query: StreamingQuery | None = None
         self._sink: Sink | None = None
         self._query_ids: Mapping[str, str] = {}
-        self._seen = StreamProgress({}, {})
+        self._progress = StreamProgress({}, {})
         self._admin = KafkaAdmin(feed.kafka, dict(feed.properties))
         self._broken: OffsetwatchError | None = None
-        self._seen_at_plan = self._seen
-        self._patience = StreamBackoff()
+        self._progress_at_plan = self._progress
+        self._backoff = StreamBackoff()
 
     @property
     def kafka(self) -> str:
@@ -183,8 +192,8 @@ class BronzeStream:
             if self._broken is not None:
                 reason = str(self._broken)
                 _log.warning("history_stream_ended", kafka=self._feed.kafka, reason=reason)
-        if self._broken is not None and self._patience.due(time.monotonic()):
-            self._plan_again(self._broken)
+        if self._broken is not None and self._backoff.due(time.monotonic()):
+            self._replan(self._broken)
 
     def reached(self) -> StreamProgress:
         """Return the progress of the stream, over all its queries."""
@@ -194,25 +203,23 @@ class BronzeStream:
         ends = None if progress is None else json.loads(progress.sources[0].endOffset)
         if ends:
             kafka = self._feed.kafka
-            self._seen = StreamProgress(
+            self._progress = StreamProgress(
                 ends={
                     KafkaTopic(kafka, topic): {int(p): end for p, end in offsets.items()}
                     for topic, offsets in ends.items()
                 },
                 topic_ids={KafkaTopic(kafka, topic): self._query_ids[topic] for topic in ends},
             )
-        return self._seen
-
-    # --- going on --------------------------------------------------------------------------------
+        return self._progress
 
     def _ended(self) -> OffsetwatchError | None:
         """Return why it does not run any more; None if it does."""
         assert self._query is not None
         with translate_spark_errors(f"asking the stream of kafka {self._feed.kafka} failed"):
             active = self._query.isActive
-        moved = self.reached() != self._seen_at_plan
+        moved = self.reached() != self._progress_at_plan
         if active or moved:
-            self._patience.runs(time.monotonic(), moved=moved)
+            self._backoff.runs(time.monotonic(), moved=moved)
         if active:
             return self._replaced()
         try:
@@ -242,8 +249,8 @@ class BronzeStream:
             if found[topic] != role.topic_id:
                 raise HistoryError(f"{topic} was created again")
 
-    def _plan_again(self, why: OffsetwatchError) -> None:
-        if self._patience.exhausted:
+    def _replan(self, why: OffsetwatchError) -> None:
+        if self._backoff.exhausted:
             raise why
         still: OffsetwatchError | None = None
         away = False
@@ -255,8 +262,8 @@ class BronzeStream:
             still = exc
         if still is not None and str(still) != str(why):
             _log.warning("history_stream_waits", kafka=self._feed.kafka, reason=str(still))
-        self._broken, self._seen_at_plan = still, self._seen
-        self._patience.tried(time.monotonic(), counts=not away)
+        self._broken, self._progress_at_plan = still, self._progress
+        self._backoff.tried(time.monotonic(), counts=not away)
 
     def _go_on(self, why: OffsetwatchError) -> None:
         if isinstance(why, HistoryError) and self._passed(why):
@@ -271,8 +278,6 @@ class BronzeStream:
             self._begin(self._plan)
         self.start(self._every)
         _log.warning("history_stream_goes_on", kafka=self._feed.kafka, number=self._plan.number)
-
-    # --- details ---------------------------------------------------------------------------------
 
     def _reading(self) -> AbstractContextManager[None]:
         # Both ends, because "no space left" may be said of either's disk.
@@ -318,7 +323,18 @@ class BronzeStream:
         known = reader.read_gaps(self._base, self._feed.kafka)
         fresh = [gap for gap in going_on.gaps if gap not in known]
         if fresh:
-            self._write(fresh)
+            kafka, now = self._feed.kafka, datetime.fromtimestamp(self._clock.now(), tz=UTC)
+            rows = [
+                (
+                    *(kafka, gap.topic, gap.topic_id, gap.kpartition),
+                    *(gap.from_offset, gap.to_offset, gap.reason.value, now),
+                )
+                for gap in fresh
+            ]
+            files = commits.write_batches(
+                [commits.build_batch(rows, OPS_GAPS)], self._base, OPS_GAPS
+            )
+            commits.append(files, self._base, OPS_GAPS)
         write_generation(self._base, self._feed.kafka, going_on)
         kafka, number = self._feed.kafka, going_on.number
         for gap in fresh:
@@ -327,24 +343,6 @@ class BronzeStream:
         if number > 0:
             _log.warning("history_generation", kafka=kafka, number=number, why=going_on.why)
             self.notices.append(f"kafka {kafka}: generation {number} begins: {going_on.why}")
-
-    def _write(self, gaps: list[BronzeGap]) -> None:
-        now = datetime.fromtimestamp(self._clock.now(), tz=UTC)
-        rows = [
-            (
-                self._feed.kafka,
-                gap.topic,
-                gap.topic_id,
-                gap.kpartition,
-                gap.from_offset,
-                gap.to_offset,
-                gap.reason.value,
-                now,
-            )
-            for gap in gaps
-        ]
-        batches = [commits.build_batch(rows, OPS_GAPS)]
-        commits.append(commits.write_batches(batches, self._base, OPS_GAPS), self._base, OPS_GAPS)
 
     def _passed(self, failure: HistoryError) -> bool:
         """Skip a record whose timestamp Spark cannot hold; return False if that is not the failure.
@@ -400,13 +398,6 @@ class BronzeStream:
         kafka, by_topic = self._feed.kafka, self._feed.by_topic
         found = write_bronze_files(raw, self._base, kafka, by_topic, self._clock.now())
         commits.append(found, self._base, BRONZE_RECORDS)
-
-
-# Decoding makes and drops small objects by the hundred thousand, none of them in a cycle. Looking
-# for cycles every 700 of them, as Python does by itself, is a fifth of what decoding costs.
-GC_THRESHOLD = 200_000
-
-_RAW = ("key", "value", "topic", "partition", "offset", "timestamp")
 
 
 def open_kafka_stream(

@@ -1,4 +1,13 @@
-"""Plan of one Kafka cluster's stream: what to read, and how the stream goes on. Needs no JVM."""
+"""Plan of one Kafka cluster's stream: what to read, and how the stream goes on. Needs no JVM.
+
+A checkpoint is disposable, as bronze knows what it holds. If it is unusable, the next generation
+begins right behind the newest record of each log in bronze. Records between there and the current
+start of the log are permanently lost, and are recorded as a gap.
+
+`_ckpt/<kafka>/g<N>` is Spark's own folder; beside it `g<N>.json` holds the topics and the start of
+that generation. Of Spark's files only those that hold its progress are read; where they are not as
+expected, the checkpoint counts as lost, which costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +37,12 @@ LEADER_TRIES = 20
 LEADER_PAUSE_S = 0.5
 StreamPartition = tuple[str, int]
 """A topic and one of its partitions, on the Kafka cluster that is spoken of."""
+
+
+_GENERATION = re.compile(r"g(\d+)(\.json)?")
+SparkOffsets = dict[
+    str, dict[str, int]
+]  # topic -> partition -> offset, as Spark's Kafka source has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,33 +125,37 @@ def plan(
     if why is None:
         assert held is not None
         return StreamPlan(number=held.number, topics=held.topics, starts=held.starts, unread=unread)
+    # A gap also counts in a partition without a record in bronze, of topics with the same id.
+    read_to = nexts
+    if held is not None:
+        read_to = {
+            (topic, partition): offset
+            for (topic, partition), offset in held.starts.items()
+            if (topic, partition) in source.starts
+            and source.topics[topic] == held.topics.get(topic)
+        } | nexts
+    moved = (
+        BronzeGap(
+            *(topic, source.topics[topic], partition, offset, source.starts[topic, partition]),
+            GapReason.LOG_START_MOVED,
+        )
+        for (topic, partition), offset in sorted(read_to.items())
+        if source.starts[topic, partition] > offset
+    )
+    # The unread ends of topics that were created again under the same name.
+    replaced = (
+        BronzeGap(topic, topic_id, partition, offset, None, GapReason.TOPIC_CREATED_AGAIN)
+        for (topic, topic_id, partition), offset in sorted(stored.items())
+        if topic in source.topics and source.topics[topic] != topic_id
+    )
     return StreamPlan(
         number=0 if held is None else held.number + 1,
         topics=dict(source.topics),
         starts=begins,
         unread=unread,
-        gaps=(
-            *_find_start_gaps(source, {**_select_previous_starts(source, held), **nexts}),
-            *_find_replaced_gaps(source, stored),
-        ),
+        gaps=(*moved, *replaced),
         why=why,
     )
-
-
-def _select_previous_starts(
-    source: StreamSource, held: StreamGeneration | None
-) -> dict[StreamPartition, int]:
-    """Return the starts of partitions that the generation read, of topics with the same id.
-
-    A gap also counts in a partition without a record in bronze.
-    """
-    if held is None:
-        return {}
-    return {
-        (topic, partition): offset
-        for (topic, partition), offset in held.starts.items()
-        if (topic, partition) in source.starts and source.topics[topic] == held.topics.get(topic)
-    }
 
 
 def _explain_new_generation(
@@ -163,46 +182,10 @@ def _explain_new_generation(
     for (topic, topic_id, partition), offset in sorted(stored.items()):
         if source.topics.get(topic) != topic_id:
             continue
-        if max(held.planned.get((topic, partition), 0), held.starts.get((topic, partition), 0)) < (
-            offset
-        ):
+        key = (topic, partition)
+        if max(held.planned.get(key, 0), held.starts.get(key, 0)) < offset:
             return f"the checkpoint is older than what was read of {topic} partition {partition}"
     return None
-
-
-def _find_start_gaps(
-    source: StreamSource, read_to: Mapping[StreamPartition, int]
-) -> tuple[BronzeGap, ...]:
-    return tuple(
-        BronzeGap(
-            topic=topic,
-            topic_id=source.topics[topic],
-            kpartition=partition,
-            from_offset=offset,
-            to_offset=source.starts[topic, partition],
-            reason=GapReason.LOG_START_MOVED,
-        )
-        for (topic, partition), offset in sorted(read_to.items())
-        if source.starts[topic, partition] > offset
-    )
-
-
-def _find_replaced_gaps(
-    source: StreamSource, stored: Mapping[LogPartition, int]
-) -> tuple[BronzeGap, ...]:
-    """Return the unread ends of topics that were created again under the same name."""
-    return tuple(
-        BronzeGap(
-            topic=topic,
-            topic_id=topic_id,
-            kpartition=partition,
-            from_offset=offset,
-            to_offset=None,
-            reason=GapReason.TOPIC_CREATED_AGAIN,
-        )
-        for (topic, topic_id, partition), offset in sorted(stored.items())
-        if topic in source.topics and source.topics[topic] != topic_id
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,12 +248,8 @@ def _source(feed: Feed) -> StreamSource:
     bounds = _bounds(admin, places)
     return StreamSource(
         topics={topic: role.topic_id for topic, role in feed.by_topic.items()},
-        starts={
-            (partition.topic, partition.partition): bounds[partition].start for partition in places
-        },
-        ends={
-            (partition.topic, partition.partition): bounds[partition].end for partition in places
-        },
+        starts={(log.topic, log.partition): bounds[log].start for log in places},
+        ends={(log.topic, log.partition): bounds[log].end for log in places},
     )
 
 
@@ -296,13 +275,6 @@ def _bounds(admin: KafkaAdmin, places: list[TopicPartition]) -> dict[TopicPartit
     raise LeaderNotAvailable(
         admin.name, f"{missing[0].topic} partition {missing[0].partition} has no leader"
     )
-
-
-_GENERATION = re.compile(r"g(\d+)(\.json)?")
-
-SparkOffsets = dict[
-    str, dict[str, int]
-]  # topic -> partition -> offset, as Spark's Kafka source has it
 
 
 def find_checkpoint_folder(base: Path, kafka: str, number: int) -> Path:

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from pathlib import Path
 
 from offsetwatch.clock import to_utc
@@ -34,7 +34,6 @@ from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables import log_queries, reader
 from offsetwatch.history.tables.log_queries import OffsetsTopicLog, Row, find_keys_in_use
-from offsetwatch.history.tables.reader import BronzeGap
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.raw_keys import SpellingInUse
@@ -130,9 +129,8 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
     begun = min(log.first_at for log in found)
     if query.at < begun:
         raise UnanswerableQuery(
-            f"nothing is known as of {format_iso(query.at)}: the oldest record read of "
-            f"{cluster} is of "
-            f"{format_iso(begun)}"
+            f"nothing is known as of {format_iso(query.at)}: the oldest record read of {cluster} "
+            f"is of {format_iso(begun)}"
         )
     scope = log_queries.compute_scope(base, found, cluster, query.connector, query.at)
     at_that_time = log_queries.read_newest_in_scope(base, scope)
@@ -148,12 +146,8 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
         except UnanswerableQuery as exc:
             unknown.append((name, str(exc)))
     if query.connector is not None and not connectors and not unknown:
-        unknown = [
-            (
-                query.connector,
-                f"no record of it was read that is of {format_iso(query.at)} or before",
-            )
-        ]
+        why = f"no record of it was read that is of {format_iso(query.at)} or before"
+        unknown = [(query.connector, why)]
     return AsOfResult(
         at=query.at,
         connect_cluster=cluster,
@@ -169,15 +163,10 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
 class _ClusterOffsets:
     """Offsets in one Connect cluster, by the topic that a connector uses and its generation."""
 
-    def __init__(
-        self,
-        base: Path,
-        found: tuple[OffsetsTopicLog, ...],
-        query: AsOfQuery,
-    ) -> None:
+    def __init__(self, base: Path, found: tuple[OffsetsTopicLog, ...], query: AsOfQuery) -> None:
         self._base = base
         self._logs = found
-        self._asked = query
+        self._query = query
         cluster = found[0].connect_cluster
         self._topics = {
             topic.connector: topic.at
@@ -201,7 +190,7 @@ class _ClusterOffsets:
             connector=name,
             topic=home,
             topic_id=log.topic_id,
-            then=self._entries(name, log, mine, self._asked.at),
+            then=self._entries(name, log, mine, self._query.at),
             now=self._entries(name, newest[0], [row for row in now if _is_in_log(row, newest[0])]),
         )
 
@@ -224,9 +213,14 @@ class _ClusterOffsets:
         return _select_offsets(rows)
 
     def _home(self, name: str, rows: list[Row]) -> KafkaTopic:
-        moment = format_iso(self._asked.at)
-        if self._asked.topic is not None:
-            return self._named(self._asked.topic)
+        moment, name_given = format_iso(self._query.at), self._query.topic
+        if name_given is not None:
+            known = sorted({log.at for log in self._logs})
+            matching = [topic for topic in known if name_given in {topic.topic, str(topic)}]
+            if len(matching) != 1:
+                names = _join_names(known)
+                raise UnanswerableQuery(f"--topic {name_given} is none, or several, of {names}")
+            return matching[0]
         home = self._topics.get(name, self._topics.get(None))
         if home is not None:
             if not home.topic:
@@ -238,17 +232,9 @@ class _ClusterOffsets:
         if len(held) == 1:
             return held[0]
         raise UnanswerableQuery(
-            f"which topic it used as of {moment} is not known: {_join_names(held)} hold "
-            "offsets of it; "
-            "name one with --topic"
+            f"which topic it used as of {moment} is not known: {_join_names(held)} hold offsets "
+            "of it; name one with --topic"
         )
-
-    def _named(self, name: str) -> KafkaTopic:
-        known = sorted({log.at for log in self._logs})
-        matching = [topic for topic in known if name in {topic.topic, str(topic)}]
-        if len(matching) != 1:
-            raise UnanswerableQuery(f"--topic {name} is none, or several, of {_join_names(known)}")
-        return matching[0]
 
     def _generations(self, topic: KafkaTopic) -> list[OffsetsTopicLog]:
         """Return the topic under each of its ids, in the order in which they were first read."""
@@ -265,13 +251,13 @@ class _ClusterOffsets:
             begun = min(log.first_at, log.first_read_at)
             if current is not None:
                 begun = max(begun, min(current.last_at, current.last_read_at))
-            if begun > self._asked.at:
+            if begun > self._query.at:
                 break
             current = log
         return current
 
     def _nothing(self, name: str, home: KafkaTopic, then: list[Row]) -> str:
-        moment = format_iso(self._asked.at)
+        moment = format_iso(self._query.at)
         others = sorted({KafkaTopic(row["kafka"], row["topic"]) for row in then} - {home})
         if others:
             return (
@@ -283,7 +269,7 @@ class _ClusterOffsets:
         return f"it had committed nothing yet as of {moment}"
 
     def _refuse_hidden(self, log: OffsetsTopicLog) -> None:
-        moment = self._asked.at
+        moment = self._query.at
         if moment >= log.first_read_at:
             return
         if log not in self._hidden_from:
@@ -292,31 +278,31 @@ class _ClusterOffsets:
         if hidden is not None and hidden <= moment:
             raise UnanswerableQuery(
                 f"{log.at} was compacted before it was first read, so offsets as of "
-                f"{format_iso(moment)} may "
-                f"be missing; they are known from {format_iso(log.first_read_at)} on"
+                f"{format_iso(moment)} may be missing; they are known from "
+                f"{format_iso(log.first_read_at)} on"
             )
 
     def _refuse_lost(self, log: OffsetsTopicLog, rows: list[Row]) -> None:
         """Raise UnanswerableQuery if a record inside a gap may have replaced one before it."""
-        for gap in self._gaps(log):
+        gaps = (
+            gap
+            for gap in reader.read_gaps(self._base, log.kafka)
+            # Without an end it is the unread one of a deleted topic.
+            if (gap.topic, gap.topic_id) == (log.topic, log.topic_id) and gap.to_offset is not None
+        )
+        for gap in sorted(gaps):
             fronted = any(
                 row["kpartition"] == gap.kpartition and row["koffset"] < gap.from_offset
                 for row in rows
             )
-            if fronted and log_queries.find_time_before_gap(self._base, log, gap) <= self._asked.at:
+            if fronted and log_queries.find_time_before_gap(self._base, log, gap) <= self._query.at:
                 raise UnanswerableQuery(
                     f"records of {log.kafka} are permanently missing: {gap}; what its source "
-                    f"partitions had in there as of {format_iso(self._asked.at)} is not known"
+                    f"partitions had in there as of {format_iso(self._query.at)} is not known"
                 )
 
-    def _gaps(self, log: OffsetsTopicLog) -> list[BronzeGap]:
-        """Return the gaps inside the log; leave out the unread end of a deleted topic."""
-        found = reader.read_gaps(self._base, log.kafka)
-        here = (gap for gap in found if (gap.topic, gap.topic_id) == (log.topic, log.topic_id))
-        return sorted(gap for gap in here if gap.to_offset is not None)
-
     def _refuse_unread(self, log: OffsetsTopicLog, newest: OffsetsTopicLog) -> None:
-        moment = self._asked.at
+        moment = self._query.at
         if log != newest and moment > log.last_read_at:
             raise UnanswerableQuery(
                 f"{log.at} was deleted and created again, and what was written to the old one "
@@ -364,7 +350,7 @@ def _select_offsets(rows: list[Row]) -> tuple[AsOfOffset, ...]:
     that differ by more than clocks do. Raises UnanswerableQuery.
     """
     newest: dict[str, Row] = {}
-    for row in sorted(rows, key=_compute_age_key):
+    for row in sorted(rows, key=itemgetter("kts", "kpartition")):
         held = newest.get(row["source_partition"])
         if held is not None and _is_contested(held, row):
             raise UnanswerableQuery(
@@ -384,28 +370,20 @@ def _is_contested(older: Row, newer: Row) -> bool:
 
 
 def _build_offset(row: Row) -> AsOfOffset:
-    offset = row["source_offset"]
+    offset, key = row["source_offset"], row["key"]
+    if not key:  # an older version wrote rows without it, of HashMap's order only
+        key = build_connect_key_from_json(row["connector"], row["source_partition"])
+        assert key is not None
     return AsOfOffset(
         source_partition=row["source_partition"],
         source_offset=None if offset == _NULL else offset,
-        raw_key=row["key"] or _build_hash_map_key(row),
+        raw_key=key,
         dialect=row["dialect"],
         error=row["error"],
         committed_at=row["kts"],
         kpartition=row["kpartition"],
         koffset=row["koffset"],
     )
-
-
-def _build_hash_map_key(row: Row) -> bytes:
-    """Return the raw key of a row that an older version wrote without it."""
-    key = build_connect_key_from_json(row["connector"], row["source_partition"])
-    assert key is not None  # no other key was kept
-    return key
-
-
-def _compute_age_key(row: Row) -> tuple[float, int]:
-    return (row["kts"], row["kpartition"])
 
 
 def _is_in_log(row: Row, log: OffsetsTopicLog) -> bool:

@@ -15,6 +15,19 @@ EXAMPLES_MAX: Final = 3
 FLUSH_S_MAX: Final = 1.0  # commits of one flush carry stamps that lie this close
 
 
+_STATES: Final = {"started": "running", "paused": "paused", "stopped": "stopped"}
+# What is told of a configuration that was written again, by names of our own.
+_SETTINGS: Final = {
+    "class_name": "class",
+    "mirror": "flow",
+    "translates": "flow",
+    "sink": "group, topics or where it reads",
+    "dedicated_offsets_topic": "offsets topic",
+    "offsets_addresses": "where its offsets lie",
+    "filename": "file",
+}
+
+
 class Origin(StrEnum):
     """Sources of events. A request sorts before its effects."""
 
@@ -106,86 +119,40 @@ class Commit:
     respelled: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CommitPause:
-    """A pause longer than usual.
-
-    ends        Unix seconds; of an ongoing pause, the last time that is known
-    usual_s     the usual length of a pause, by the window that the query is about
-    missed      advances that were expected in it, by the baseline
-    """
-
-    begins: float
-    ends: float
-    usual_s: float | None = None
-    missed: float | None = None
-    ongoing: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LagEpisode:
-    """A time in which the lag of a flow was higher than usual.
-
-    peak    records; at that hour of the week the lag hardly ever exceeds `usual`
-    over    its end was sampled
-    """
-
-    begins: float
-    ends: float
-    peak: int
-    usual: float
-    over: bool
-
-
 def fold_configs(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
     """Yield requests in the config topic: configurations, target states, restarts, task counts."""
     settings: dict[str, Any] | None = None
     wanted, tasks = "started", None
     for record in records:
-        noun, moment = record.noun, record.at
+        noun, event = record.noun, None
         match noun["kind"]:
             case "connector_config" if noun["settings"] is None:
                 if settings is not None:
-                    yield Event(moment, Origin.CONFIG, ConnectorEventKind.DELETED, "deleted")
+                    event = (ConnectorEventKind.DELETED, "deleted")
                 settings, wanted, tasks = None, "started", None
             case "connector_config":
-                yield Event(
-                    moment,
-                    Origin.CONFIG,
-                    ConnectorEventKind.CONFIGURED,
-                    _describe_configuration(settings, noun),
-                )
+                event = (ConnectorEventKind.CONFIGURED, _describe_configuration(settings, noun))
                 settings = noun["settings"]
             case "target_state":
                 # Without one it is to run; after a deletion this tells nothing new.
                 state = noun["state"] or "started"
                 if state != wanted:
-                    yield Event(
-                        moment,
-                        Origin.CONFIG,
-                        ConnectorEventKind.ASKED,
-                        f"asked to be {_STATES[state]}",
-                    )
+                    event = (ConnectorEventKind.ASKED, f"asked to be {_STATES[state]}")
                 wanted = state
             case "restart_request" if noun["include_tasks"] is not None:
-                yield Event(
-                    moment, Origin.CONFIG, ConnectorEventKind.ASKED, _describe_restart(noun)
-                )
+                name = "with its tasks" if noun["include_tasks"] else "without its tasks"
+                failed = ", what failed only" if noun["only_failed"] else ""
+                event = (ConnectorEventKind.ASKED, f"restart requested, {name}{failed}")
             case "tasks_commit" if noun["tasks"] is not None:
                 if noun["tasks"] != tasks:
-                    yield Event(
-                        moment,
-                        Origin.CONFIG,
-                        ConnectorEventKind.TASKS,
-                        _format_task_count(noun["tasks"]),
-                    )
+                    event = (ConnectorEventKind.TASKS, _format_task_count(noun["tasks"]))
                 tasks = noun["tasks"]
             case "tasks_fencing" if noun["tasks"] is not None:
-                said = (
-                    f"producers of {_format_task_count(noun['tasks'])} fenced: an "
-                    "exactly-once start"
-                )
-                yield Event(moment, Origin.CONFIG, ConnectorEventKind.TASKS, said)
+                count = _format_task_count(noun["tasks"])
+                said = f"producers of {count} fenced: an exactly-once start"
+                event = (ConnectorEventKind.TASKS, said)
+        if event is not None:
+            yield Event(record.at, Origin.CONFIG, *event)
 
 
 def fold_statuses(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
@@ -207,7 +174,8 @@ def fold_statuses(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
                 yield Event(record.at, Origin.STATUS, ConnectorEventKind.STATE, said)
             before.pop(task, None)
             continue
-        if last is not None and _is_outdated(now, last):
+        outdated = last is not None and now["generation"] < last["generation"]
+        if outdated and now["state"] == "unassigned":
             continue
         before[task] = now
         if last is None or any(now[name] != last[name] for name in ("state", "worker", "failure")):
@@ -231,54 +199,11 @@ def fold_commits(commits: Iterable[Commit]) -> Iterator[Event]:
         yield _build_commit_event(together)
 
 
-def describe_pauses(silences: Iterable[CommitPause]) -> Iterator[Event]:
-    """Yield an event for each pause."""
-    for silence in silences:
-        lasted = _format_duration(silence.ends - silence.begins)
-        if silence.missed is None:
-            said = f"no commit for {lasted}"
-            more = f"usually there is one every {_format_duration(silence.usual_s or 0.0)}"
-        else:
-            said = f"nothing advanced for {lasted}"
-            more = f"{silence.missed:.1f} advances were to be expected"
-        said = f"{said}{', and it goes on' if silence.ongoing else ''}; {more}"
-        yield Event(
-            silence.begins, Origin.OFFSETS, ConnectorEventKind.SILENT, said, until=silence.ends
-        )
-
-
-def describe_lag_episodes(episodes: Iterable[LagEpisode]) -> Iterator[Event]:
-    """Yield an event for each time in which the lag was higher than usual."""
-    for episode in episodes:
-        lasted = _format_duration(episode.ends - episode.begins)
-        going = "" if episode.over else ", not seen to end"
-        said = (
-            f"behind by up to {episode.peak} records for {lasted}{going}; "
-            f"at that hour it is hardly ever more than {episode.usual:.0f}"
-        )
-        yield Event(
-            episode.begins, Origin.LOG_ENDS, ConnectorEventKind.BEHIND, said, until=episode.ends
-        )
-
-
 def merge_events(*parts: Iterable[Event]) -> tuple[Event, ...]:
     """Return the events in order of time; at the same time, in the order of Origin."""
     place = {origin: number for number, origin in enumerate(Origin)}
     events = [event for part in parts for event in part]
     return tuple(sorted(events, key=lambda event: (event.at, place[event.origin])))
-
-
-_STATES: Final = {"started": "running", "paused": "paused", "stopped": "stopped"}
-# What is told of a configuration that was written again, by names of our own.
-_SETTINGS: Final = {
-    "class_name": "class",
-    "mirror": "flow",
-    "translates": "flow",
-    "sink": "group, topics or where it reads",
-    "dedicated_offsets_topic": "offsets topic",
-    "offsets_addresses": "where its offsets lie",
-    "filename": "file",
-}
 
 
 def _describe_configuration(before: Mapping[str, Any] | None, noun: Mapping[str, Any]) -> str:
@@ -302,11 +227,6 @@ def _format_value(value: object) -> str:
     return "none" if value is None else str(value)
 
 
-def _describe_restart(noun: Mapping[str, Any]) -> str:
-    name = "with its tasks" if noun["include_tasks"] else "without its tasks"
-    return f"restart requested, {name}{', what failed only' if noun['only_failed'] else ''}"
-
-
 def _format_task_count(count: int) -> str:
     return f"{count} task{'' if count == 1 else 's'}"
 
@@ -315,23 +235,15 @@ def _name_subject(task: int | None) -> str:
     return "the connector" if task is None else f"task {task}"
 
 
-def _is_outdated(now: Mapping[str, Any], last: Mapping[str, Any]) -> bool:
-    return bool(now["state"] == "unassigned" and now["generation"] < last["generation"])
-
-
 def _describe_state(
     task: int | None, now: Mapping[str, Any], last: Mapping[str, Any] | None
 ) -> str:
     failure = f": {now['failure']}" if now["failure"] else ""
-    moved = last is not None and last["worker"] != now["worker"]
-    same = last is not None and last["state"] == now["state"]
-    if moved and same and not failure:
-        assert last is not None
-        return (
-            f"{_name_subject(task)} {now['state']}, now on {now['worker']} (was on "
-            f"{last['worker']})"
-        )
-    return f"{_name_subject(task)} {now['state']} on {now['worker']}{failure}"
+    state = f"{_name_subject(task)} {now['state']}"
+    same = last is not None and last["state"] == now["state"] and not failure
+    if last is not None and same and last["worker"] != now["worker"]:
+        return f"{state}, now on {now['worker']} (was on {last['worker']})"
+    return f"{state} on {now['worker']}{failure}"
 
 
 def _is_same_change(one: Commit, other: Commit) -> bool:
@@ -370,23 +282,23 @@ def _describe_rewind(commit: Commit) -> str:
     return f"{commit.source_partition} went back by {-commit.step}, from {was} to {commit.pos}"
 
 
-def _describe_respelling(commit: Commit) -> str:
-    key = commit.raw_key.decode(errors="replace")
-    return f"{commit.source_partition} is written as {key} now and begins at {commit.source_offset}"
-
-
 _COMMIT_DESCRIBERS: Final = {
-    ConnectorEventKind.RESPELLED: _describe_respelling,
-    ConnectorEventKind.FIRST_COMMIT: lambda at: (
-        f"{at.source_partition} begins at {at.source_offset}"
+    ConnectorEventKind.RESPELLED: lambda commit: (
+        f"{commit.source_partition} is written as {commit.raw_key.decode(errors='replace')} now "
+        f"and begins at {commit.source_offset}"
     ),
-    ConnectorEventKind.FORGOTTEN: lambda at: f"{at.source_partition} is forgotten",
-    ConnectorEventKind.UNREADABLE: lambda at: f"{at.source_partition} cannot be read: {at.error}",
+    ConnectorEventKind.FIRST_COMMIT: lambda commit: (
+        f"{commit.source_partition} begins at {commit.source_offset}"
+    ),
+    ConnectorEventKind.FORGOTTEN: lambda commit: f"{commit.source_partition} is forgotten",
+    ConnectorEventKind.UNREADABLE: lambda commit: (
+        f"{commit.source_partition} cannot be read: {commit.error}"
+    ),
     ConnectorEventKind.REWOUND: _describe_rewind,
 }
 
 
-def _format_duration(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """Return the duration in its two largest units."""
     whole = round(seconds)
     if whole < 60:

@@ -6,7 +6,8 @@ connector_events.py.
 
 Since the pipeline first read a topic, no record of it is missing. Before that, compaction has left
 the newest record of each key: the timeline says so, and guesses nothing for the rest. Times are
-Unix seconds, the records' own timestamps.
+Unix seconds, the records' own timestamps. "Usual" is the learned baseline; for a connector without
+one, a pause is reported if it is far longer than those of the same window, and no lag is reported.
 """
 
 from __future__ import annotations
@@ -25,15 +26,14 @@ from offsetwatch.history.queries.asof import UnanswerableQuery, format_iso
 from offsetwatch.history.queries.connector_events import (
     FLUSH_S_MAX,
     Commit,
-    CommitPause,
+    ConnectorEventKind,
     Event,
     InternalTopicRecord,
-    LagEpisode,
-    describe_lag_episodes,
-    describe_pauses,
+    Origin,
     fold_commits,
     fold_configs,
     fold_statuses,
+    format_duration,
     merge_events,
 )
 from offsetwatch.history.tables import pipeline_status, reader
@@ -65,6 +65,13 @@ _KIND_CONTENTS: Final = {
     STATUS: "which states it was in",
     CONNECT_OFFSETS: "how its offsets moved",
 }
+
+
+PAUSE_S_MIN: Final = 300.0
+PAUSE_FACTOR_MIN: Final = 20.0  # so many times its usual pause
+PAUSES_MIN: Final = 20  # fewer are no habit
+PAUSE_LOOKBACK_S: Final = 60 * 86_400.0  # an earlier pause is told as one of so long at least
+SAMPLE_SPACING_S_MAX: Final = 900.0  # looks further apart say nothing of what was between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,21 +122,19 @@ def read_timeline(base: Path, query: TimelineQuery) -> Timeline:
         fold_configs(_read_records(base, CONFIGS, cluster, query)),
         fold_statuses(_read_records(base, STATUS, cluster, query)),
         fold_commits(_commits(base, name, query)),
-        describe_pauses(find_pauses(base, subject, query.since, query.until, usual)),
-        describe_lag_episodes(behind),
+        find_pauses(base, subject, query.since, query.until, usual),
+        behind,
     )
     return Timeline(
         connect_cluster=cluster,
         connector=query.connector,
-        events=tuple(event for event in events if _is_within(event, query)),
+        events=tuple(
+            event
+            for event in events
+            if event.at <= query.until and (event.until or event.at) >= query.since
+        ),
         notes=(*_notes(base, cluster, query.since), *filter(None, (why, unknown))),
     )
-
-
-def _is_within(event: Event, query: TimelineQuery) -> bool:
-    """Check whether the event, or any part of its span, lies in the window of the query."""
-    ends = event.at if event.until is None else event.until
-    return event.at <= query.until and ends >= query.since
 
 
 def _find_baseline(
@@ -143,10 +148,8 @@ def _find_baseline(
     if found is None:
         return None, None
     if abs(until - found.until) > TOO_OLD_S:
-        return (
-            None,
-            f"what is usual was learned from before {format_iso(found.until)}: not of that time",
-        )
+        before = format_iso(found.until)
+        return None, f"what is usual was learned from before {before}: not of that time"
     for connector in found.connectors:
         if (connector.connect_cluster, connector.connector) == key:
             return connector, None
@@ -155,26 +158,23 @@ def _find_baseline(
 
 def _clusters(base: Path, connector: str) -> list[str]:
     """Return the Connect clusters whose topics have records of a connector of this name."""
-    told = f"kind IN ('{STATUS}', '{CONFIGS}') AND {_build_connector_condition(connector)}"
+    internal = f"kind IN ('{STATUS}', '{CONFIGS}') AND {_build_connector_condition(connector)}"
     own = f"kind = '{CONNECT_OFFSETS}' AND connector = {quote_text(connector)}"
     query = f"""
         SELECT DISTINCT connect_cluster FROM records
-        WHERE connect_cluster IS NOT NULL AND (({told}) OR ({own}))
+        WHERE connect_cluster IS NOT NULL AND (({internal}) OR ({own}))
         """  # noqa: S608 - quoted
     return sorted(row["connect_cluster"] for row in _rows(base, BRONZE_RECORDS, query))
 
 
 def _build_connector_condition(connector: str) -> str:
     """Return SQL that selects observations of this connector. Their JSON is compact."""
-    return f"strpos(observation, {quote_text(_format_connector_field(connector))}) > 0"
-
-
-def _format_connector_field(connector: str) -> str:
-    return f'"connector":{msgspec.json.encode(connector).decode()}'
+    field = f'"connector":{msgspec.json.encode(connector).decode()}'
+    return f"strpos(observation, {quote_text(field)}) > 0"
 
 
 def _read_records(
-    base: Path, kind: str, cluster: str, asked: TimelineQuery
+    base: Path, kind: str, cluster: str, request: TimelineQuery
 ) -> Iterator[InternalTopicRecord]:
     """Yield all records up to the end of the window.
 
@@ -183,14 +183,15 @@ def _read_records(
     query = f"""
         SELECT kts, observation FROM records
         WHERE kind = '{kind}' AND connect_cluster = {quote_text(cluster)} AND error IS NULL
-              AND {_build_connector_condition(asked.connector)} AND kts <= {quote_time(asked.until)}
+              AND {_build_connector_condition(request.connector)}
+              AND kts <= {quote_time(request.until)}
         ORDER BY kts, kafka, topic, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted
     for row in _rows(base, BRONZE_RECORDS, query):
         yield InternalTopicRecord(at=row["kts"], noun=msgspec.json.decode(row["observation"]))
 
 
-def _commits(base: Path, name: str, asked: TimelineQuery) -> Iterator[Commit]:
+def _commits(base: Path, name: str, request: TimelineQuery) -> Iterator[Commit]:
     query = f"""
         WITH begun AS (
             SELECT source_partition, key AS first_key, at AS first_at, row_number()
@@ -201,7 +202,7 @@ def _commits(base: Path, name: str, asked: TimelineQuery) -> Iterator[Commit]:
                key AS raw_key, coalesce(key <> first_key AND at > first_at, false) AS respelled
         FROM records LEFT JOIN begun
              ON records.source_partition = begun.source_partition AND place = 1
-        WHERE {name} AND at >= {quote_time(asked.since)} AND at <= {quote_time(asked.until)}
+        WHERE {name} AND at >= {quote_time(request.since)} AND at <= {quote_time(request.until)}
               AND (change IS NULL OR change IN ('first', 'behind', 'reset'))
         ORDER BY at, kafka, topic, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted
@@ -215,30 +216,19 @@ def _notes(base: Path, cluster: str, since: float) -> Iterator[str]:
         WHERE connect_cluster = {quote_text(cluster)} GROUP BY kind
         """  # noqa: S608 - quoted
     read_at = {row["kind"]: row["first_read_at"] for row in _rows(base, SILVER_LOGS, query)}
-    for kind, told in _KIND_CONTENTS.items():
+    for kind, contents in _KIND_CONTENTS.items():
         topic = f"{kind.removeprefix('connect_')} topic"
         if kind not in read_at:
-            yield f"no {topic} of {cluster} was read: {told} is not known"
+            yield f"no {topic} of {cluster} was read: {contents} is not known"
         elif since < read_at[kind]:
             yield (
-                f"the {topic} is read since {format_iso(read_at[kind])}: of before that is "
-                "known only "
-                "what compaction had left of it"
+                f"the {topic} is read since {format_iso(read_at[kind])}: of before that is known "
+                "only what compaction had left of it"
             )
 
 
 def _rows(base: Path, table: Table, query: str) -> Iterator[dict[str, Any]]:
     return reader.convert_rows(reader.run_query(base, query, records=table))
-
-
-PAUSE_S_MIN: Final = 300.0
-PAUSE_FACTOR_MIN: Final = 20.0  # so many times its usual pause
-PAUSES_MIN: Final = 20  # fewer are no habit
-PAUSE_LOOKBACK_S: Final = (
-    60 * 86_400.0
-)  # a pause that began earlier is told as one of so long at least
-
-SAMPLE_SPACING_S_MAX: Final = 900.0  # looks further apart say nothing of what was between them
 
 
 def find_last_read_time(base: Path) -> float | None:
@@ -256,39 +246,44 @@ def find_last_read_time(base: Path) -> float | None:
 
 def find_pauses(
     base: Path, key: tuple[str, str], since: float, until: float, usual: Baseline | None
-) -> Iterator[CommitPause]:
+) -> Iterator[Event]:
     """Yield pauses of the whole connector that end after `since` and begin before `until`.
 
-    The last of them may be ongoing.
+    Only those that are longer than usual: by the baseline, or by the window itself without one. The
+    last of them may be ongoing.
     """
     known = find_last_read_time(base)
     end = until if known is None else min(until, known)
     times = _read_commit_times(base, key, since, until, advances=usual is not None)
     spans = [(one, other) for one, other in pairwise(times) if other - one > FLUSH_S_MAX]
-    often = _compute_baseline_pause(spans, since)
-    last = (times[-1], end) if times and end - times[-1] > FLUSH_S_MAX else None
-    for begins, ends in [*spans, *(() if last is None else (last,))]:
-        ongoing = (begins, ends) == last
-        if usual is not None:
-            if usual.out_of_the_ordinary(begins, ends):
-                missed = usual.missed(begins, ends)
-                yield CommitPause(begins, ends, missed=missed, ongoing=ongoing)
-        elif often is not None and ends - begins > max(PAUSE_S_MIN, PAUSE_FACTOR_MIN * often):
-            yield CommitPause(begins, ends, usual_s=often, ongoing=ongoing)
+    lasted = [ends - begins for begins, ends in spans if begins >= since]
+    often = median(lasted) if len(lasted) >= PAUSES_MIN else None
+    ongoing = (times[-1], end) if times and end - times[-1] > FLUSH_S_MAX else None
+    for begins, ends in [*spans, *(() if ongoing is None else (ongoing,))]:
+        duration = format_duration(ends - begins)
+        if usual is not None and usual.out_of_the_ordinary(begins, ends):
+            said = f"nothing advanced for {duration}"
+            more = f"{usual.missed(begins, ends):.1f} advances were to be expected"
+        elif (
+            usual is None
+            and often is not None
+            and ends - begins > max(PAUSE_S_MIN, PAUSE_FACTOR_MIN * often)
+        ):
+            said = f"no commit for {duration}"
+            more = f"usually there is one every {format_duration(often)}"
+        else:
+            continue
+        said = f"{said}{', and it goes on' if (begins, ends) == ongoing else ''}; {more}"
+        yield Event(begins, Origin.OFFSETS, ConnectorEventKind.SILENT, said, until=ends)
 
 
 def find_lag_episodes(
     base: Path, key: tuple[str, str], since: float, until: float, usual: Baseline | None
-) -> tuple[tuple[LagEpisode, ...], str | None]:
+) -> tuple[tuple[Event, ...], str | None]:
     """Return times when the lag was higher than usual; and, for a flow, why that is unknown."""
     everything = reader.read_flows(base)
     flow = next(
-        (
-            mirror_flow
-            for mirror_flow in everything
-            if (mirror_flow.connect_cluster, mirror_flow.connector) == key
-        ),
-        None,
+        (flow for flow in everything if (flow.connect_cluster, flow.connector) == key), None
     )
     if flow is None:
         return (), None
@@ -296,45 +291,42 @@ def find_lag_episodes(
         return (), "where its source is, is not configured: how far it was behind is not known"
     if usual is None or usual.lag is None:
         return (), "its log ends were not sampled for four weeks: what lag is usual is not known"
-    looks = _read_lag_samples(base, flow, since, until)
-    return tuple(group_lag_samples(looks, usual)), None
+    samples = _read_lag_samples(base, flow, since, until)
+    return tuple(_group_lag_samples(samples, usual)), None
 
 
-def group_lag_samples(looks: Iterable[tuple[float, int]], usual: Baseline) -> Iterator[LagEpisode]:
-    """Yield episodes from samples (Unix seconds, lag in records) in order.
+def _group_lag_samples(samples: Iterable[tuple[float, int]], usual: Baseline) -> Iterator[Event]:
+    """Yield times of high lag, from samples (Unix seconds, lag in records) in order.
 
-    One sample alone is no episode.
+    One sample alone is none.
     """
     over: list[tuple[float, int]] = []
     before: float | None = None
-    for moment, lag in looks:
+    for moment, lag in samples:
         much = lag > (usual.lag_limit(moment) or 0.0)
         apart = before is not None and moment - before > SAMPLE_SPACING_S_MAX
         if over and (apart or not much):
-            yield from _episode(over, usual, None if apart else moment)
+            yield from _build_lag_event(over, usual, None if apart else moment)
             over = []
         if much:
             over.append((moment, lag))
         before = moment
-    yield from _episode(over, usual, None)
+    yield from _build_lag_event(over, usual, None)
 
 
-def _episode(
+def _build_lag_event(
     over: list[tuple[float, int]], usual: Baseline, ended: float | None
-) -> Iterator[LagEpisode]:
+) -> Iterator[Event]:
     if len(over) < 2:
         return
-    peak_at, peak = max(over, key=lambda look: look[1])
-    most = usual.lag_at_most(peak_at) or 0.0
-    yield LagEpisode(
-        over[0][0], over[-1][0] if ended is None else ended, peak, most, ended is not None
+    peak_at, peak = max(over, key=lambda sample: sample[1])
+    begins, ends = over[0][0], over[-1][0] if ended is None else ended
+    going = ", not seen to end" if ended is None else ""
+    said = (
+        f"behind by up to {peak} records for {format_duration(ends - begins)}{going}; "
+        f"at that hour it is hardly ever more than {usual.lag_at_most(peak_at) or 0.0:.0f}"
     )
-
-
-def _compute_baseline_pause(spans: list[tuple[float, float]], since: float) -> float | None:
-    """Return the median pause of those that begin in the window; None below PAUSES_MIN."""
-    lasted = [ends - begins for begins, ends in spans if begins >= since]
-    return median(lasted) if len(lasted) >= PAUSES_MIN else None
+    yield Event(begins, Origin.LOG_ENDS, ConnectorEventKind.BEHIND, said, until=ends)
 
 
 def _read_commit_times(
@@ -360,44 +352,40 @@ def _read_lag_samples(
 ) -> Iterator[tuple[float, int]]:
     """Yield (Unix seconds, lag in records) for each time when the flow's log ends were sampled."""
     assert flow.upstream is not None
-    before = [
-        day
-        for day in reader.list_days(base, SILVER_SNAPSHOTS)
-        if day < convert_to_datetime(since).date()
-    ]
-    pictured = max(before, default=None)
-    after = "" if pictured is None else f"AND day > {quote_value(pictured)}"
-    of_day = "FALSE" if pictured is None else f"day = {quote_value(pictured)}"
-    mine = (
-        f"connect_cluster = {quote_text(flow.connect_cluster)} AND connector = "
-        f"{quote_text(flow.connector)}"
-    )
+    today = convert_to_datetime(since).date()
+    days = [day for day in reader.list_days(base, SILVER_SNAPSHOTS) if day < today]
+    after = f"AND day > {quote_value(max(days))}" if days else ""
+    of_day = f"day = {quote_value(max(days))}" if days else "FALSE"
+    cluster, connector = quote_text(flow.connect_cluster), quote_text(flow.connector)
+    mine = f"connect_cluster = {cluster} AND connector = {connector}"
+    # JSON with sorted keys; topic names need no escaping.
+    source = quote_text(f'{{"cluster":{msgspec.json.encode(flow.source).decode()},"partition":')
     query = f"""
         WITH events AS (
-            SELECT source_partition AS place, at AS moment, 0 AS look, coalesce(pos, -1) AS pos,
+            SELECT source_partition AS place, at AS moment, 0 AS sampled, coalesce(pos, -1) AS pos,
                    NULL AS log_end
             FROM snapshots WHERE {mine} AND {of_day}
             UNION ALL
             SELECT source_partition, at AS moment, 0, coalesce(pos, -1), NULL AS log_end
             FROM commits WHERE {mine} AND at <= {quote_time(until)} {after}
             UNION ALL
-            SELECT {_build_partition_expression(flow, "topic", "partition")}, at AS moment, 1,
+            SELECT concat({source}, partition, ',"topic":"', topic, '"}}'), at AS moment, 1,
                 NULL AS pos, log_end
-            FROM looks
+            FROM samples
             WHERE kafka = {quote_text(flow.upstream)} AND day >= {_day(since)}
                   AND at >= {quote_time(since)} AND at <= {quote_time(until)}
         ), filled AS (
-            SELECT moment, look, log_end,
+            SELECT moment, sampled, log_end,
                    last_value(pos) IGNORE NULLS OVER so_far AS pos
             FROM events
             WINDOW so_far AS (
-                PARTITION BY place ORDER BY moment, look
+                PARTITION BY place ORDER BY moment, sampled
                 ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
             )
         )
         SELECT date_part('epoch', moment) AS second,
                sum(greatest(0, log_end - 1 - pos)) AS lag
-        FROM filled WHERE look = 1 AND pos >= 0
+        FROM filled WHERE sampled = 1 AND pos >= 0
         GROUP BY moment ORDER BY moment
         """  # noqa: S608 - quoted, and numbers
     rows = reader.run_query(
@@ -405,19 +393,10 @@ def _read_lag_samples(
         query,
         commits=SILVER_COMMITS,
         snapshots=SILVER_SNAPSHOTS,
-        looks=BRONZE_LOG_ENDS,
+        samples=BRONZE_LOG_ENDS,
     )
     for row in rows.to_pylist():
         yield row["second"], int(row["lag"])
-
-
-def _build_partition_expression(flow: MirrorFlow, topic: str, partition: str) -> str:
-    """Return SQL for the source partition of a topic's partition: JSON with sorted keys.
-
-    Topic names need no escaping.
-    """
-    begins = quote_text(f'{{"cluster":{msgspec.json.encode(flow.source).decode()},"partition":')
-    return f"concat({begins}, {partition}, ',\"topic\":\"', {topic}, '\"}}')"
 
 
 def _day(moment: float) -> str:

@@ -1,4 +1,10 @@
-"""Jars that Spark needs beside its own, resolved once from pom.xml and cached outside the tree."""
+"""Jars that Spark needs beside its own, and a package with them for spark-submit.
+
+Maven resolves the jars of pom.xml once, into a cache outside the tree: complete or absent, and
+never replaced. It must not name a registry: the machine's own settings decide where files come
+from. Nothing here depends on a kind of cluster: docs/history-on-a-cluster.md says how to use the
+package on each.
+"""
 
 from __future__ import annotations
 
@@ -21,6 +27,29 @@ from offsetwatch.errors import HistoryError
 RESOLVE_S_MAX = 540.0  # at most a hundred small files; a registry that takes longer is down
 OUTPUT_CHARS_MAX = 4000
 LOCK = "jars.lock"  # one for all: they share Maven's own repository, which two writers can harm
+
+
+POM = Path(__file__).parents[1] / "pom.xml"
+# The same list as in pom.xml; a folder without exactly one jar of each is no class path.
+ARTIFACTS = (
+    "spark-sql-kafka-0-10_2.13",
+    "spark-token-provider-kafka-0-10_2.13",
+    "kafka-clients",
+    "commons-pool2",
+    "delta-spark_4.2_2.13",
+    "delta-storage",
+)
+ARCHIVE, MAIN, REQUIREMENTS, JARS = "offsetwatch.zip", "main.py", "executors.txt", "jars"
+# What history/pipeline/bronze_rows.py imports on an executor, beside this package and what a Spark
+# has itself; and pandas, without which mapInArrow refuses to run.
+EXECUTOR_REQUIREMENTS = ("msgspec", "numpy", "pandas", "pyarrow")
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's own: the same code makes the same bytes
+_MAIN_TEXT = '''"""The offsetwatch command, for spark-submit, which wants a file."""
+
+from offsetwatch.cli import main
+
+main()
+'''
 
 
 def cache_directory() -> Path:
@@ -92,33 +121,21 @@ def copy_dependencies(
         raise HistoryError(f"mvn could not resolve {what}:\n{tail}")
 
 
-POM = Path(__file__).parents[1] / "pom.xml"
-# The same list as in pom.xml; a folder without exactly one jar of each is no class path.
-ARTIFACTS = (
-    "spark-sql-kafka-0-10_2.13",
-    "spark-token-provider-kafka-0-10_2.13",
-    "kafka-clients",
-    "commons-pool2",
-    "delta-spark_4.2_2.13",
-    "delta-storage",
-)
-
-
 def spark_jars() -> tuple[Path, ...]:
     """Return the six jars, which Maven resolves the first time; later they are in the cache."""
+
+    def fill(folder: Path) -> None:
+        copy_dependencies(POM, folder, what="Spark's connector jars")
+        _check_jars(folder)
+
     folder = cache_directory() / folder_name()
-    publish(folder, _fill)
+    publish(folder, fill)
     return _check_jars(folder)
 
 
 def folder_name() -> str:
     """Return the name of the cache folder; every version of the pom has its own."""
     return f"spark-jars-{pom_hash(POM)}"
-
-
-def _fill(folder: Path) -> None:
-    copy_dependencies(POM, folder, what="Spark's connector jars")
-    _check_jars(folder)
 
 
 def _check_jars(folder: Path) -> tuple[Path, ...]:
@@ -129,20 +146,6 @@ def _check_jars(folder: Path) -> tuple[Path, ...]:
         message = f"{folder} must hold exactly one jar of {', '.join(wrong)}; delete the folder"
         raise HistoryError(message)
     return tuple(files[0] for files in found.values())
-
-
-ARCHIVE, MAIN, REQUIREMENTS, JARS = "offsetwatch.zip", "main.py", "executors.txt", "jars"
-# What history/pipeline/bronze_rows.py imports on an executor, beside this package and what a Spark
-# has itself; and pandas, without which mapInArrow refuses to run.
-EXECUTOR_REQUIREMENTS = ("msgspec", "numpy", "pandas", "pyarrow")
-
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # zip's own: the same code makes the same bytes
-_MAIN_TEXT = '''"""The offsetwatch command, for spark-submit, which wants a file."""
-
-from offsetwatch.cli import main
-
-main()
-'''
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +172,8 @@ def package(folder: Path) -> Package:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         _replace(folder / MAIN, _MAIN_TEXT.encode())
-        _replace(folder / REQUIREMENTS, "".join(_requirements()).encode())
+        versions = [f"{name}=={metadata.version(name)}\n" for name in EXECUTOR_REQUIREMENTS]
+        _replace(folder / REQUIREMENTS, "".join(versions).encode())
         _write_archive(source, folder / ARCHIVE)
         jars = tuple(_copy_jars(spark_jars(), folder / JARS))
     except OSError as exc:
@@ -186,11 +190,6 @@ def _write_archive(source: Path, target: Path) -> None:
             entry.compress_type = zipfile.ZIP_DEFLATED
             archive.writestr(entry, file.read_bytes())
     partial.replace(target)
-
-
-def _requirements() -> Iterator[str]:
-    for name in EXECUTOR_REQUIREMENTS:
-        yield f"{name}=={metadata.version(name)}\n"
 
 
 def _copy_jars(jars: tuple[Path, ...], folder: Path) -> Iterator[Path]:

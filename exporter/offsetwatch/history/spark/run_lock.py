@@ -1,7 +1,9 @@
 """Run lock: one pipeline per base path, as two would read every record twice and race for gold.
 
 It is a kernel lock on a file beside the tables, so it ends with its process however that ends. The
-file's text only names the holder.
+file's text only names the holder; and by it a run sees whether the folder is one for every process
+of Spark: an executor without the mount would write its part of the tables to its own disk, and no
+one would notice before the files are missed.
 """
 
 from __future__ import annotations
@@ -23,6 +25,11 @@ from offsetwatch.history.spark.session import translate_spark_errors
 LOCK_NAME = "_run.lock"
 
 
+TASKS_PER_CORE = 2  # no way to ask each executor: enough tasks that hardly one goes without
+FolderCheck = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+_CHECK_SCHEMA = pa.schema([("host", pa.string()), ("seen", pa.bool_())])
+
+
 @contextmanager
 def hold_run_lock(base: Path, clock: UnixClock) -> Iterator[None]:
     """Hold the base path. Raises HistoryError naming the holder if another run has it."""
@@ -39,11 +46,6 @@ def hold_run_lock(base: Path, clock: UnixClock) -> Iterator[None]:
             by = holder or "a run that has not said who it is"
             raise HistoryError(f"{base} is in use by {by}")
         yield
-
-
-TASKS_PER_CORE = 2  # no way to ask each executor: enough tasks that hardly one goes without
-FolderCheck = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-_CHECK_SCHEMA = pa.schema([("host", pa.string()), ("seen", pa.bool_())])
 
 
 def check_shared_folder(spark: SparkSession, base: Path) -> None:

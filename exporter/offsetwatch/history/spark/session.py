@@ -106,16 +106,11 @@ def translate_spark_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as exc:
-        if _is_jvm_gone(exc):
+        # A Py4JError without a trace: no JVM answered.
+        unanswered = type(exc) is Py4JError and "Trace:" not in str(exc)
+        if unanswered or isinstance(exc, Py4JNetworkError | ConnectionError):
             raise SparkTerminated(f"{what}: Spark's JVM does not answer any more") from exc
         raise HistoryError(f"{what}: {root_cause(exc)}") from exc
-
-
-def _is_jvm_gone(exc: BaseException) -> bool:
-    """Check whether the error has no Java error in it, because no JVM answered."""
-    if isinstance(exc, Py4JNetworkError | ConnectionError):
-        return True
-    return type(exc) is Py4JError and "Trace:" not in str(exc)
 
 
 def root_cause(exc: BaseException) -> str:
@@ -193,9 +188,14 @@ def _create(*, master: str, heap: str, short: bool, warehouse: Path) -> SparkSes
             **_LOCAL_SETTINGS,
             "spark.master": master,
             "spark.driver.memory": heap,
-            "spark.driver.extraJavaOptions": _java_options(short=short),
+            "spark.driver.extraJavaOptions": (
+                f"{'-XX:TieredStopAtLevel=1 ' if short else ''}-XX:+UseSerialGC "
+                f"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"
+            ),
             # The package may be importable here by sys.path alone.
-            "spark.executorEnv.PYTHONPATH": _python_path(os.environ),
+            "spark.executorEnv.PYTHONPATH": os.pathsep.join(
+                filter(None, (str(_PACKAGE_ROOT), os.environ.get("PYTHONPATH")))
+            ),
         }
     builder = SparkSession.builder.appName("offsetwatch-history")
     for name, value in settings.items():
@@ -216,17 +216,6 @@ def _keep_interrupt_handler() -> Iterator[None]:
     yield
     if before is not None and threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, before)
-
-
-def _java_options(*, short: bool) -> str:
-    compiler = "-XX:TieredStopAtLevel=1 " if short else ""
-    return f"{compiler}-XX:+UseSerialGC -Dlog4j2.configurationFile={_LOG4J.as_uri()}"
-
-
-def _python_path(environ: Mapping[str, str]) -> str:
-    return os.pathsep.join(
-        part for part in (str(_PACKAGE_ROOT), environ.get("PYTHONPATH", "")) if part
-    )
 
 
 def _refuse_without_jars(session: SparkSession) -> None:

@@ -50,11 +50,11 @@ def _change(rows: pa.RecordBatch) -> pa.Array:
     known = found.to_pylist()
     columns = ("dialect", "source_offset", "tombstone", "error", "before", "before_offset", CLASS)
     others = zip(*(rows[name].to_pylist() for name in columns), strict=True)
-    told = [
+    changes = [
         change if change is not None else change_of(*row)
         for change, row in zip(known, others, strict=True)
     ]
-    return pa.array(told, pa.string())
+    return pa.array(changes, pa.string())
 
 
 def _find_numerically_ordered(rows: pa.RecordBatch) -> pa.Array:

@@ -3,11 +3,15 @@
 This is the SQL behind history/queries/asof.py, through delta-rs: without a JVM, and opening only
 the files whose statistics do not rule them out. A log is one topic under one topic id; in each of
 its partitions the offset is a total order. Times are Unix seconds.
+
+Of several raw keys of one source partition the daemon's rule decides (state/connect/raw_keys.py).
+The tables do not store the header of our own writes, so a record that offsetwatch wrote counts as
+one of the connector's here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,9 +20,10 @@ import pyarrow as pa
 from deltalake import QueryBuilder
 
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.history.tables import reader as read
+from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.reader import BronzeGap, convert_rows
 from offsetwatch.history.tables.schemas import (
+    ARROW,
     BRONZE_RECORDS,
     CONNECT_OFFSETS,
     DAYS_BACK_MAX,
@@ -33,9 +38,20 @@ from offsetwatch.model.offsets import SourceKey, SourceOffset, Undecodable
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.connect.raw_keys import SpellingInUse, collect_spellings
 
-EVIDENCE_RECORDS_MAX: Final = (
-    4  # so many of the newest records under each raw key are enough to judge by
-)
+# So many of the newest records under each raw key are enough to judge by.
+EVIDENCE_RECORDS_MAX: Final = 4
+
+
+_SUBJECT = ("kafka", "topic", "topic_id", "connector", "source_partition", "key", "kpartition")
+_STATE = ("koffset", "kts", "source_offset", "tombstone", "error", "dialect")
+_COLUMN_TYPES = {
+    column.name: ARROW[column.type]
+    for column in SILVER_COMMITS.columns
+    if column.name in {*_SUBJECT, *_STATE}
+}
+Row = dict[str, Any]
+Terms = list[tuple[str, str, Any]]
+"""Comparisons that must all hold, in columns of a table."""
 
 
 def find_keys_in_use(rows: Iterable[Mapping[str, Any]]) -> dict[str, SpellingInUse]:
@@ -74,29 +90,6 @@ def _build_record(row: Mapping[str, Any]) -> SourceRecord | None:
     )
 
 
-_SUBJECT = ("kafka", "topic", "topic_id", "connector", "source_partition", "key", "kpartition")
-_STATE = ("koffset", "kts", "source_offset", "tombstone", "error", "dialect")
-_COLUMN_TYPES = {
-    "kafka": pa.string(),
-    "topic": pa.string(),
-    "topic_id": pa.string(),
-    "connector": pa.string(),
-    "source_partition": pa.string(),
-    "key": pa.binary(),
-    "kpartition": pa.int32(),
-    "koffset": pa.int64(),
-    "kts": pa.timestamp("us", tz="UTC"),
-    "source_offset": pa.string(),
-    "tombstone": pa.bool_(),
-    "error": pa.string(),
-    "dialect": pa.string(),
-}
-
-Row = dict[str, Any]
-Terms = list[tuple[str, str, Any]]
-"""Comparisons that must all hold, in columns of a table."""
-
-
 class OffsetsTopicLog(NamedTuple):
     """Records of one offsets topic under one topic id.
 
@@ -133,20 +126,16 @@ class CommitScope(NamedTuple):
     picture: date | None
     until: date | None
 
-    def whose(self) -> Terms:
+    def build_subject_terms(self) -> Terms:
         """Return the conditions on Connect cluster and connector."""
-        whose: Terms = [("connect_cluster", "=", self.connect_cluster)]
+        terms: Terms = [("connect_cluster", "=", self.connect_cluster)]
         if self.connector is not None:
-            whose.append(("connector", "=", self.connector))
-        return whose
-
-    def pictured(self) -> Terms | None:
-        """Return the conditions on silver/snapshots; None if no snapshot serves."""
-        return None if self.picture is None else [("day", "=", self.picture), *self.whose()]
+            terms.append(("connector", "=", self.connector))
+        return terms
 
     def since(self) -> Terms:
         """Return the conditions on silver/commits."""
-        terms: Terms = [*self.whose(), ("at", "<=", convert_to_datetime(self.at))]
+        terms: Terms = [*self.build_subject_terms(), ("at", "<=", convert_to_datetime(self.at))]
         if self.picture is not None:
             terms.append(("day", ">", self.picture))
         if self.until is not None:
@@ -167,7 +156,7 @@ class NewestCommits(NamedTuple):
 
 def read_logs(base: Path) -> tuple[OffsetsTopicLog, ...]:
     """Return every offsets topic that records were read of, by topic id."""
-    rows = read.run_query(
+    rows = reader.run_query(
         base,
         f"""
         SELECT connect_cluster, kafka, topic, topic_id,
@@ -185,13 +174,13 @@ def clusters_of(base: Path, connector: str) -> tuple[str, ...]:
     """Return the Connect clusters that a connector of this name committed in."""
     where = f"kind = '{CONNECT_OFFSETS}' AND connector = {quote_text(connector)}"
     query = f"SELECT DISTINCT connect_cluster FROM records WHERE {where}"  # noqa: S608 - quoted
-    found = read.run_query(base, query, records=SILVER_NEWEST)
+    found = reader.run_query(base, query, records=SILVER_NEWEST)
     return tuple(sorted(found.column(0).to_pylist()))
 
 
 def compute_scope(
     base: Path,
-    found: tuple[OffsetsTopicLog, ...],
+    logs: tuple[OffsetsTopicLog, ...],
     connect_cluster: str,
     connector: str | None,
     moment: float,
@@ -200,28 +189,27 @@ def compute_scope(
     today = convert_to_datetime(moment).date()
     days_known = all(
         today >= convert_to_datetime(log.last_read_at).date() - timedelta(days=DAYS_BACK_MAX)
-        for log in found
+        for log in logs
     )
     if not days_known:
         return CommitScope(connect_cluster, connector, moment, picture=None, until=None)
-    pictured = read.list_days(base, SILVER_SNAPSHOTS)
-    before = max((day for day in pictured if day < today), default=None)
+    days = reader.list_days(base, SILVER_SNAPSHOTS)
+    before = max((day for day in days if day < today), default=None)
     return CommitScope(connect_cluster, connector, moment, picture=before, until=today)
 
 
 def read_newest_in_scope(base: Path, of: CommitScope) -> NewestCommits:
     """Return the newest commits as of the time of the scope."""
-    parts = [_TableSelection(base, SILVER_COMMITS, of.since())]
-    pictured = of.pictured()
-    if pictured is not None:
-        parts.append(_TableSelection(base, SILVER_SNAPSHOTS, pictured))
-    return _merge_newest(parts)
+    selections: list[tuple[Table, Terms]] = [(SILVER_COMMITS, of.since())]
+    if of.picture is not None:
+        selections.append((SILVER_SNAPSHOTS, [("day", "=", of.picture), *of.build_subject_terms()]))
+    return _merge_newest(base, *selections)
 
 
 def read_newest_overall(base: Path, of: CommitScope) -> NewestCommits:
     """Return the newest commits that were read."""
-    terms = [("kind", "=", CONNECT_OFFSETS), ("canonical", "=", True), *of.whose()]
-    return _merge_newest([_TableSelection(base, SILVER_NEWEST, terms)])
+    terms = [("kind", "=", CONNECT_OFFSETS), ("canonical", "=", True), *of.build_subject_terms()]
+    return _merge_newest(base, (SILVER_NEWEST, terms))
 
 
 def read_evidence(
@@ -244,49 +232,27 @@ def read_evidence(
         )
         SELECT * FROM placed WHERE place <= {EVIDENCE_RECORDS_MAX}
         """  # noqa: S608 - quoted
-    return list(convert_rows(read.run_query(base, query, records=SILVER_COMMITS)))
+    return list(convert_rows(reader.run_query(base, query, records=SILVER_COMMITS)))
 
 
-class _TableSelection:
-    """Selection of rows of one table."""
-
-    def __init__(self, base: Path, table: Table, terms: Terms) -> None:
-        self._base, self._of = base, table
-        self._table = read.open_table(base, table)
-        self._terms = terms
-
-    def files(self) -> tuple[list[str], int]:
-        """Return the files that have to be opened, and how many there are."""
-        # The engine skips by the same statistics; this says which.
-        with read.translate_damage(self._base, self._of):
-            opened = self._table.file_uris(file_pruning_predicate=self._terms)
-            return opened, len(self._table.file_uris())
-
-    def batches(self) -> Iterator[pa.Table]:
-        """Yield the rows, as they are read."""
-        columns = ", ".join(_COLUMN_TYPES)
-        where = " AND ".join(
-            f"{name} {sign} {quote_value(value)}" for name, sign, value in self._terms
-        )
-        query = f"SELECT {columns} FROM records WHERE {where}"  # noqa: S608 - quoted
-        with read.translate_damage(self._base, self._of):
-            reader = QueryBuilder().register("records", self._table).execute(query)
-            for batch in pa.RecordBatchReader.from_stream(reader):
-                columns_of = [batch[name].cast(kind) for name, kind in _COLUMN_TYPES.items()]
-                yield pa.table(columns_of, list(_COLUMN_TYPES))
-
-
-def _merge_newest(parts: list[_TableSelection]) -> NewestCommits:
+def _merge_newest(base: Path, *selections: tuple[Table, Terms]) -> NewestCommits:
     """Return the newest commits, batch by batch: memory grows with the result, not with history."""
     found = pa.schema(list(_COLUMN_TYPES.items())).empty_table()
     files: list[str] = []
     there = 0
-    for part in parts:
-        opened, number = part.files()
-        files += opened
-        there += number
-        for rows in part.batches():
-            found = _select_newest(pa.concat_tables([found, rows]))
+    for table, terms in selections:
+        delta = reader.open_table(base, table)
+        where = " AND ".join(f"{name} {sign} {quote_value(value)}" for name, sign, value in terms)
+        query = f"SELECT {', '.join(_COLUMN_TYPES)} FROM records WHERE {where}"  # noqa: S608 - quoted
+        with reader.translate_damage(base, table):
+            # The engine skips by the same statistics; this says which.
+            files += delta.file_uris(file_pruning_predicate=terms)
+            there += len(delta.file_uris())
+            stream = QueryBuilder().register("records", delta).execute(query)
+            for batch in pa.RecordBatchReader.from_stream(stream):
+                columns = [batch[name].cast(kind) for name, kind in _COLUMN_TYPES.items()]
+                rows = pa.table(columns, list(_COLUMN_TYPES))
+                found = _select_newest(pa.concat_tables([found, rows]))
     return NewestCommits(list(convert_rows(found)), tuple(sorted(files)), there - len(files))
 
 
@@ -324,7 +290,7 @@ def find_compaction_start(base: Path, log: OffsetsTopicLog) -> float | None:
         FROM log LEFT JOIN untouched USING (kpartition)
         WHERE koffset > coalesce(before, -1) + 1 AND (begins IS NULL OR koffset <= begins)
         """  # noqa: S608 - quoted
-    (row,) = read.run_query(base, query, records=BRONZE_RECORDS).to_pylist()
+    (row,) = reader.run_query(base, query, records=BRONZE_RECORDS).to_pylist()
     return None if row["at"] is None else float(row["at"].timestamp())
 
 
@@ -335,7 +301,7 @@ def find_time_before_gap(base: Path, log: OffsetsTopicLog, gap: BronzeGap) -> fl
         WHERE {_build_log_condition(log)} AND kpartition = {gap.kpartition}
           AND koffset < {gap.from_offset}
         """  # noqa: S608 - quoted, and numbers
-    (row,) = read.run_query(base, query, records=BRONZE_RECORDS).to_pylist()
+    (row,) = reader.run_query(base, query, records=BRONZE_RECORDS).to_pylist()
     return float(row["at"].timestamp())
 
 

@@ -151,15 +151,13 @@ def _bounds(column: pa.ChunkedArray) -> tuple[object, object]:
     if pa.types.is_timestamp(kind):
         found = pc.min_max(column.cast(pa.int64()))
         return _format_time(found["min"].as_py()), _format_time(found["max"].as_py())
-    if pa.types.is_integer(kind):
-        found = pc.min_max(column)
-        return found["min"].as_py(), found["max"].as_py()
-    if pa.types.is_string(kind):
-        found = pc.min_max(column)
-        low, high = found["min"].as_py(), found["max"].as_py()
-        if low is not None and max(len(low), len(high)) <= BOUND_CHARS_MAX:
-            return low, high
-    return None, None
+    if not pa.types.is_integer(kind) and not pa.types.is_string(kind):
+        return None, None
+    found = pc.min_max(column)
+    low, high = found["min"].as_py(), found["max"].as_py()
+    if isinstance(low, str) and max(len(low), len(high)) > BOUND_CHARS_MAX:
+        return None, None
+    return low, high
 
 
 def _format_time(micros: int | None) -> str | None:

@@ -1,7 +1,8 @@
-"""Status file of the pipeline, beside the tables: the progress and errors of its runs.
+"""Documents of the pipeline beside the tables: the status of its runs, and the baselines.
 
-Written by history/pipeline/run.py, one run at a time; read by the daemon, so nothing here may
-import Spark or the readers of tables. A run that fails leaves its reason here too.
+Written by history/pipeline/run.py, one run at a time, and by history/baselines/job.py; read by the
+daemon, so nothing here may import Spark or the readers of tables. A run that fails leaves its
+reason in the status too.
 """
 
 from __future__ import annotations
@@ -35,6 +36,9 @@ STARTING, READING, COMPUTING, BUG = "starting", "reading", "computing", "bug"
 STREAM_ENDED = "stream_ended"
 
 _log = structlog.get_logger()
+
+
+BASELINES_BYTES_MAX: Final = 256 * 1024 * 1024
 
 
 def path_of(base: Path) -> Path:
@@ -180,16 +184,13 @@ class PipelineStatusWriter:
         return self._stage if error.reason == HistoryError.reason else error.reason
 
 
-BASELINES_BYTES_MAX: Final = 256 * 1024 * 1024
-
-
 def find_baselines_path(base: Path) -> Path:
-    """Return the path of the document below the base folder."""
+    """Return the path of the baselines below the base folder."""
     return base / "ops" / "baselines.json"
 
 
 def read_baselines(base: Path) -> Baselines | None:
-    """Return the newest document; None where there is none.
+    """Return the newest baselines; None where there are none.
 
     Raises HistoryError for one that cannot be read or is damaged.
     """
@@ -206,7 +207,7 @@ def read_baselines(base: Path) -> Baselines | None:
 
 
 def publish(base: Path, found: Baselines) -> None:
-    """Replace the document as a whole. Raises HistoryError; the old document then remains."""
+    """Replace the baselines as a whole. Raises HistoryError; the old ones then remain."""
     path = find_baselines_path(base)
     partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two may learn at once
     try:

@@ -207,15 +207,9 @@ def read_silver_next_offsets(base: Path) -> dict[tuple[str, str, str, int], int]
 
 def read_gaps(base: Path, kafka: str) -> frozenset[BronzeGap]:
     """Return the ranges of this Kafka cluster that are permanently missing from bronze."""
+    names = ("topic", "topic_id", "kpartition", "from_offset", "to_offset")
     return frozenset(
-        BronzeGap(
-            topic=row["topic"],
-            topic_id=row["topic_id"],
-            kpartition=row["kpartition"],
-            from_offset=row["from_offset"],
-            to_offset=row["to_offset"],
-            reason=GapReason(row["reason"]),
-        )
+        BronzeGap(**{name: row[name] for name in names}, reason=GapReason(row["reason"]))
         for row in read_rows(base, OPS_GAPS)
         if row["kafka"] == kafka
     )
@@ -291,10 +285,6 @@ def convert_rows(table: pa.Table) -> Iterator[dict[str, Any]]:
         }
 
 
-_ROUTERS = tuple[TopicRouter, ...]
-_COPIES = tuple[tuple[str, str], ...]
-
-
 def build_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...]]:
     """Return a row for each flow, in the order of the table's columns."""
     return [
@@ -317,28 +307,24 @@ def read_flows(base: Path) -> tuple[MirrorFlow, ...]:
     for row in read_rows(base, GOLD_FLOWS):
         kafka, topic = row.pop("syncs_kafka"), row.pop("syncs_topic")
         syncs = None if kafka is None or topic is None else KafkaTopic(kafka, topic)
-        written, stated = row.pop("routers"), row.pop("copies")
-        routers = () if written is None else msgspec.json.decode(written, type=_ROUTERS)
-        copies = () if stated is None else msgspec.json.decode(stated, type=_COPIES)
+        routers = msgspec.json.decode(row.pop("routers") or "[]", type=tuple[TopicRouter, ...])
+        copies = msgspec.json.decode(row.pop("copies") or "[]", type=tuple[tuple[str, str], ...])
         found.append(MirrorFlow(**row, offset_syncs=syncs, routers=routers, copies=copies))
     return tuple(sorted(found, key=lambda flow: (flow.key, flow.connector)))
 
 
 def find_flow(base: Path, name: str, connect_cluster: str | None) -> MirrorFlow:
     """Return the flow called `source->target`. Raises HistoryError if there is none, or several."""
-    everything = read_flows(base)
-    known = sorted({f"{flow.source}->{flow.target}" for flow in everything})
+    everything = [(f"{flow.source}->{flow.target}", flow) for flow in read_flows(base)]
     found = [
         flow
-        for flow in everything
-        if f"{flow.source}->{flow.target}" == name
-        and connect_cluster in {None, flow.connect_cluster}
+        for full_name, flow in everything
+        if full_name == name and connect_cluster in {None, flow.connect_cluster}
     ]
     where = "" if connect_cluster is None else f" of {connect_cluster}"
     if not found:
-        raise HistoryError(
-            f"no flow{where} is called {name}; the newest run found {', '.join(known) or 'none'}"
-        )
+        known = ", ".join(sorted({full_name for full_name, _ in everything})) or "none"
+        raise HistoryError(f"no flow{where} is called {name}; the newest run found {known}")
     if len(found) > 1:
         clusters = " | ".join(sorted({flow.connect_cluster for flow in found}))
         raise HistoryError(

@@ -24,12 +24,8 @@ HEARTBEATS = TopicKind.HEARTBEATS.value
 STATUS = TopicKind.STATUS.value
 CONFIGS = TopicKind.CONFIGS.value
 
-LOG_COLUMN_NAMES = (
-    "kafka",
-    "topic",
-    "topic_id",
-    "kpartition",
-)  # inside one log, the offset is a total order
+# Inside one log, the offset is a total order.
+LOG_COLUMN_NAMES = ("kafka", "topic", "topic_id", "kpartition")
 
 SOURCE_COLUMN_NAMES = ("connect_cluster", "connector", "source_partition")
 
@@ -152,18 +148,16 @@ RECORD = (
     TableColumn("mirror_topic", "STRING"),
     TableColumn("mirror_partition", "INT"),
     TableColumn("key_form", "STRING"),  # canonical | ordered | variant | legacy_envelope
-    TableColumn(
-        "event_at", "TIMESTAMP"
-    ),  # when the source made the last change, if the offset tells
+    # when the source made the last change, if the offset tells
+    TableColumn("event_at", "TIMESTAMP"),
     # offset_syncs only
     TableColumn("sync_topic", "STRING"),
     TableColumn("sync_partition", "INT"),
     TableColumn("sync_upstream", "BIGINT"),
     TableColumn("sync_downstream", "BIGINT"),
     # checkpoints, heartbeats, status, configs
-    TableColumn(
-        "observation", "STRING"
-    ),  # JSON, keys sorted: what decode/topic_records.py says of the record
+    # JSON, keys sorted: what decode/topic_records.py says of the record
+    TableColumn("observation", "STRING"),
     # why the record, or its value, could not be decoded; the bytes above are kept all the same
     TableColumn("error", "STRING"),
 )
@@ -284,9 +278,8 @@ SILVER_RATES = Table(
         TableColumn("undecodable", "BIGINT", required=True),
         TableColumn("advanced", "BIGINT"),  # by how much pos grew; null where there is none
         TableColumn("per_second", "DOUBLE"),
-        TableColumn(
-            "pause_s_max", "DOUBLE"
-        ),  # the longest between a commit in here and its predecessor
+        # the longest between a commit in here and its predecessor
+        TableColumn("pause_s_max", "DOUBLE"),
         TableColumn("day", "DATE", required=True),  # of the commits
     ),
     partitioned_by=("day",),
@@ -325,9 +318,8 @@ GOLD_PROGRESS = Table(
     columns=(
         *_SOURCE_COLUMNS,
         TableColumn("dialect", "STRING", required=True),
-        TableColumn(
-            "source_offset", "STRING"
-        ),  # null: a tombstone, undecodable, or it holds JSON null
+        # null: a tombstone, undecodable, or it holds JSON null
+        TableColumn("source_offset", "STRING"),
         TableColumn("pos", "BIGINT"),
         TableColumn("error", "STRING"),
         TableColumn("tombstone", "BOOLEAN", required=True),
@@ -394,9 +386,8 @@ GOLD_FLOWS = Table(
         TableColumn("read_committed", "BOOLEAN", required=True),
         TableColumn("from_start", "BOOLEAN", required=True),
         TableColumn("routers", "STRING"),  # model/topology.TopicRouter, a JSON array; null for none
-        TableColumn(
-            "copies", "STRING"
-        ),  # those that the configuration names, a JSON array of pairs
+        # those that the configuration names, a JSON array of pairs
+        TableColumn("copies", "STRING"),
     ),
 )
 
@@ -406,9 +397,8 @@ OPS_GAPS = Table(
     columns=(
         *_LOG_COLUMNS,
         TableColumn("from_offset", "BIGINT", required=True),
-        TableColumn(
-            "to_offset", "BIGINT"
-        ),  # the first that is not missing; null where nobody knows
+        # the first that is not missing; null where nobody knows
+        TableColumn("to_offset", "BIGINT"),
         TableColumn("reason", "STRING", required=True),
         TableColumn("at", "TIMESTAMP", required=True),  # when it was noticed
     ),
