@@ -15,7 +15,6 @@ from offsetwatch.decode.dialects import parse_mirror_partition
 from offsetwatch.decode.java.values import trim_blanks, values_of
 from offsetwatch.decode.json_text import is_flat_map, parse_json
 from offsetwatch.history.audit.differences import (
-    HashedRecord,
     MirrorDifference,
     MirrorDifferenceKind,
     Span,
@@ -158,23 +157,19 @@ class DifferenceExplainer:
 
     def __call__(self, item: MirrorDifference) -> tuple[str, bool]:
         """Return the explanation and whether it is certain; ("", False) if there is none."""
-        planned = self._planned(item)
-        if planned:
-            return planned, True
-        compacted = self._compacted(item)
-        if compacted:
-            return compacted, True
-        if item.kind is MirrorDifferenceKind.LOST and self._through.drops:
+        certain = self._explain_by_plan(item) or self._explain_by_compaction(item)
+        if certain:
+            return certain, True
+        lost = item.kind is MirrorDifferenceKind.LOST
+        altered = item.kind is MirrorDifferenceKind.ALTERED
+        if lost and self._through.drops:
             return f"a filter, possibly ({self._through.said})", False
-        if item.kind is MirrorDifferenceKind.LOST and self._through.routes:
+        if lost and self._through.routes:
             return f"in a topic of another name, possibly ({self._through.said})", False
-        if item.kind is MirrorDifferenceKind.ALTERED and self._through.alters:
+        if altered and self._through.alters:
             return f"a transform, possibly ({self._through.said})", False
-        if (
-            item.kind is MirrorDifferenceKind.ALTERED
-            and self._through.headers
-            and _is_header_change(item)
-        ):
+        bodies = [record and record.body for record in (item.up, item.down)]
+        if altered and self._through.headers and None not in bodies and bodies[0] == bodies[1]:
             return f"its header converter, possibly ({self._through.headers})", False
         return "", False
 
@@ -185,83 +180,71 @@ class DifferenceExplainer:
                 return move.said
         return ""
 
-    def _planned(self, item: MirrorDifference) -> str:
-        of = {
-            MirrorDifferenceKind.LOST: self._skipped,
-            MirrorDifferenceKind.DUPLICATED: self._repeated,
-        }.get(item.kind, ())
-        up = item.up
-        return next(
-            (
-                planned_reposition.said
-                for planned_reposition in of
-                if up is not None
-                and planned_reposition.first <= up.offset <= planned_reposition.last
-            ),
-            "",
-        )
+    def _explain_by_plan(self, item: MirrorDifference) -> str:
+        moves: tuple[PlannedReposition, ...] = ()
+        if item.kind is MirrorDifferenceKind.LOST:
+            moves = self._skipped
+        elif item.kind is MirrorDifferenceKind.DUPLICATED:
+            moves = self._repeated
+        for move in moves:
+            if item.up is not None and move.first <= item.up.offset <= move.last:
+                return move.said
+        return ""
 
-    def _compacted(self, item: MirrorDifference) -> str:
+    def _explain_by_compaction(self, item: MirrorDifference) -> str:
         """Return the explanation by compaction; "" if there is none.
 
         If a key has a newer record, compaction may delete the older ones; if the key was deleted,
         the tombstone too.
         """
-        if item.kind is MirrorDifferenceKind.LOST and self._newest.down:
+        newest = self._newest
+        if item.kind is MirrorDifferenceKind.LOST and newest.down:
             assert item.up is not None
-            return self._superseded(item.up, "downstream")
-        if item.kind is MirrorDifferenceKind.ADDED and self._newest.up:
+            if newest.upstream.get(item.up.key, -1) > item.up.offset:
+                return "compacted downstream: its key has a newer record"
+            return "compacted downstream: a tombstone" if item.up.tombstone else ""
+        if item.kind is MirrorDifferenceKind.ADDED and newest.up:
             assert item.down is not None
-            if item.down.key in self._newest.upstream or item.down.tombstone:
+            if item.down.key in newest.upstream or item.down.tombstone:
                 return "compacted upstream: its key has another record there by now"
         return ""
-
-    def _superseded(self, record: HashedRecord, where: str) -> str:
-        newer = self._newest.upstream.get(record.key, -1) > record.offset
-        if newer:
-            return f"compacted {where}: its key has a newer record"
-        return f"compacted {where}: a tombstone" if record.tombstone else ""
-
-
-def _is_header_change(item: MirrorDifference) -> bool:
-    return item.up is not None and item.down is not None and item.up.body == item.down.body
 
 
 def _find_plan_repositions(
     plan: Plan, before: tuple[PartitionOffset, ...], done: set[int], alias: str
 ) -> Iterator[PlannedReposition]:
-    copies = [step for step in plan.steps if isinstance(step, Copy)]
+    """Yield the ranges that the steps of a plan moved a position over.
+
+    MM2 stores the last record that it has copied; None means that it begins again.
+    """
     receipt = "".join(
         f", copied to {step.to} as {compute_receipt_id(step.skip_key, step.sha256)}"
-        for step in copies
+        for step in plan.steps
+        if isinstance(step, Copy)
     )
     said = f"plan {plan.plan_id} ({plan.verb}){receipt}"
-    stood = dict(_positions(before, alias))
+    stored = dict(_positions(before, alias))
     for number, step in enumerate(plan.steps):
         if number not in done:
             continue
         if isinstance(step, Alter | Write):
             then = dict(_positions(step.pairs, alias))
         elif isinstance(step, Reset):
-            then = dict.fromkeys(stood)
+            then = dict.fromkeys(stored)
         else:
             continue
         for partition, now in then.items():
-            yield from _compare_positions(partition, stood.get(partition), now, said)
-
-
-def _compare_positions(
-    partition: TopicPartition, was: int | None, now: int | None, said: str
-) -> Iterator[PlannedReposition]:
-    """Yield the range between two positions, if they differ.
-
-    MM2 stores the last record that it has copied; None means that it begins again.
-    """
-    old, new = -1 if was is None else was, -1 if now is None else now
-    if new > old:
-        yield PlannedReposition(partition, old + 1, new, again=False, said=f"skipped by {said}")
-    elif old > new:
-        yield PlannedReposition(partition, new + 1, old, again=True, said=f"copied again by {said}")
+            was = stored.get(partition)
+            old, new = -1 if was is None else was, -1 if now is None else now
+            first, last = min(old, new) + 1, max(old, new)
+            if new > old:
+                yield PlannedReposition(
+                    partition, first, last, again=False, said=f"skipped by {said}"
+                )
+            elif old > new:
+                yield PlannedReposition(
+                    partition, first, last, again=True, said=f"copied again by {said}"
+                )
 
 
 def _positions(

@@ -14,7 +14,7 @@ lost.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
@@ -160,9 +160,9 @@ def compute_coverage(
     if judged_first >= judged_end:
         return found
     head = _head(known, judged_first, bounded=first is not None)
-    tail = (
-        None if end is None or end >= following else _find_anchor_after(known.anchors, judged_end)
-    )
+    tail = None
+    if end is not None and end < following:  # where the flow last passed it
+        tail = _find_in_first_run(known.anchors[::-1], lambda anchor: anchor[0] >= judged_end)
     up_end, down_end = (known.up_end, known.down.stable_end) if tail is None else tail
     made = replace(head, up_end=up_end, down_end=down_end, judged=(judged_first, judged_end))
     return replace(found, slices=(made,))
@@ -181,28 +181,20 @@ def sample_coverage(
     for one, other in _pieces(known.anchors, first, end, size):
         if _draw(seed, known.at, one[0]) >= share:
             continue
-        made = Slice(
-            at=of.at,
-            remote=of.remote,
-            up=one[0],
-            up_end=other[0],
-            down=one[1],
-            down_end=other[1],
-            judged=(one[0], other[0]),
-        )
+        (up, down), (up_end, down_end) = one, other
+        made = Slice(of.at, of.remote, up, up_end, down, down_end, judged=(up, up_end))
         if chosen and (chosen[-1].up_end, chosen[-1].down_end) == one:
             last = chosen.pop()
-            made = replace(made, up=last.up, down=last.down, judged=(last.up, other[0]))
+            made = replace(made, up=last.up, down=last.down, judged=(last.up, up_end))
         chosen.append(made)
     return replace(whole, slices=tuple(chosen[:PIECES_MAX]))
 
 
 def _head(known: AuditPartition, first: int, *, bounded: bool) -> Slice:
     """Return a slice with its start set, but not its end."""
-    anchor = _find_anchor_before(known.anchors, first)
-    made = Slice(
-        at=known.at, remote=known.remote, up=0, up_end=0, down=0, down_end=0, judged=(first, first)
-    )
+    # Where the flow first passed it: so the audit also reads what the flow copied again later.
+    anchor = _find_in_first_run(known.anchors, lambda anchor: anchor[0] <= first)
+    made = Slice(known.at, known.remote, 0, 0, 0, 0, judged=(first, first))
     if anchor is not None:
         return replace(made, up=anchor[0], down=anchor[1])
     # A downstream log that was never cut holds all that was ever written for this partition.
@@ -213,25 +205,13 @@ def _head(known: AuditPartition, first: int, *, bounded: bool) -> Slice:
     )
 
 
-def _find_anchor_before(anchors: Sequence[tuple[int, int]], first: int) -> tuple[int, int] | None:
-    """Return the nearest anchor at or below `first`, where the flow first passed it.
-
-    So the audit also reads what the flow copied again later.
-    """
+def _find_in_first_run(
+    anchors: Iterable[tuple[int, int]], fits: Callable[[tuple[int, int]], bool]
+) -> tuple[int, int] | None:
+    """Return the last anchor of the first run of anchors that fit."""
     found = None
     for anchor in anchors:
-        if anchor[0] <= first:
-            found = anchor
-        elif found is not None:
-            break
-    return found
-
-
-def _find_anchor_after(anchors: Sequence[tuple[int, int]], end: int) -> tuple[int, int] | None:
-    """Return the nearest anchor at or above `end`, where the flow last passed it."""
-    found = None
-    for anchor in reversed(anchors):
-        if anchor[0] >= end:
+        if fits(anchor):
             found = anchor
         elif found is not None:
             break

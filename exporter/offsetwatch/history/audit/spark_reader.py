@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Any, Final, NamedTuple
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -98,7 +97,9 @@ def read_records(
     with translate_spark_errors("reading what differs failed"):
         table = rows.toArrow()
     found: dict[tuple[int, int], list[HashedRecord]] = defaultdict(list)
-    for number, side, *record in _tuples(table):
+    for number, side, *record in zip(
+        *(column.to_pylist() for column in table.columns), strict=True
+    ):
         found[number, side].append(HashedRecord(*record))
     for listed in found.values():
         listed.sort()
@@ -114,7 +115,7 @@ def find_by_hash(
     """Return the first record with each of these hashes, of every range. Raises HistoryError."""
     if not _has_records(parts):
         return ()
-    wanted = _numbers(spark, hashes)
+    wanted = _build_frame(spark, hashes)
     rows = _hash_records(spark, clusters, parts).join(
         sf.broadcast(wanted), sf.col("hash") == wanted.of
     )
@@ -135,7 +136,7 @@ def find_newest_by_key(
     """Return (number, hash of a key) -> offset of its newest record. Raises HistoryError."""
     if not _has_records(parts):
         return {}
-    wanted = _numbers(spark, keys)
+    wanted = _build_frame(spark, keys)
     rows = _hash_records(spark, clusters, parts)
     found = (
         rows.join(sf.broadcast(wanted), sf.col("key_hash") == wanted.of)
@@ -226,12 +227,8 @@ def _build_range_column(layer: Sequence[AuditReadRange]) -> Column:
     return named
 
 
-def _numbers(spark: SparkSession, values: Iterable[int]) -> Any:
+def _build_frame(spark: SparkSession, values: Iterable[int]) -> Any:
     return spark.createDataFrame([(value,) for value in sorted(set(values))], "of BIGINT")
-
-
-def _tuples(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    return zip(*(column.to_pylist() for column in table.columns), strict=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from pyspark.sql import functions as sf
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import model
+from offsetwatch.history.pipeline.commits import read_frame
 from offsetwatch.history.queries.timeline import find_last_read_time
 from offsetwatch.history.spark.session import spark_session, translate_spark_errors
 from offsetwatch.history.tables import reader
@@ -73,10 +74,7 @@ def learn_on(spark: SparkSession, base: Path, now: float) -> Baselines:
     """Learn the baselines in an existing Spark session, as learn() does."""
     until = min(now, _require_last_read_time(base))
     with translate_spark_errors("learning what is usual failed"):
-        commits, logs = (
-            spark.read.format("delta").load(str(table.at(base)))
-            for table in (SILVER_COMMITS, SILVER_LOGS)
-        )
+        commits, logs = (read_frame(spark, base, table) for table in (SILVER_COMMITS, SILVER_LOGS))
         rows = compute_baselines(commits, logs, until).collect()
         lag = compute_lag_baselines(spark, base, until)
     connectors = _decode_documents((row.baseline for row in rows), Baseline)
@@ -158,8 +156,7 @@ def compute_lag_baselines(
 ) -> dict[tuple[str, str], tuple[model.Lags, ...]]:
     """Return the lag baseline of each flow subject log ends were sampled for long enough."""
     flows, commits, log_ends = (
-        spark.read.format("delta").load(str(table.at(base)))
-        for table in (GOLD_FLOWS, SILVER_COMMITS, BRONZE_LOG_ENDS)
+        read_frame(spark, base, table) for table in (GOLD_FLOWS, SILVER_COMMITS, BRONZE_LOG_ENDS)
     )
     # A week more: what is before it is known at the first look.
     since = sf.timestamp_seconds(sf.lit(until - (model.WEEKS_MAX + 1) * model.WEEK_S))

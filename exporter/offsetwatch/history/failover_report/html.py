@@ -11,12 +11,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from html import escape
 from itertools import groupby
 from typing import Final
 
+from offsetwatch.clock import to_utc
 from offsetwatch.history.failover_report.summary import (
     CURVE_LABELS,
     REASON_LABELS,
@@ -188,7 +188,7 @@ def _ticks(minutes: Sequence[float]) -> Iterator[str]:
     while position <= minutes[-1]:
         left = (position - minutes[0]) / STEP_S / span_min * 100
         if left <= 92:  # a label that began later would not end on the page
-            said = datetime.fromtimestamp(position, tz=UTC).strftime(form)
+            said = to_utc(position).strftime(form)
             yield f'<span style="left:{left:.2f}%">{said}</span>'
         position += every_s
 

@@ -22,10 +22,10 @@ from deltalake import DeltaTable, Field
 from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 from deltalake.transaction import AddAction, CommitProperties, RemoveAction, Transaction
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables import reader as read
+from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.parquet import (
     COUNTED_COLUMN,
     FILE_DDL,
@@ -64,7 +64,7 @@ class IdempotentWrite:
 
     def done(self, base: Path, table: Table) -> bool:
         """Check whether the table has applied it."""
-        return self.done_in(read.open_table(base, table))
+        return self.done_in(reader.open_table(base, table))
 
     def done_in(self, there: DeltaTable) -> bool:
         """Check whether this version of a table has applied it."""
@@ -118,7 +118,13 @@ def create(base: Path, table: Table) -> None:
                     f"{table.path} holds files and has no log (_delta_log) any more: bring that "
                     "back, or move the folder away"
                 )
-            _create_new_table(base, table)
+            table.at(base).mkdir(parents=True, exist_ok=True)
+            DeltaTable.create(
+                str(table.at(base)),
+                table.schema,
+                partition_by=list(table.partitioned_by),
+                configuration=table.properties,
+            )
             return
         there = DeltaTable(str(table.at(base)))
         types = {field.name: field.type for field in there.schema().fields}
@@ -133,23 +139,18 @@ def create(base: Path, table: Table) -> None:
             there.alter.add_columns([Field(each.name, _type(each.type)) for each in missing])
 
 
-def _create_new_table(base: Path, table: Table) -> None:
-    table.at(base).mkdir(parents=True, exist_ok=True)
-    DeltaTable.create(
-        str(table.at(base)),
-        table.schema,
-        partition_by=list(table.partitioned_by),
-        configuration=table.properties,
-    )
-
-
 def _type(name: str) -> PrimitiveType:
     return PrimitiveType(_TYPES[name])
 
 
 def read_last_committed(base: Path, table: Table, app: str) -> int | None:
     """Return the last number of this series that the table has applied; None if there is none."""
-    return read.open_table(base, table).transaction_version(app)
+    return reader.open_table(base, table).transaction_version(app)
+
+
+def read_frame(spark: SparkSession, base: Path, table: Table) -> DataFrame:
+    """Return the newest version of a table."""
+    return spark.read.format("delta").load(str(table.at(base)))
 
 
 def write_frame(
@@ -200,13 +201,18 @@ def append(
     files: list[File], base: Path, table: Table, turn: IdempotentWrite | None = None
 ) -> AddedRows:
     """Add these files to the table, in one commit; add none if the turn was done before."""
-    there = read.open_table(base, table)
+    there = reader.open_table(base, table)
     if turn is not None and turn.done_in(there):
         return AddedRows(0, 0)
     if files or turn is not None:
         _commit_actions(there, table, "append", [_build_add_action(file) for file in files], turn)
     each = [file.stored() for file in files]
     return AddedRows(sum(one.rows for one in each), sum(one.undecodable for one in each))
+
+
+def append_rows(rows: Iterable[Row], base: Path, table: Table) -> None:
+    """Add a few rows to the table, in the order of its columns."""
+    append(write_batches([build_batch(rows, table)], base, table), base, table)
 
 
 def replace(
@@ -218,7 +224,7 @@ def replace(
     days: Days | None = None,
 ) -> None:
     """Replace all files of the table, or those of some days, by these files."""
-    there = read.open_table(base, table)
+    there = reader.open_table(base, table)
     if turn is None or not turn.done_in(there):
         of_days = None if days is None else [("day", "in", [day.isoformat() for day in days])]
         added = [_build_add_action(file) for file in files]
@@ -231,7 +237,7 @@ def find_fragmented_partitions(base: Path, table: Table, today: date) -> list[Fr
     Of days, only those before `today`: the others will get more files.
     """
     files: dict[tuple[str, ...], list[dict[str, Any]]] = {}
-    for added in _list_files(read.open_table(base, table)):
+    for added in _list_files(reader.open_table(base, table)):
         files.setdefault(tuple(_partition(added, table).values()), []).append(added)
     found = []
     for values, of_part in sorted(files.items()):
@@ -246,7 +252,7 @@ def find_fragmented_partitions(base: Path, table: Table, today: date) -> list[Fr
 
 def rearrange(files: list[File], base: Path, table: Table, partition: Mapping[str, str]) -> None:
     """Replace the files of a partition by these files, of the same rows in a better order."""
-    there = read.open_table(base, table)
+    there = reader.open_table(base, table)
     removed = [
         RemoveAction(row["path"], False, _now_ms(), row["size_bytes"], dict(partition))
         for row in _list_files(there)
@@ -261,7 +267,7 @@ def vacuum(base: Path, table: Table) -> None:
 
     That includes files of this age that never were part of it. Nothing else may write meanwhile.
     """
-    there = read.open_table(base, table)
+    there = reader.open_table(base, table)
     with _translate_errors(f"writing {table.path}"):
         # A look first: the deletion of nothing is a commit too.
         if there.vacuum(RETAIN_HOURS, full=True):
@@ -319,4 +325,4 @@ def _translate_errors(what: str) -> Iterator[None]:
     try:
         yield
     except (DeltaError, OSError) as exc:
-        raise HistoryError(f"{what} failed: {read.format_error(exc)}") from exc
+        raise HistoryError(f"{what} failed: {reader.format_error(exc)}") from exc

@@ -7,15 +7,12 @@ as they are still being written.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
-import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
-from offsetwatch.clock import SystemClock, UnixClock
+from offsetwatch.clock import SystemClock, UnixClock, to_utc
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import commits, silver
 from offsetwatch.history.spark.run_lock import hold_run_lock
@@ -52,9 +49,9 @@ def maintain(base: Path, *, master: str, heap: str, clock: UnixClock | None = No
     if not reader.has_tables(base, (BRONZE_RECORDS,)):
         raise HistoryError(f"{base} holds no {BRONZE_RECORDS.path}: nothing to maintain")
     present = [table for table in TABLES if reader.has_tables(base, (table,))]
-    today = datetime.fromtimestamp(now.now(), tz=UTC).date()
+    today = to_utc(now.now()).date()
     with hold_run_lock(base, now):
-        before = {table.path: _count_files(table.at(base)) for table in present}
+        before = [len(reader.open_table(base, table).file_uris()) for table in present]
         any_fragmented = any(
             commits.find_fragmented_partitions(base, table, today) for table in present
         )
@@ -69,8 +66,8 @@ def maintain(base: Path, *, master: str, heap: str, clock: UnixClock | None = No
         for table in present:
             commits.vacuum(base, table)
         tables = tuple(
-            TableUpkeep(table.path, before[table.path], _count_files(table.at(base)))
-            for table in present
+            TableUpkeep(table.path, files, len(reader.open_table(base, table).file_uris()))
+            for table, files in zip(present, before, strict=True)
         )
         rows, doubled = count_rows(base)
     return Upkeep(tables=tables, rows=rows, doubled=doubled)
@@ -80,7 +77,7 @@ def _sort_partition(
     spark: SparkSession, base: Path, table: Table, fragmented: commits.FragmentedPartition
 ) -> None:
     with translate_spark_errors(f"maintaining {table.path} failed"):
-        rows = spark.read.format("delta").load(str(table.at(base)))
+        rows = commits.read_frame(spark, base, table)
         for name, value in fragmented.partition.items():
             rows = rows.where(sf.col(name) == value)
         if table.ordered_by:
@@ -100,11 +97,5 @@ def count_rows(base: Path) -> tuple[int, int]:
         FROM (SELECT count(*) AS times FROM records
               GROUP BY kafka, topic, topic_id, kpartition, koffset)
     """
-    table = reader.open_table(base, BRONZE_RECORDS)
-    found = pa.table(QueryBuilder().register("records", table).execute(query))
-    (row,) = found.to_pylist()
+    (row,) = reader.run_query(base, query, records=BRONZE_RECORDS).to_pylist()
     return int(row["stored"]), int(row["doubled"])
-
-
-def _count_files(path: Path) -> int:
-    return len(DeltaTable(str(path)).file_uris())

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.clock import UnixClock
+from offsetwatch.clock import UnixClock, to_utc
 from offsetwatch.errors import AccessDenied, ClientError
 from offsetwatch.history.pipeline import commits
 from offsetwatch.history.tables import reader
@@ -86,7 +86,7 @@ class Sampler:
         """
         if len(self._ends) + len(self._groups) > _PENDING_ROWS_MAX:
             return  # nothing could be written for very long, and that is told elsewhere
-        at = datetime.fromtimestamp(self._clock.now(), tz=UTC)
+        at = to_utc(self._clock.now())
         progress = reader.read_flow_progress(self._base)
         queries = self._build_group_queries(progress)
         for query in queries:
@@ -104,8 +104,7 @@ class Sampler:
         """Write the pending samples into the tables. Raises HistoryError; it then retains them."""
         for rows, table in ((self._ends, BRONZE_LOG_ENDS), (self._groups, BRONZE_GROUP_OFFSETS)):
             if rows:
-                files = commits.write_batches([commits.build_batch(rows, table)], self._base, table)
-                commits.append(files, self._base, table)
+                commits.append_rows(rows, self._base, table)
                 rows.clear()
 
     def close(self) -> None:

@@ -10,14 +10,13 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.clock import SystemClock, UnixClock
+from offsetwatch.clock import SystemClock, UnixClock, to_utc
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.baselines import job as baselines
 from offsetwatch.history.pipeline import commits, gold
@@ -298,18 +297,21 @@ class _Run:
 
     def refine(self, reached: Cut, up_to: Cut | None = None) -> None:
         """Bring silver up to date with bronze, and compute gold as of `up_to`, or of all of it."""
-        today = datetime.fromtimestamp(self._clock.now(), tz=UTC).date()
-        status = self._monitor.status
+        today = to_utc(self._clock.now()).date()
+        base, status = self._spec.base, self._monitor.status
         with status.computing(SILVER, newest=True):
-            refine(self._spark, self._spec.base, today)
+            refine(self._spark, base, today)
         with (
             status.computing(GOLD, newest=up_to is None),
             translate_spark_errors("computing gold failed"),
         ):
             if up_to is not None:
-                self._write_gold(self._load(BRONZE_RECORDS), up_to)
+                self._write_gold(commits.read_frame(self._spark, base, BRONZE_RECORDS), up_to)
             else:
-                self._write_gold(self._load(SILVER_NEWEST), self._cut(self.cut_of(reached)))
+                self._write_gold(
+                    commits.read_frame(self._spark, base, SILVER_NEWEST),
+                    self._cut(self.cut_of(reached)),
+                )
         self._refined = reached
 
     def learn(self) -> None:
@@ -340,9 +342,6 @@ class _Run:
                 for partition, offset in offsets.items()
             }
         return found
-
-    def _load(self, table: Table) -> DataFrame:
-        return self._spark.read.format("delta").load(str(table.at(self._spec.base)))
 
     def _write_gold(self, records: DataFrame, cut: Cut) -> None:
         base = self._spec.base

@@ -330,10 +330,10 @@ def _carry_out(spark: SparkSession, base: Path, run: _Run, today: date) -> None:
             files = commits.write_frame(rows.coalesce(1), base, table)
             commits.replace(files, base, table, turn)
 
-    held = _load(spark, base, SILVER_LOGS)
+    held = commits.read_frame(spark, base, SILVER_LOGS)
     # Not kept in memory: each use reads other columns, and they are quicker read again.
     fresh = select_unread(_read_new_records(spark, base, run), held)
-    newest = _load(spark, base, SILVER_NEWEST)
+    newest = commits.read_frame(spark, base, SILVER_NEWEST)
     if not turn.done(base, SILVER_COMMITS):
         rows = build_commits(fresh, newest).repartition("day")
         rows = rows.sortWithinPartitions("day", *SILVER_COMMITS.ordered_by)
@@ -383,10 +383,10 @@ def _close_days(
     if not wanted:
         return
     before = max((day for day in there if day < wanted[0]), default=None)
-    snapshots = _load(spark, base, SILVER_SNAPSHOTS).where(
+    snapshots = commits.read_frame(spark, base, SILVER_SNAPSHOTS).where(
         sf.expr("false") if before is None else sf.col("day") == before
     )
-    everything = _load(spark, base, SILVER_COMMITS)
+    everything = commits.read_frame(spark, base, SILVER_COMMITS)
     since = everything.where(sf.col("day") <= wanted[-1])
     if before is not None:
         since = since.where(sf.col("day") > before)
@@ -400,10 +400,6 @@ def _close_days(
 def _replace_days(rows: DataFrame, base: Path, table: Table, days: Iterable[date]) -> None:
     ordered = rows.repartition("day").sortWithinPartitions("day", *table.ordered_by)
     commits.replace(commits.write_frame(ordered, base, table), base, table, days=days)
-
-
-def _load(spark: SparkSession, base: Path, table: Table) -> DataFrame:
-    return spark.read.format("delta").load(str(table.at(base)))
 
 
 def _list_bronze_files(base: Path, version: int) -> set[str] | None:

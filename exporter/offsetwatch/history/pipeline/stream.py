@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,7 +28,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.clock import UnixClock
+from offsetwatch.clock import UnixClock, to_utc
 from offsetwatch.errors import (
     AmbiguousOutcome,
     ClientError,
@@ -323,7 +322,7 @@ class BronzeStream:
         known = reader.read_gaps(self._base, self._feed.kafka)
         fresh = [gap for gap in going_on.gaps if gap not in known]
         if fresh:
-            kafka, now = self._feed.kafka, datetime.fromtimestamp(self._clock.now(), tz=UTC)
+            kafka, now = self._feed.kafka, to_utc(self._clock.now())
             rows = [
                 (
                     *(kafka, gap.topic, gap.topic_id, gap.kpartition),
@@ -331,10 +330,7 @@ class BronzeStream:
                 )
                 for gap in fresh
             ]
-            files = commits.write_batches(
-                [commits.build_batch(rows, OPS_GAPS)], self._base, OPS_GAPS
-            )
-            commits.append(files, self._base, OPS_GAPS)
+            commits.append_rows(rows, self._base, OPS_GAPS)
         write_generation(self._base, self._feed.kafka, going_on)
         kafka, number = self._feed.kafka, going_on.number
         for gap in fresh:
@@ -436,7 +432,7 @@ def write_bronze_files(
     One file per core and partition of the table, not one per Kafka partition.
     """
     roles = dict(by_topic)  # pickled into the plan
-    moment = datetime.fromtimestamp(read_at, tz=UTC)
+    moment = to_utc(read_at)
 
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         gc.set_threshold(GC_THRESHOLD)

@@ -388,14 +388,8 @@ def _read_lag_samples(
         FROM filled WHERE sampled = 1 AND pos >= 0
         GROUP BY moment ORDER BY moment
         """  # noqa: S608 - quoted, and numbers
-    rows = reader.run_query(
-        base,
-        query,
-        commits=SILVER_COMMITS,
-        snapshots=SILVER_SNAPSHOTS,
-        samples=BRONZE_LOG_ENDS,
-    )
-    for row in rows.to_pylist():
+    tables = {"snapshots": SILVER_SNAPSHOTS, "samples": BRONZE_LOG_ENDS}
+    for row in reader.run_query(base, query, commits=SILVER_COMMITS, **tables).to_pylist():
         yield row["second"], int(row["lag"])
 
 

@@ -11,13 +11,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from offsetwatch.clock import UnixClock
+from offsetwatch.clock import UnixClock, to_utc
 from offsetwatch.disk import acquire_file_lock
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.spark.session import translate_spark_errors
@@ -40,7 +39,7 @@ def hold_run_lock(base: Path, clock: UnixClock) -> Iterator[None]:
     except OSError as exc:
         raise HistoryError(f"{base} cannot be written: {exc}") from exc
     with handle:
-        since = datetime.fromtimestamp(clock.now(), tz=UTC).isoformat(timespec="seconds")
+        since = to_utc(clock.now()).isoformat(timespec="seconds")
         holder = acquire_file_lock(handle, since)
         if holder is not None:
             by = holder or "a run that has not said who it is"
