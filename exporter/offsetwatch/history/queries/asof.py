@@ -132,17 +132,18 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
             f"nothing is known as of {format_iso(query.at)}: the oldest record read of {cluster} "
             f"is of {format_iso(begun)}"
         )
-    scope = log_queries.compute_scope(base, found, cluster, query.connector, query.at)
-    at_that_time = log_queries.read_newest_in_scope(base, scope)
+    at_that_time = log_queries.read_newest_as_of(base, found, cluster, query.connector, query.at)
     then, now = _group_by_connector(at_that_time.rows), {}
     if query.with_now:
-        now = _group_by_connector(log_queries.read_newest_overall(base, scope).rows)
+        now = _group_by_connector(
+            log_queries.read_newest_overall(base, cluster, query.connector).rows
+        )
     offsets = _ClusterOffsets(base, found, query)
     connectors: list[ConnectorOffsets] = []
     unknown: list[tuple[str, str]] = []
     for name in sorted({*then, *now}):
         try:
-            connectors.append(offsets.offsets(name, then.get(name, []), now.get(name, [])))
+            connectors.append(offsets.build(name, then.get(name, []), now.get(name, [])))
         except UnanswerableQuery as exc:
             unknown.append((name, str(exc)))
     if query.connector is not None and not connectors and not unknown:
@@ -173,16 +174,16 @@ class _ClusterOffsets:
             for topic in reader.read_topics(base)
             if topic.connect_cluster == cluster
         }
-        self._hidden_from: dict[OffsetsTopicLog, float | None] = {}
+        self._compacted_from: dict[OffsetsTopicLog, float | None] = {}
 
-    def offsets(self, name: str, then: list[Row], now: list[Row]) -> ConnectorOffsets:
+    def build(self, name: str, then: list[Row], now: list[Row]) -> ConnectorOffsets:
         """Return the offsets of one connector. Raises UnanswerableQuery."""
-        home = self._home(name, then or now)
-        log = self._generation(home)
-        newest = self._generations(home)[-1:]
+        home = self._resolve_topic(name, then or now)
+        log = self._find_generation(home)
+        newest = self._list_generations(home)[-1:]
         mine = [] if log is None else [row for row in then if _is_in_log(row, log)]
         if log is None or not mine:
-            raise UnanswerableQuery(self._nothing(name, home, then))
+            raise UnanswerableQuery(self._explain_absence(name, home, then))
         self._refuse_hidden(log)
         self._refuse_lost(log, mine)
         self._refuse_unread(log, newest[0])
@@ -190,11 +191,13 @@ class _ClusterOffsets:
             connector=name,
             topic=home,
             topic_id=log.topic_id,
-            then=self._entries(name, log, mine, self._query.at),
-            now=self._entries(name, newest[0], [row for row in now if _is_in_log(row, newest[0])]),
+            then=self._build_offsets(name, log, mine, self._query.at),
+            now=self._build_offsets(
+                name, newest[0], [row for row in now if _is_in_log(row, newest[0])]
+            ),
         )
 
-    def _entries(
+    def _build_offsets(
         self, name: str, log: OffsetsTopicLog, rows: list[Row], moment: float | None = None
     ) -> tuple[AsOfOffset, ...]:
         """Return one offset per source partition, under the raw key that its task looked up."""
@@ -212,14 +215,14 @@ class _ClusterOffsets:
             ]
         return _select_offsets(rows)
 
-    def _home(self, name: str, rows: list[Row]) -> KafkaTopic:
-        moment, name_given = format_iso(self._query.at), self._query.topic
-        if name_given is not None:
+    def _resolve_topic(self, name: str, rows: list[Row]) -> KafkaTopic:
+        moment, topic_name = format_iso(self._query.at), self._query.topic
+        if topic_name is not None:
             known = sorted({log.at for log in self._logs})
-            matching = [topic for topic in known if name_given in {topic.topic, str(topic)}]
+            matching = [topic for topic in known if topic_name in {topic.topic, str(topic)}]
             if len(matching) != 1:
                 names = _join_names(known)
-                raise UnanswerableQuery(f"--topic {name_given} is none, or several, of {names}")
+                raise UnanswerableQuery(f"--topic {topic_name} is none, or several, of {names}")
             return matching[0]
         home = self._topics.get(name, self._topics.get(None))
         if home is not None:
@@ -236,17 +239,17 @@ class _ClusterOffsets:
             "of it; name one with --topic"
         )
 
-    def _generations(self, topic: KafkaTopic) -> list[OffsetsTopicLog]:
+    def _list_generations(self, topic: KafkaTopic) -> list[OffsetsTopicLog]:
         """Return the topic under each of its ids, in the order in which they were first read."""
         return sorted(
             (log for log in self._logs if log.at == topic),
             key=attrgetter("first_read_at", "first_at"),
         )
 
-    def _generation(self, topic: KafkaTopic) -> OffsetsTopicLog | None:
+    def _find_generation(self, topic: KafkaTopic) -> OffsetsTopicLog | None:
         """Return the generation that existed at the requested time; None if there was none."""
         current: OffsetsTopicLog | None = None
-        for log in self._generations(topic):
+        for log in self._list_generations(topic):
             # A clock that ran ahead must not move a topic beyond the moment it was read.
             begun = min(log.first_at, log.first_read_at)
             if current is not None:
@@ -256,7 +259,7 @@ class _ClusterOffsets:
             current = log
         return current
 
-    def _nothing(self, name: str, home: KafkaTopic, then: list[Row]) -> str:
+    def _explain_absence(self, name: str, home: KafkaTopic, then: list[Row]) -> str:
         moment = format_iso(self._query.at)
         others = sorted({KafkaTopic(row["kafka"], row["topic"]) for row in then} - {home})
         if others:
@@ -272,9 +275,9 @@ class _ClusterOffsets:
         moment = self._query.at
         if moment >= log.first_read_at:
             return
-        if log not in self._hidden_from:
-            self._hidden_from[log] = log_queries.find_compaction_start(self._base, log)
-        hidden = self._hidden_from[log]
+        if log not in self._compacted_from:
+            self._compacted_from[log] = log_queries.find_compaction_start(self._base, log)
+        hidden = self._compacted_from[log]
         if hidden is not None and hidden <= moment:
             raise UnanswerableQuery(
                 f"{log.at} was compacted before it was first read, so offsets as of "
@@ -323,7 +326,7 @@ def _resolve_cluster(base: Path, found: tuple[OffsetsTopicLog, ...], query: AsOf
             )
         return query.connect_cluster
     if len(known) > 1 and query.connector is not None:
-        known = [name for name in log_queries.clusters_of(base, query.connector) if name in known]
+        known = [name for name in log_queries.find_clusters(base, query.connector) if name in known]
         if not known:
             raise UnanswerableQuery(f"no record of a connector {query.connector} was ever read")
     if len(known) > 1:

@@ -112,37 +112,6 @@ class OffsetsTopicLog(NamedTuple):
         return KafkaTopic(self.kafka, self.topic)
 
 
-class CommitScope(NamedTuple):
-    """Commits to read: of a Connect cluster, of one connector or all, up to `at`.
-
-    picture    the last day before `at` that has a snapshot: commits until its end are not read
-    until      the day of `at`; None where it lies so far back that an earlier commit may be stored
-               under a later day (tables/schemas.py, DAYS_BACK_MAX), and all days are read
-    """
-
-    connect_cluster: str
-    connector: str | None
-    at: float
-    picture: date | None
-    until: date | None
-
-    def build_subject_terms(self) -> Terms:
-        """Return the conditions on Connect cluster and connector."""
-        terms: Terms = [("connect_cluster", "=", self.connect_cluster)]
-        if self.connector is not None:
-            terms.append(("connector", "=", self.connector))
-        return terms
-
-    def since(self) -> Terms:
-        """Return the conditions on silver/commits."""
-        terms: Terms = [*self.build_subject_terms(), ("at", "<=", convert_to_datetime(self.at))]
-        if self.picture is not None:
-            terms.append(("day", ">", self.picture))
-        if self.until is not None:
-            terms.append(("day", "<=", self.until))
-        return terms
-
-
 class NewestCommits(NamedTuple):
     """The newest commit under every raw key of a source partition in every log.
 
@@ -170,7 +139,7 @@ def read_logs(base: Path) -> tuple[OffsetsTopicLog, ...]:
     return tuple(sorted(OffsetsTopicLog(**row) for row in convert_rows(rows)))
 
 
-def clusters_of(base: Path, connector: str) -> tuple[str, ...]:
+def find_clusters(base: Path, connector: str) -> tuple[str, ...]:
     """Return the Connect clusters that a connector of this name committed in."""
     where = f"kind = '{CONNECT_OFFSETS}' AND connector = {quote_text(connector)}"
     query = f"SELECT DISTINCT connect_cluster FROM records WHERE {where}"  # noqa: S608 - quoted
@@ -178,38 +147,43 @@ def clusters_of(base: Path, connector: str) -> tuple[str, ...]:
     return tuple(sorted(found.column(0).to_pylist()))
 
 
-def compute_scope(
+def read_newest_as_of(
     base: Path,
     logs: tuple[OffsetsTopicLog, ...],
     connect_cluster: str,
     connector: str | None,
     moment: float,
-) -> CommitScope:
-    """Return the smallest scope for the state at this time."""
-    today = convert_to_datetime(moment).date()
-    days_known = all(
-        today >= convert_to_datetime(log.last_read_at).date() - timedelta(days=DAYS_BACK_MAX)
-        for log in logs
-    )
-    if not days_known:
-        return CommitScope(connect_cluster, connector, moment, picture=None, until=None)
-    days = reader.list_days(base, SILVER_SNAPSHOTS)
-    before = max((day for day in days if day < today), default=None)
-    return CommitScope(connect_cluster, connector, moment, picture=before, until=today)
+) -> NewestCommits:
+    """Return the newest commits as of a time, of one connector, or of all for None.
 
-
-def read_newest_in_scope(base: Path, of: CommitScope) -> NewestCommits:
-    """Return the newest commits as of the time of the scope."""
-    selections: list[tuple[Table, Terms]] = [(SILVER_COMMITS, of.since())]
-    if of.picture is not None:
-        selections.append((SILVER_SNAPSHOTS, [("day", "=", of.picture), *of.build_subject_terms()]))
+    They are those of the last day before that has a snapshot, and what came after it. Where that
+    time lies so far back that an earlier commit may be stored under a later day (tables/schemas.py,
+    DAYS_BACK_MAX), all days are read.
+    """
+    subject = _build_subject_terms(connect_cluster, connector)
+    at = convert_to_datetime(moment)
+    terms: Terms = [*subject, ("at", "<=", at)]
+    selections: list[tuple[Table, Terms]] = [(SILVER_COMMITS, terms)]
+    last_read = convert_to_datetime(max(log.last_read_at for log in logs))
+    if at.date() >= last_read.date() - timedelta(days=DAYS_BACK_MAX):
+        terms.append(("day", "<=", at.date()))
+        days = [day for day in reader.list_days(base, SILVER_SNAPSHOTS) if day < at.date()]
+        if days:
+            terms.append(("day", ">", max(days)))
+            selections.append((SILVER_SNAPSHOTS, [("day", "=", max(days)), *subject]))
     return _merge_newest(base, *selections)
 
 
-def read_newest_overall(base: Path, of: CommitScope) -> NewestCommits:
-    """Return the newest commits that were read."""
-    terms = [("kind", "=", CONNECT_OFFSETS), ("canonical", "=", True), *of.build_subject_terms()]
+def read_newest_overall(base: Path, connect_cluster: str, connector: str | None) -> NewestCommits:
+    """Return the newest commits that were read, of one connector, or of all for None."""
+    subject = _build_subject_terms(connect_cluster, connector)
+    terms = [("kind", "=", CONNECT_OFFSETS), ("canonical", "=", True), *subject]
     return _merge_newest(base, (SILVER_NEWEST, terms))
+
+
+def _build_subject_terms(connect_cluster: str, connector: str | None) -> Terms:
+    terms: Terms = [("connect_cluster", "=", connect_cluster)]
+    return terms if connector is None else [*terms, ("connector", "=", connector)]
 
 
 def read_evidence(
