@@ -19,7 +19,6 @@ from dashboards.queries import (
 )
 from dashboards.words import CELL_FLOW, EXPLAIN, ONE_FLOW, SAWTOOTH, STATES, VERDICTS
 from offsetwatch.serve.metrics import catalog as m
-from offsetwatch.serve.metrics import catalog_remediation as remedy
 from offsetwatch.serve.metrics.metric import CONNECTOR
 
 HERE: Final = Scope(
@@ -299,7 +298,7 @@ def _remedies() -> list[Panel]:
             "Stopped by remediation",
             "How long remediation has held it stopped. Beyond the dashed line an operator "
             "has to act: `offsetwatch plan list`.",
-            [Query(HERE.age(remedy.REMEDIATION_STOPPED_SINCE, *CONNECTOR), "held")],
+            [Query(HERE.age(m.REMEDIATION_STOPPED_SINCE, *CONNECTOR), "held")],
             unit="s",
             bad=Bad(
                 {thresholds.REMEDIATION_HOLD_SECONDS: "orange"},
@@ -311,7 +310,7 @@ def _remedies() -> list[Panel]:
             f"How often each guard began to refuse an action. {EXPLAIN}",
             [
                 Query(
-                    HERE.increase(remedy.REMEDIATION_BLOCKED, "action", "guard"),
+                    HERE.increase(m.REMEDIATION_BLOCKED, "action", "guard"),
                     "{{action}} {{guard}}",
                 )
             ],

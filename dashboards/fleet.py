@@ -41,7 +41,6 @@ from dashboards.words import (
 )
 from offsetwatch.serve.metrics import catalog as m
 from offsetwatch.serve.metrics import catalog_mirrors as mm2
-from offsetwatch.serve.metrics import catalog_remediation as remedy
 from offsetwatch.serve.metrics.metric import CONNECTOR, INPUT, TAIL
 
 HERE: Final = Scope((CLUSTER, Choice("connector", "Connector", m.CONNECTOR_INFO)))
@@ -120,7 +119,7 @@ def _problems_now() -> list[Panel]:
 
 
 def _numbers() -> list[Panel]:
-    waiting = total(HERE.of(remedy.REMEDIATION_PLANS, state="proposed|parked"))
+    waiting = total(HERE.of(m.REMEDIATION_PLANS, state="proposed|parked"))
     sinks = greatest(HERE.of(m.SINK_LAG_SECONDS))
     return [
         stat(
@@ -251,7 +250,7 @@ def _problems() -> dict[str, str]:
         "internal topic": (
             f"{greatest(HERE.of(m.TOPIC_PROBLEM), 'kafka', 'topic', 'problem')} == 1"
         ),
-        "plan parked": f"{greatest(HERE.of(remedy.REMEDIATION_PLANS, state='parked'))} > 0",
+        "plan parked": f"{greatest(HERE.of(m.REMEDIATION_PLANS, state='parked'))} > 0",
         "history does not advance": f"{HERE.age(m.HISTORY_TABLE_AT, 'table')} > {age}",
         "paused or stopped": (
             f"{greatest(HERE.of(state, state='paused|stopped'), *CONNECTOR, 'state')} == 1"

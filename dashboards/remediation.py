@@ -22,7 +22,6 @@ from dashboards.panels import (
 from dashboards.queries import CLUSTER, Choice, Scope, found, greatest, total
 from dashboards.words import CELL_CONNECTOR, MODES, ONE_CONNECTOR
 from offsetwatch.serve.metrics import catalog as m
-from offsetwatch.serve.metrics import catalog_remediation as remedy
 from offsetwatch.serve.metrics.metric import CONNECTOR
 
 HERE: Final = Scope((CLUSTER, Choice("connector", "Connector", m.CONNECTOR_INFO)))
@@ -69,14 +68,14 @@ def board() -> Json:
 
 def _numbers() -> list[Panel]:
     def plans(state: str) -> str:
-        return total(HERE.of(remedy.REMEDIATION_PLANS, state=state))
+        return total(HERE.of(m.REMEDIATION_PLANS, state=state))
 
     return [
         word(
             "Mode",
             "How far it goes by itself: observe does nothing, propose waits for an approval, auto "
             "acts where it is allowed to. To pause all of it: `offsetwatch pause`.",
-            greatest(HERE.of(remedy.REMEDIATION_MODE), "mode"),
+            greatest(HERE.of(m.REMEDIATION_MODE), "mode"),
             "{{mode}}",
             MODES,
         ),
@@ -107,8 +106,8 @@ def _numbers() -> list[Panel]:
             "Connectors stopped",
             "Stopped while remediation skips a record, or until an operator acts. The table "
             "below has which and since when.",
-            f"count({greatest(HERE.of(remedy.REMEDIATION_STOPPED_SINCE), *CONNECTOR)}) or "
-            f"0 * max({HERE.of(remedy.REMEDIATION_HEARTBEAT)})",
+            f"count({greatest(HERE.of(m.REMEDIATION_STOPPED_SINCE), *CONNECTOR)}) or "
+            f"0 * max({HERE.of(m.REMEDIATION_HEARTBEAT)})",
             bad=Bad({1: "orange"}, runbooks=("RemediationHoldsConnector",)),
             unit="short",
         ),
@@ -116,7 +115,7 @@ def _numbers() -> list[Panel]:
             "Age of the last loop heartbeat",
             "Time since remediation last completed a round. Above the threshold it hangs: "
             "nothing is proposed, carried out or rolled back. Read the daemon's log.",
-            HERE.age(remedy.REMEDIATION_HEARTBEAT),
+            HERE.age(m.REMEDIATION_HEARTBEAT),
             unit="s",
             bad=Bad(
                 {thresholds.REMEDIATION_SILENCE_SECONDS: "red"},
@@ -132,7 +131,7 @@ def _replicas() -> list[Panel]:
             "Replicas leading",
             "Where several share a journal: 1, but for the moments of a takeover. Unknown "
             "where a daemon acts alone.",
-            f"sum({HERE.of(remedy.REMEDIATION_LEADER)})",
+            f"sum({HERE.of(m.REMEDIATION_LEADER)})",
             unit="short",
             bad=Bad(
                 {2: "red"},
@@ -143,8 +142,8 @@ def _replicas() -> list[Panel]:
         stat(
             "Journal lag of replicas",
             "By how many records of the journal the last replica is behind the first.",
-            f"max({HERE.of(remedy.REMEDIATION_JOURNAL_SEQ)}) - "
-            f"min({HERE.of(remedy.REMEDIATION_JOURNAL_SEQ)})",
+            f"max({HERE.of(m.REMEDIATION_JOURNAL_SEQ)}) - "
+            f"min({HERE.of(m.REMEDIATION_JOURNAL_SEQ)})",
             unit="short",
         ),
     ]
@@ -156,7 +155,7 @@ def _held() -> list[Panel]:
             "Stopped connectors",
             "Connectors that remediation holds stopped. No one else should resume them: the "
             "plan would then stop as overtaken by another change.",
-            [Column("held for", HERE.age(remedy.REMEDIATION_STOPPED_SINCE, *CONNECTOR), "s", HELD)],
+            [Column("held for", HERE.age(m.REMEDIATION_STOPPED_SINCE, *CONNECTOR), "s", HELD)],
             labels=CONNECTOR,
             links=(CELL_CONNECTOR,),
             size=(12, 8),
@@ -165,7 +164,7 @@ def _held() -> list[Panel]:
         lines(
             "Time stopped by remediation",
             "Beyond the dashed line an operator has to act: the plan does not advance, or waits.",
-            [Query(HERE.age(remedy.REMEDIATION_STOPPED_SINCE, *CONNECTOR), LEGEND)],
+            [Query(HERE.age(m.REMEDIATION_STOPPED_SINCE, *CONNECTOR), LEGEND)],
             unit="s",
             bad=Bad(
                 {thresholds.REMEDIATION_HOLD_SECONDS: "orange"},
@@ -202,7 +201,7 @@ def _plans() -> list[Panel]:
         lines(
             "Plans by state",
             "Proposed ones that pile up: they are not approved, or many connectors fail at once.",
-            [Query(total(HERE.of(remedy.REMEDIATION_PLANS), "state"), "{{state}}")],
+            [Query(total(HERE.of(m.REMEDIATION_PLANS), "state"), "{{state}}")],
             stacked=True,
             unit="short",
         ),
@@ -212,7 +211,7 @@ def _plans() -> list[Panel]:
             "hand what did not help.",
             [
                 Query(
-                    HERE.increase(remedy.REMEDIATION_ACTIONS, *CONNECTOR, "action", "result"),
+                    HERE.increase(m.REMEDIATION_ACTIONS, *CONNECTOR, "action", "result"),
                     f"{LEGEND} {{{{action}}}} {{{{result}}}}",
                 )
             ],
@@ -222,7 +221,7 @@ def _plans() -> list[Panel]:
         states(
             "Mode over time",
             "When the mode was changed. The journal has who changed it, and why.",
-            greatest(HERE.of(remedy.REMEDIATION_MODE), "mode"),
+            greatest(HERE.of(m.REMEDIATION_MODE), "mode"),
             "{{mode}}",
             MODES,
         ),
@@ -230,7 +229,7 @@ def _plans() -> list[Panel]:
 
 
 def _guards() -> list[Panel]:
-    blocked = remedy.REMEDIATION_BLOCKED
+    blocked = m.REMEDIATION_BLOCKED
     return [
         lines(
             "Refusals by guard",

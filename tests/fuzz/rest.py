@@ -10,10 +10,10 @@ from typing import Any, Final
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.write.connect import ConnectWriter
 from offsetwatch.decode import rest_answers
-from offsetwatch.decode.failure import FAILURE_CHARS_MAX, failure_of
 from offsetwatch.decode.json_text import parse_json
 from offsetwatch.decode.offsets_file import read_offsets_file, write_offsets_file
-from offsetwatch.decode.rest_root import ConnectRoot, decode_root
+from offsetwatch.decode.rest_answers import ConnectRoot, decode_root
+from offsetwatch.decode.stack_trace import FAILURE_CHARS_MAX, failure_of
 from offsetwatch.errors import ClientError
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable

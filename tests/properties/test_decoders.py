@@ -27,7 +27,6 @@ from offsetwatch.decode.dialects import (
     read_position_from_fields,
     refine_dialect,
 )
-from offsetwatch.decode.failure import FAILURE_CHARS_MAX, failure_of
 from offsetwatch.decode.java.hash_map import build_connect_key, compute_hash_map_order
 from offsetwatch.decode.json_text import encode_sorted, is_flat_map, parse_flat_map, parse_json
 from offsetwatch.decode.mirror_maker import decode_checkpoint, decode_heartbeat, decode_sync
@@ -39,6 +38,7 @@ from offsetwatch.decode.source_offsets import (
     decode_key,
     decode_value,
 )
+from offsetwatch.decode.stack_trace import FAILURE_CHARS_MAX, failure_of
 from offsetwatch.decode.status_topic import decode_status
 from offsetwatch.decode.topic_records import decode_record, format_record
 from offsetwatch.model.offsets import (

@@ -12,7 +12,6 @@ from typing import Final
 
 from offsetwatch.serve.metrics import catalog as c
 from offsetwatch.serve.metrics import catalog_mirrors as m
-from offsetwatch.serve.metrics import catalog_remediation as r
 from offsetwatch.serve.metrics.metric import MetricSpec
 
 
@@ -261,31 +260,31 @@ FACTS: Final[dict[str, dict[MetricSpec, Facts]]] = {
         ),
     },
     "Remediation": {
-        r.REMEDIATION_MODE: Facts(
+        c.REMEDIATION_MODE: Facts(
             besides=_REMEDY, purpose="Whether anything may be done by itself just now."
         ),
-        r.REMEDIATION_PLANS: Facts(
+        c.REMEDIATION_PLANS: Facts(
             besides=_REMEDY, purpose="`proposed` waits for an approval, `parked` for a decision."
         ),
-        r.REMEDIATION_ACTIONS: Facts(
+        c.REMEDIATION_ACTIONS: Facts(
             besides=f"{_REMEDY} {_COUNTED}", purpose="What was done, and how it ended."
         ),
-        r.REMEDIATION_BLOCKED: Facts(
+        c.REMEDIATION_BLOCKED: Facts(
             besides=f"{_REMEDY} {_COUNTED}",
             purpose="Which guard denies remediation, and how often.",
         ),
-        r.REMEDIATION_STOPPED_SINCE: Facts(
+        c.REMEDIATION_STOPPED_SINCE: Facts(
             besides=f"{_REMEDY} Only while a connector is held stopped.",
             purpose="A dead man's switch: a connector that remediation has stopped for too long.",
         ),
-        r.REMEDIATION_HEARTBEAT: Facts(
+        c.REMEDIATION_HEARTBEAT: Facts(
             besides=_REMEDY, purpose="Falls behind where the loop of remediation hangs."
         ),
-        r.REMEDIATION_LEADER: Facts(
+        c.REMEDIATION_LEADER: Facts(
             besides="Only with `remedy.journal`.",
             purpose="Which replica acts: `sum` of it is 1 but for the moments of a takeover.",
         ),
-        r.REMEDIATION_JOURNAL_SEQ: Facts(
+        c.REMEDIATION_JOURNAL_SEQ: Facts(
             besides="Only with `remedy.journal`.",
             purpose="How far a replica is behind the one that leads, in records of the journal.",
         ),

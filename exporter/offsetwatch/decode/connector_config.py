@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from offsetwatch.addresses import normalize_address
-from offsetwatch.decode.java.values import trim_blanks, values_of
+from offsetwatch.decode.java.hash_map import trim_blanks, values_of
 from offsetwatch.model.connectors import (
     REFRESH_S,
     ConnectorKind,

@@ -1,7 +1,7 @@
 """Decoders of Connect REST API answers: connectors, statuses, tasks, offsets, plugins, configs.
 
 Pure and total like the rest of decode. Configurations may hold secrets, and traces quote data: only
-the settings that connector_config.py names leave this module. Of a trace failure.py keeps the kind;
+the settings that connector_config.py names leave this module. Of a trace only the kind is kept;
 `decode_traces` alone returns whole traces, and `decode_config_texts` whole configurations.
 """
 
@@ -16,8 +16,8 @@ import msgspec
 
 from offsetwatch.decode.config_topic import parse_assigned_partitions
 from offsetwatch.decode.connector_config import parse_connector_settings
-from offsetwatch.decode.failure import TRACE_CHARS_MAX, failure_of
 from offsetwatch.decode.json_text import encode_sorted
+from offsetwatch.decode.stack_trace import TRACE_CHARS_MAX, failure_of
 from offsetwatch.model.connectors import UNKNOWN_STATE, Connector, Task
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
@@ -433,3 +433,18 @@ def _get_map_member(parsed: object, key: str) -> Mapping[str, Any]:
 
 def _as_map(parsed: object) -> Mapping[str, Any]:
     return parsed if isinstance(parsed, dict) else {}
+
+
+class ConnectRoot(msgspec.Struct, frozen=True):
+    """Version of a worker, and the id of its Kafka cluster (since 1.1)."""
+
+    version: str
+    kafka_cluster_id: str | None = None
+
+
+def decode_root(body: bytes) -> ConnectRoot | Undecodable:
+    """Decode the answer to `GET /`; undecodable if it is not from a Connect worker."""
+    try:
+        return msgspec.json.decode(body, type=ConnectRoot)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return Undecodable("root_shape")

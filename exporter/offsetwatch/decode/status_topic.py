@@ -7,15 +7,15 @@ Keys are plain text:
     status-topic-<topic>:connector-<name>     {"topic":{"name","connector","task",…}}
 
 A tombstone is a deleted status. Names may contain `-`: a task's number follows the last one. A
-trace may quote records and configurations: it is dropped, except for the failure kind (failure.py).
+trace may quote records and configurations: it is dropped, except for the failure kind.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from offsetwatch.decode.failure import failure_of
 from offsetwatch.decode.json_text import parse_json
+from offsetwatch.decode.stack_trace import failure_of
 from offsetwatch.model.connectors import (
     Condition,
     ConnectorStatus,

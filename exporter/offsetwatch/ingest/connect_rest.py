@@ -32,8 +32,8 @@ from offsetwatch.decode.rest_answers import (
     decode_connectors,
     decode_names,
     decode_readable_offsets,
+    decode_root,
 )
-from offsetwatch.decode.rest_root import decode_root
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound, RemoteRefusal
 from offsetwatch.ingest.polls import Batch, build_failure, build_partial_failures
 from offsetwatch.model.connectors import UNKNOWN_STATE, Connector

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Final
 
-from offsetwatch.decode.failure import parse_exception_class
+from offsetwatch.decode.stack_trace import parse_exception_class
 from offsetwatch.model.findings import OFFSET, TIME, Evidence, EvidenceItem
 
 _DAY_S: Final = 86_400
@@ -74,7 +74,7 @@ def format_names(names: Iterable[object]) -> str:
 
 
 def parse_exception_name(failure: str | None) -> str:
-    """Return the simple name of the exception's class in `failure` (decode/failure.py)."""
+    """Return the simple name of the exception's class in `failure` (decode/stack_trace.py)."""
     if not failure:
         return NO_REASON
     return parse_exception_class(failure).rsplit(".", 1)[-1]

@@ -33,7 +33,7 @@ class ConnectorKind(StrEnum):
 class Task:
     """Task of a connector and its state, in lower case.
 
-    failure   kind of the failure that ended it (decode/failure.py): names of classes, never a
+    failure   kind of the failure that ended it (decode/stack_trace.py): names of classes, never a
               message
     """
 
@@ -150,7 +150,7 @@ class Condition:
     worker       `host:port` of the worker that reported it
     generation   of the worker group: a report of an older one is outdated
     version      of the plugin; "" before Connect 4.1
-    failure      kind of the failure (decode/failure.py): the parts of a trace that cannot quote
+    failure      kind of the failure (decode/stack_trace.py): the parts of a trace that cannot quote
                  data
     """
 

@@ -175,7 +175,7 @@ class FailureRun:
     """Failures of one kind, one after the other, of a task or (None) of the connector itself.
 
     kind       the exception's class
-    failure    the newest in full (decode/failure.py)
+    failure    the newest in full (decode/stack_trace.py)
     count      how many there were
     restarts   how often it was started again between the first and the newest
     same       positions that are where they were at the first, by what they are of: label, text

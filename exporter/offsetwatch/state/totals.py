@@ -18,10 +18,12 @@ from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.snapshot import (
     ConnectorFlowKey,
     ConnectorKey,
+    Loss,
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
     SourcePartitionView,
+    TopicRecreation,
     TrendColumn,
     TrendMark,
     TrendMarks,
@@ -76,9 +78,11 @@ def compute_flow_totals(snapshot: Snapshot) -> dict[ConnectorFlowKey, PartitionT
     }
 
 
-def flow_of(of: MirrorFlow | MirrorPartitionView) -> ConnectorFlowKey:
-    """Return the key of a flow, or of the flow that a view belongs to."""
-    return (of.connect_cluster, of.connector, of.source, of.target)
+def flow_of(
+    part: MirrorFlow | MirrorPartitionView | Loss | TopicRecreation,
+) -> ConnectorFlowKey:
+    """Return the key of a flow, or of the flow that a view, loss or recreation belongs to."""
+    return (part.connect_cluster, part.connector, part.source, part.target)
 
 
 def _sum_sources(views: Sequence[SourcePartitionView]) -> PartitionTotals:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.decode.failure import (
+from offsetwatch.decode.stack_trace import (
     FAILURE_CHARS_MAX,
     TRACE_CHARS_MAX,
     failure_of,

@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from offsetwatch.decode.failure import TRACE_CHARS_MAX
 from offsetwatch.decode.rest_answers import (
     ConnectorNames,
     OddMembers,
@@ -23,6 +22,7 @@ from offsetwatch.decode.rest_answers import (
     format_config_texts,
 )
 from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.decode.stack_trace import TRACE_CHARS_MAX
 from offsetwatch.model.connectors import (
     UNKNOWN_STATE,
     Connector,

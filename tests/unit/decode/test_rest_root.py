@@ -1,6 +1,6 @@
 import pytest
 
-from offsetwatch.decode.rest_root import ConnectRoot, decode_root
+from offsetwatch.decode.rest_answers import ConnectRoot, decode_root
 from offsetwatch.model.offsets import Undecodable
 
 

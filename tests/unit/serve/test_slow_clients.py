@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from offsetwatch.serve.http import connection_limits, read_listener
 from offsetwatch.serve.metrics import render_cache
-from offsetwatch.serve.metrics.chunked_body import ChunkedBody
+from offsetwatch.serve.metrics.render_cache import ChunkedBody
 from tests.changed import replace
 from tests.unit.serve.http.test_read_listener import World, samples, serving
 from tests.waiting import DEADLINE_S, until

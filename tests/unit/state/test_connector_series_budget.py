@@ -10,7 +10,7 @@ import pytest
 from offsetwatch.model.observations import TAIL, FirstRecord, LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
-from offsetwatch.serve.metrics.series_table import Family
+from offsetwatch.serve.metrics.metric import Family
 from offsetwatch.state import series_budget
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.series_budget import (

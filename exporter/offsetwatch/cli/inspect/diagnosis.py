@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from offsetwatch.clients.kafka.inspector import ClusterFacts, TopicShape
-from offsetwatch.decode.rest_root import ConnectRoot
+from offsetwatch.decode.rest_answers import ConnectRoot
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,

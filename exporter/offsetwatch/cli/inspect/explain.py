@@ -37,7 +37,7 @@ from offsetwatch.cli.offsets.offset_store import find_connect
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError, MalformedResponse, ResponseTimeout
 from offsetwatch.model.connectors import find_worst_state, format_state
-from offsetwatch.serve.documents import failover
+from offsetwatch.serve.documents import api
 from offsetwatch.serve.documents.explain import encode_explain
 from offsetwatch.serve.documents.types import (
     DatedOffset,
@@ -224,8 +224,8 @@ def _print_tables(found: ExplainBody) -> None:
     if found["failover"]:
         output.print_table(
             "Failover (where a group would start if it moved to the target now)",
-            failover.HEADINGS,
-            map(failover.format_table_row, found["failover"]),
+            api.FAILOVER_HEADINGS,
+            map(api.format_failover_row, found["failover"]),
         )
     output.print_table(
         "Rests on",

@@ -52,7 +52,7 @@ from offsetwatch.model.connectors import (
 from offsetwatch.model.findings import Scope
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import CONNECT_REST
-from offsetwatch.serve.documents import failover
+from offsetwatch.serve.documents import api
 from offsetwatch.serve.documents.findings import FindingRow, JudgementRow, Told
 from offsetwatch.serve.documents.status import UnreadInput, encode_status
 from offsetwatch.serve.documents.types import GroupRow
@@ -319,11 +319,11 @@ def _print_tables(status: StatusDocument) -> None:
     )
     output.print_table(
         "Failover",
-        ("cluster", *failover.HEADINGS),
+        ("cluster", *api.FAILOVER_HEADINGS),
         (
             (
                 flow.connect_cluster,
-                *failover.format_table_row({"flow": f"{flow.source}->{flow.target}", **group}),
+                *api.format_failover_row({"flow": f"{flow.source}->{flow.target}", **group}),
             )
             for flow in flows
             for group in flow.groups

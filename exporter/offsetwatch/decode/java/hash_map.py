@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping
 from functools import lru_cache
+from typing import Final
 
 import msgspec
 
@@ -174,3 +175,21 @@ def is_canonical(raw: bytes, connector: str) -> bool:
         return f"[{format_json_string(connector)},{{{','.join(written)}}}]".encode() == raw
     except UnicodeEncodeError:
         return False
+
+
+_BLANKS: Final = "".join(map(chr, range(0x21)))  # what String.trim takes away
+_COMMA = re.compile(r"[ \t\n\x0b\f\r]*,[ \t\n\x0b\f\r]*")  # \s of java.util.regex
+
+
+def trim_blanks(text: str) -> str:
+    """Return the text without blanks around it."""
+    return text.strip(_BLANKS)
+
+
+def values_of(text: str) -> tuple[str, ...]:
+    """Return the members of a list, each without blanks around it; none of an empty text.
+
+    A member may be empty, as between two commas.
+    """
+    whole = trim_blanks(text)
+    return tuple(_COMMA.split(whole)) if whole else ()

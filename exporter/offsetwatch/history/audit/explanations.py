@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from offsetwatch.decode.dialects import parse_mirror_partition
-from offsetwatch.decode.java.values import trim_blanks, values_of
+from offsetwatch.decode.java.hash_map import trim_blanks, values_of
 from offsetwatch.decode.json_text import is_flat_map, parse_json
 from offsetwatch.history.audit.differences import (
     MirrorDifference,

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.decode.failure import parse_exception_class
+from offsetwatch.decode.stack_trace import parse_exception_class
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, StateChange
 from offsetwatch.model.findings import FailureRun

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.decode.rest_root import ConnectRoot
+from offsetwatch.decode.rest_answers import ConnectRoot
 from offsetwatch.model.connectors import ConnectorKind, StateChange
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from offsetwatch.decode.java.values import trim_blanks
+from offsetwatch.decode.java.hash_map import trim_blanks
 from offsetwatch.remedy.locate.converters import (
     UNKNOWN_CONVERTERS,
     ConnectorConverters,

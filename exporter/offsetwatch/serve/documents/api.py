@@ -11,6 +11,7 @@ The types of their bodies, and the meaning of the fields, are in types.py.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -22,8 +23,6 @@ from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.topology import FlowKey, MirrorFlow
-from offsetwatch.serve.documents import failover, losses
-from offsetwatch.serve.documents.position_source import origin_of
 from offsetwatch.serve.documents.types import (
     ConnectorBody,
     ConnectorHead,
@@ -31,24 +30,32 @@ from offsetwatch.serve.documents.types import (
     DocumentHead,
     FlowBody,
     FlowEnds,
+    FlowGroupRow,
+    FlowLossRows,
     FlowsBody,
+    GroupRow,
     InputRow,
     LagAge,
+    LossRow,
     MirrorPartitionRow,
     RawKeyRow,
+    Retention,
     RouterRow,
     SinkPartitionRow,
     SourcePartition,
     SyncRow,
     TailRow,
+    origin_of,
 )
 from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.snapshot import (
     CheckpointView,
+    ConnectorFlowKey,
     ConnectorView,
     GroupView,
     HeartbeatView,
     InputView,
+    Loss,
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
@@ -123,13 +130,13 @@ def encode_flows(snapshot: Snapshot, only: ConnectorFilter = ALL_CONNECTORS) -> 
                 "partitions": [_build_mirror_partition(view, snapshot.at) for view in mirrored],
                 "lag_records": sum(lags) if whole else None,
                 "syncs": [_build_sync(view) for view in syncs.get(pair, ())],
-                "groups": [failover.build_group_row(view) for view in groups.get(pair, ())],
+                "groups": [build_group_row(view) for view in groups.get(pair, ())],
                 "checkpoints": [
                     {"group": view.group, "at": Moment(view.at)}
                     for view in checkpoints.get(pair, ())
                 ],
                 "heartbeat_at": moment_of(heartbeats.get(pair)),
-                **losses.build_flow_losses(snapshot, key),
+                **build_flow_losses(snapshot, key),
             }
         )
     body: FlowsBody = {**_build_head(snapshot), "flows": rows}
@@ -299,7 +306,7 @@ def _build_mirror_partition(view: MirrorPartitionView, now: float) -> MirrorPart
         "ahead_records": view.ahead,
         "lag_position": view.lag_position,
         **build_lag_age(view, now),
-        **losses.build_retention(view),
+        **build_retention(view),
     }
 
 
@@ -311,3 +318,113 @@ def _build_sync(view: SyncView) -> SyncRow:
         "downstream_offset": view.downstream_offset,
         "at": Moment(view.at),
     }
+
+
+FAILOVER_HEADINGS = (
+    "flow",
+    "group",
+    "topic",
+    "partition#",
+    "upstream#",
+    "best#",
+    "starts at#",
+    "by",
+    "reads again#",
+    "skips#",
+)
+
+
+def build_group_row(view: GroupView) -> GroupRow:
+    """Build the row of a group in one partition; GroupView explains its fields."""
+    return {
+        "group": view.group,
+        "topic": view.topic,
+        "partition": view.partition,
+        "upstream": view.upstream,
+        "best": view.best,
+        "landing": view.landing,
+        "landing_from": view.landing_from,
+        "translated": view.translated,
+        "reread_records": view.reread,
+        "skip_records": view.skip,
+        "checkpoint_at": moment_of(view.checkpoint_at),
+    }
+
+
+def build_connector_group_rows(snapshot: Snapshot, view: ConnectorView) -> list[FlowGroupRow]:
+    """Return the groups of the flows that a connector belongs to, with the flow of each.
+
+    A checkpoint connector gets those of all flows of its Connect cluster. Its aliases would tell
+    which flows it serves, but they are not stored.
+    """
+    checkpoints = "MirrorCheckpoint" in view.class_name
+    flows = {
+        flow.key
+        for flow in snapshot.topology.flows
+        if flow.connect_cluster == view.connect_cluster
+        and (checkpoints or flow.connector == view.name)
+    }
+    return [
+        {"flow": f"{group.source}->{group.target}", **build_group_row(group)}
+        for group in snapshot.groups
+        if (group.connect_cluster, group.source, group.target) in flows
+    ]
+
+
+def format_failover_row(view: FlowGroupRow) -> tuple[object, ...]:
+    """Return the cells under FAILOVER_HEADINGS of a row that `build_connector_group_rows` built."""
+    return (
+        view["flow"],
+        view["group"],
+        view["topic"],
+        view["partition"],
+        view["upstream"],
+        view["best"],
+        view["landing"],
+        view["landing_from"],
+        view["reread_records"],
+        view["skip_records"],
+    )
+
+
+def build_retention(view: MirrorPartitionView) -> Retention:
+    """Return the distance of retention to a partition's position, and the records lost so far."""
+    return {
+        "headroom_records": view.headroom,
+        "headroom_seconds": view.headroom_s,
+        "lost_records": dict(view.lost),
+    }
+
+
+def build_flow_losses(snapshot: Snapshot, flow: ConnectorFlowKey) -> FlowLossRows:
+    """Return the newest losses and recreated topics of a flow."""
+    return {
+        "losses": build_loss_rows(loss for loss in snapshot.losses if flow_of(loss) == flow),
+        "recreations": [
+            {
+                "topic": recreation.topic,
+                "count": recreation.count,
+                "at": Moment(recreation.at),
+                "id_before": recreation.before,
+                "id_after": recreation.after,
+            }
+            for recreation in snapshot.recreations
+            if flow_of(recreation) == flow
+        ],
+    }
+
+
+def build_loss_rows(found: Iterable[Loss]) -> list[LossRow]:
+    """Return the rows of lost ranges of offsets; both ends are included."""
+    return [
+        {
+            "topic": loss.topic,
+            "partition": loss.partition,
+            "cause": loss.cause,
+            "first": loss.first,
+            "last": loss.last,
+            "records": loss.records,
+            "at": Moment(loss.at),
+        }
+        for loss in found
+    ]

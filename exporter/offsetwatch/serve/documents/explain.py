@@ -35,9 +35,11 @@ from offsetwatch.model.observations import (
     build_rest_offsets_input,
 )
 from offsetwatch.model.topology import KAFKA_NOT_CONFIGURED, KafkaTopic, MirrorFlow, SinkGroup
-from offsetwatch.serve.documents import failover, losses
 from offsetwatch.serve.documents.api import (
+    build_connector_group_rows,
+    build_flow_losses,
     build_lag_age,
+    build_retention,
     build_router_rows,
     build_sink_partition,
     build_source_partition,
@@ -48,8 +50,8 @@ from offsetwatch.serve.documents.findings import (
     build_finding_row,
     build_judgement_row,
 )
-from offsetwatch.serve.documents.position_source import REST
 from offsetwatch.serve.documents.types import (
+    REST,
     DatedOffset,
     ExplainBody,
     ExplainedConnector,
@@ -68,6 +70,7 @@ from offsetwatch.state.snapshot import (
     Snapshot,
     SourcePartitionView,
 )
+from offsetwatch.state.totals import flow_of
 
 
 def encode_explain(snapshot: Snapshot, name: str, cluster: str | None) -> bytes:
@@ -139,7 +142,7 @@ def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> Explai
         "source_partitions": [build_source_partition(source) for source in sources],
         "flow": explained_flow,
         "group": None if group is None else _build_group(snapshot, view, group),
-        "failover": failover.build_connector_group_rows(snapshot, view),
+        "failover": build_connector_group_rows(snapshot, view),
         "judgements": [
             ExplainedJudgement(
                 **asdict(build_judgement_row(judgement)), law=RULE_TEXTS.get(judgement.rule)
@@ -251,11 +254,11 @@ def _build_flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Ex
                     partition, flow, synced_at.get((partition.topic, partition.partition)), ended_at
                 ),
                 **build_lag_age(partition, snapshot.at),
-                **losses.build_retention(partition),
+                **build_retention(partition),
             }
             for partition in index.mirror_partitions.get((view.connect_cluster, view.name), ())
         ],
-        **losses.build_flow_losses(snapshot, losses.flow_of(flow)),
+        **build_flow_losses(snapshot, flow_of(flow)),
     }
 
 

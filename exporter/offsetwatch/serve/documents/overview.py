@@ -47,8 +47,8 @@ from offsetwatch.model.findings import Judgement, Scope
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.model.remediation import OpenPlan, RemediationReported
 from offsetwatch.serve.documents.findings import build_finding_rows, count_findings_left_out
-from offsetwatch.serve.documents.position_source import REST
 from offsetwatch.serve.documents.types import (
+    REST,
     ConditionRow,
     DownInput,
     OpenPlanRow,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Final, Literal, TypedDict
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -17,7 +17,18 @@ from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import Frozen
 from offsetwatch.model.remediation import OpenPlan, RefusalRow
 from offsetwatch.serve.documents.findings import FindingRow, JudgementRow
-from offsetwatch.serve.documents.position_source import Origin
+from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
+
+Origin = Literal["rest", "group", "topic"]
+REST: Final = "rest"
+
+
+def origin_of(view: SourcePartitionView | MirrorPartitionView | SinkPartitionView) -> Origin:
+    """Return `rest` for a position polled over REST, `group` or `topic` for one read from Kafka."""
+    if view.from_rest:
+        return REST
+    return "group" if isinstance(view, SinkPartitionView) else "topic"
+
 
 OwnJson = Annotated[
     msgspec.Raw, msgspec.Meta(description="the connector's own JSON; null for none")

@@ -14,7 +14,7 @@ from typing import Final
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
-from offsetwatch.serve.metrics.chunked_body import ChunkedBody
+from offsetwatch.serve.metrics.render_cache import ChunkedBody
 
 REQUEST_S: Final = 10.0  # for the first whole head, however much of it has trickled in
 KEEP_ALIVE_S: Final = (

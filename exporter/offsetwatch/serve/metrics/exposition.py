@@ -22,9 +22,8 @@ import msgspec
 from prometheus_client import ProcessCollector
 
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
-from offsetwatch.serve.metrics.metric import MetricSpec
+from offsetwatch.serve.metrics.metric import Family, LabelColumns, LabelRows, Labels, MetricSpec
 from offsetwatch.serve.metrics.negotiate import Format
-from offsetwatch.serve.metrics.series_table import Family, LabelColumns, LabelRows, Labels
 from offsetwatch.state.snapshot import Snapshot
 
 LINES_AT_ONCE: Final = 1_000  # what they are made of is small enough to be taken up again

@@ -18,14 +18,19 @@ from offsetwatch.decode.dialects import MIRROR_SOURCE
 from offsetwatch.model.connectors import STATES, Task
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.history_documents import QUANTILES, PipelineStatus
-from offsetwatch.serve.metrics import (
-    catalog,
-    catalog_mirrors,
-    mirror_families,
-    remediation_families,
+from offsetwatch.model.remediation import FOLLOWER_MODE
+from offsetwatch.serve.metrics import catalog, catalog_mirrors, mirror_families
+from offsetwatch.serve.metrics.metric import (
+    INPUT,
+    TAIL,
+    Family,
+    LabelColumns,
+    Labels,
+    MetricSpec,
+    build_family,
+    build_family_of_counts,
+    build_family_of_rows,
 )
-from offsetwatch.serve.metrics.metric import INPUT, TAIL, MetricSpec
-from offsetwatch.serve.metrics.series_table import Family, LabelColumns, Labels, build_family
 from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.snapshot import (
     ConnectorView,
@@ -74,15 +79,14 @@ def collect_reload(last: ConfigReloadStatus) -> Iterator[Family]:
     """Yield the families of configuration reloads, web config files and refused read requests."""
     yield Family(catalog.RELOAD_SUCCESSFUL, [()], [int(last.successful)])
     yield Family(catalog.RELOAD_AT, [()], [last.at])
-    listeners: list[Labels] = [(status.listener,) for status in last.web]
-    yield build_family(
-        catalog.WEB_RELOAD_SUCCESSFUL, listeners, [int(status.successful) for status in last.web]
+    yield build_family_of_counts(
+        catalog.WEB_RELOAD_SUCCESSFUL,
+        ((status.listener, int(status.successful)) for status in last.web),
     )
-    yield build_family(
-        catalog.WEB_RELOAD_FAILURES, listeners, [status.failures for status in last.web]
+    yield build_family_of_counts(
+        catalog.WEB_RELOAD_FAILURES, ((status.listener, status.failures) for status in last.web)
     )
-    reasons: list[Labels] = [(reason,) for reason, _ in last.refused]
-    yield build_family(catalog.READ_REFUSED, reasons, [count for _, count in last.refused])
+    yield build_family_of_counts(catalog.READ_REFUSED, last.refused)
 
 
 def collect_build_info(build: BuildInfo) -> Family:
@@ -101,13 +105,13 @@ def collect_inputs(snapshot: Snapshot) -> Iterator[Family]:
     labels: list[Labels] = [attrgetter(*INPUT)(view.id) for view in views]
     yield build_family(catalog.INPUT_UP, labels, [int(view.up) for view in views])
     yield build_family(catalog.INPUT_LAST_SUCCESS, labels, [view.last_success_at for view in views])
-    errors = [
-        (key, *error) for key, view in zip(labels, views, strict=True) for error in view.errors
-    ]
-    yield build_family(
+    yield build_family_of_rows(
         catalog.INPUT_ERRORS,
-        [(*key, reason) for key, reason, _ in errors],
-        [count for _, _, count in errors],
+        (
+            ((*key, reason), count)
+            for key, view in zip(labels, views, strict=True)
+            for reason, count in view.errors
+        ),
     )
 
 
@@ -116,21 +120,22 @@ def collect_tails(snapshot: Snapshot) -> Iterator[Family]:
     found: list[tuple[Labels, TailView]] = [
         (attrgetter(*TAIL)(view.id), view.tail) for view in snapshot.inputs if view.tail is not None
     ]
-    labels = [key for key, _ in found]
-    records = [
-        ((*key, record), count)
-        for key, tail in found
-        for record, count in (
-            ("value", tail.values),
-            ("tombstone", tail.tombstones),
-            ("undecodable", tail.undecodable),
-        )
-    ]
-    yield build_family(
-        catalog.TAIL_RECORDS, [key for key, _ in records], [count for _, count in records]
+    yield build_family_of_rows(
+        catalog.TAIL_RECORDS,
+        (
+            ((*key, record), count)
+            for key, tail in found
+            for record, count in (
+                ("value", tail.values),
+                ("tombstone", tail.tombstones),
+                ("undecodable", tail.undecodable),
+            )
+        ),
     )
-    yield build_family(catalog.TAIL_CAUGHT_UP, labels, [int(tail.caught_up) for _, tail in found])
-    yield build_family(catalog.TAIL_BEHIND, labels, [tail.behind for _, tail in found])
+    yield build_family_of_rows(
+        catalog.TAIL_CAUGHT_UP, ((key, int(tail.caught_up)) for key, tail in found)
+    )
+    yield build_family_of_rows(catalog.TAIL_BEHIND, ((key, tail.behind) for key, tail in found))
 
 
 def collect_connectors(snapshot: Snapshot) -> Iterator[Family]:
@@ -154,19 +159,18 @@ def collect_connectors(snapshot: Snapshot) -> Iterator[Family]:
             task_states[-1].extend([state for state, _ in found])
             task_state_is += [on for _, on in found]
         tasks += [((*row_key, state), count) for state, count in _count_tasks(view)]
-    for spec, rows in (
-        (catalog.CONNECTOR_STATE, states),
-        (catalog.CONNECTOR_TASKS, tasks),
-    ):
-        yield build_family(spec, [key for key, _ in rows], [number for _, number in rows])
+    yield build_family_of_rows(catalog.CONNECTOR_STATE, states)
+    yield build_family_of_rows(catalog.CONNECTOR_TASKS, tasks)
     yield build_family(
         catalog.TASK_STATE, LabelColumns(*task_states) if task_state_is else [], task_state_is
     )
-    infos: list[Labels] = [
-        (view.connect_cluster, view.name, view.kind.value, view.class_name, view.version)
-        for view in views
-    ]
-    yield build_family(catalog.CONNECTOR_INFO, infos, [1] * len(infos))
+    yield build_family_of_rows(
+        catalog.CONNECTOR_INFO,
+        (
+            ((view.connect_cluster, view.name, view.kind.value, view.class_name, view.version), 1)
+            for view in views
+        ),
+    )
 
 
 def _exclude_owners(
@@ -237,12 +241,8 @@ def collect_source_partitions(snapshot: Snapshot) -> Iterator[Family]:
     yield build_family(catalog.REWINDS, labels, [view.rewinds for view in views])
     yield build_family(catalog.RESETS, labels, [view.resets for view in views])
     gone = snapshot.left_out_of(SeriesGroup.CONNECTORS)
-    polled: list[Labels] = [
-        key
-        for rest in snapshot.by_rest
-        if (key := (rest.connect_cluster, rest.connector)) not in gone
-    ]
-    yield build_family(catalog.FROM_REST, polled, [1] * len(polled))
+    polled = (key for key in snapshot.index.rest_connectors if key not in gone)
+    yield build_family_of_rows(catalog.FROM_REST, ((key, 1) for key in polled))
     yield build_family(catalog.EVENT_TIME, labels, [view.event_at for view in views])
 
 
@@ -298,44 +298,39 @@ def collect_sink_partitions(snapshot: Snapshot) -> Iterator[Family]:
 def collect_verdicts_and_findings(snapshot: Snapshot) -> Iterator[Family]:
     """Yield verdicts on connectors, the number of findings, and failed notifications."""
     without = snapshot.left_out_of(SeriesGroup.CONNECTORS)
-    progress = [
+    yield build_family_of_rows(
+        catalog.PROGRESS,
         (
-            (judgement.connect_cluster, judgement.connector, verdict.value),
-            int(judgement.verdict is verdict),
-        )
-        for judgement in snapshot.judgements
-        if judgement.scope is Scope.CONNECTOR
-        and (judgement.connect_cluster, judgement.connector) not in without
-        for verdict in Verdict
-    ]
-    yield build_family(catalog.PROGRESS, [key for key, _ in progress], [on for _, on in progress])
+            (
+                (judgement.connect_cluster, judgement.connector, verdict.value),
+                int(judgement.verdict is verdict),
+            )
+            for judgement in snapshot.judgements
+            if judgement.scope is Scope.CONNECTOR
+            and (judgement.connect_cluster, judgement.connector) not in without
+            for verdict in Verdict
+        ),
+    )
     counts = Counter(
         (found.connect_cluster, found.connector or "", found.name.value, found.severity.value)
         for found in snapshot.findings
     )
-    yield build_family(catalog.FINDINGS, list(counts), list(counts.values()))
-    failed = snapshot.notifications_failed
-    labels: list[Labels] = [(reason,) for reason, _ in failed]
-    yield build_family(catalog.NOTIFICATIONS_FAILED, labels, [count for _, count in failed])
+    yield build_family_of_rows(catalog.FINDINGS, counts.items())
+    yield build_family_of_counts(catalog.NOTIFICATIONS_FAILED, snapshot.notifications_failed)
 
 
 def collect_control(snapshot: Snapshot) -> Iterator[Family]:
     """Yield alerts and refused requests of the control listener."""
-    for spec, counts in (
-        (catalog.HOOKS_RECEIVED, snapshot.hooks_received),
-        (catalog.CONTROL_REFUSED, snapshot.control_refused),
-    ):
-        yield build_family(
-            spec, [(reason,) for reason, _ in counts], [count for _, count in counts]
-        )
+    yield build_family_of_counts(catalog.HOOKS_RECEIVED, snapshot.hooks_received)
+    yield build_family_of_counts(catalog.CONTROL_REFUSED, snapshot.control_refused)
 
 
 def collect_topic_problems(snapshot: Snapshot) -> Iterator[Family]:
     """Yield problems with the configuration of internal topics."""
-    labels: list[Labels] = [
-        (found.at.kafka, found.at.topic, found.problem) for found in snapshot.topic_problems
-    ]
-    yield build_family(catalog.TOPIC_PROBLEM, labels, [1] * len(labels))
+    yield build_family_of_rows(
+        catalog.TOPIC_PROBLEM,
+        (((found.at.kafka, found.at.topic, found.problem), 1) for found in snapshot.topic_problems),
+    )
 
 
 def collect_pipeline(snapshot: Snapshot) -> Iterator[Family]:
@@ -345,23 +340,25 @@ def collect_pipeline(snapshot: Snapshot) -> Iterator[Family]:
     """
     view = snapshot.pipeline
     status = view.status or PipelineStatus()
-    kafkas: list[Labels] = [(feed.kafka,) for feed in status.feeds]
+    feeds = status.feeds
     yield build_family(catalog.HISTORY_BATCH_AT, [()], [status.batch_at])
-    yield build_family(catalog.HISTORY_BEHIND, kafkas, [feed.behind for feed in status.feeds])
-    yield build_family(
+    yield build_family_of_counts(
+        catalog.HISTORY_BEHIND, ((feed.kafka, feed.behind) for feed in feeds)
+    )
+    yield build_family_of_rows(
         catalog.HISTORY_RECORDS,
-        [(*kafka, record) for kafka in kafkas for record in ("decoded", "undecodable")],
-        [number for feed in status.feeds for number in (feed.decoded, feed.undecodable)],
+        (
+            ((feed.kafka, record), count)
+            for feed in feeds
+            for record, count in (("decoded", feed.decoded), ("undecodable", feed.undecodable))
+        ),
     )
     errors = dict(status.errors)
     if view.unreadable:
         errors["status_unreadable"] = view.unreadable
-    yield build_family(
-        catalog.HISTORY_ERRORS, [(reason,) for reason in errors], list(errors.values())
-    )
-    yield build_family(catalog.HISTORY_GAPS, kafkas, [feed.gaps for feed in status.feeds])
-    layers: list[Labels] = [(layer,) for layer, _ in status.tables]
-    yield build_family(catalog.HISTORY_TABLE_AT, layers, [moment for _, moment in status.tables])
+    yield build_family_of_counts(catalog.HISTORY_ERRORS, errors.items())
+    yield build_family_of_counts(catalog.HISTORY_GAPS, ((feed.kafka, feed.gaps) for feed in feeds))
+    yield build_family_of_counts(catalog.HISTORY_TABLE_AT, status.tables)
 
 
 def collect_baselines(snapshot: Snapshot) -> Iterator[Family]:
@@ -389,10 +386,43 @@ def collect_baselines(snapshot: Snapshot) -> Iterator[Family]:
     yield build_family(catalog.EXPECTED_LAG, labels, lags)
 
 
+MODES: Final = ("observe", "propose", "auto")
+
+
+def collect_remediation(snapshot: Snapshot) -> Iterator[Family]:
+    """Yield what remediation did and holds; nothing of that where it does not run."""
+    yield from _collect_replica(snapshot)
+    reported = snapshot.remedies
+    if reported is None:
+        return
+    if reported.mode != FOLLOWER_MODE:
+        yield build_family_of_counts(
+            catalog.REMEDIATION_MODE, ((mode, int(mode == reported.mode)) for mode in MODES)
+        )
+    yield build_family_of_counts(catalog.REMEDIATION_PLANS, reported.plans)
+    yield build_family_of_rows(
+        catalog.REMEDIATION_ACTIONS, ((row[:4], row[4]) for row in reported.actions)
+    )
+    yield build_family_of_rows(
+        catalog.REMEDIATION_BLOCKED, ((row[:4], row[4]) for row in reported.blocked)
+    )
+    yield build_family_of_rows(
+        catalog.REMEDIATION_STOPPED_SINCE, ((row[:2], row[2]) for row in reported.stopped_by_us)
+    )
+    yield build_family(catalog.REMEDIATION_HEARTBEAT, [()], [reported.at])
+
+
+def _collect_replica(snapshot: Snapshot) -> Iterator[Family]:
+    """Yield whether this replica leads, and its journal position; nothing without replicas."""
+    replica = snapshot.replica
+    if replica is not None:
+        yield build_family(catalog.REMEDIATION_LEADER, [()], [int(replica.leading)])
+        yield build_family(catalog.REMEDIATION_JOURNAL_SEQ, [()], [replica.seq])
+
+
 def collect_dropped_series(snapshot: Snapshot) -> Iterator[Family]:
     """Yield the number of series that are not exported, by reason."""
-    reasons: list[Labels] = [(reason,) for reason, _ in snapshot.dropped]
-    yield build_family(catalog.SERIES_DROPPED, reasons, [count for _, count in snapshot.dropped])
+    yield build_family_of_counts(catalog.SERIES_DROPPED, snapshot.dropped)
 
 
 FamilyGroup = Callable[[Snapshot], Iterator[Family]]
@@ -416,7 +446,7 @@ GROUPS: tuple[FamilyGroup, ...] = (
     collect_topic_problems,
     collect_pipeline,
     collect_baselines,
-    remediation_families.collect_remediation,
+    collect_remediation,
     collect_dropped_series,
 )
 

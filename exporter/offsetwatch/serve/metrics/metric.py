@@ -1,10 +1,19 @@
-"""The type of a metric in the catalogue, and the label sets that metrics share."""
+"""A metric: its definition, the label sets that metrics share, and its rows as a table.
+
+The catalogue has the definitions. families.py and mirror_families.py build the tables of two
+columns, label sets and numbers; exposition.py writes them. The encoder handles 100,000 series
+several times faster column by column than one by one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from itertools import chain, compress, repeat
+from typing import Literal, NamedTuple, TypeGuard, cast
+
+from offsetwatch.model.offsets import FLOAT_EXACT_MAX
 
 PREFIX = "offsetwatch_"
 
@@ -48,3 +57,102 @@ def counter(
 ) -> MetricSpec:
     """Build a counter; `name` is without the prefix, and with `_total`."""
     return MetricSpec(PREFIX + name, "counter", help_text, labels, frozenset(optional))
+
+
+Labels = tuple[str, ...]
+
+
+class LabelColumns:
+    """Label sets of many rows, one column per label.
+
+    Comparing them with those of the scrape before is cheap, as the values are the same objects. A
+    tuple for each of 20,000 rows at each scrape set off a garbage collection that took as long as
+    the scrape.
+    """
+
+    __slots__ = ("columns",)
+
+    def __init__(self, *columns: list[str]) -> None:
+        self.columns = columns
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def __iter__(self) -> Iterator[Labels]:
+        return zip(*self.columns, strict=True)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LabelColumns) and self.columns == other.columns
+
+    __hash__ = None  # type: ignore[assignment]  # like any list
+
+    def kept(self, shown: list[bool]) -> LabelColumns:
+        """Return the rows that are shown."""
+        return LabelColumns(*(list(compress(column, shown)) for column in self.columns))
+
+    def repeated(self, times: list[int]) -> LabelColumns:
+        """Return each row as often as `times` says."""
+        return LabelColumns(
+            *(list(chain.from_iterable(map(repeat, column, times))) for column in self.columns)
+        )
+
+    def beside(self, column: list[str]) -> LabelColumns:
+        """Return the rows with one more label."""
+        return LabelColumns(*self.columns, column)
+
+
+LabelRows = list[Labels] | LabelColumns
+
+
+class Family(NamedTuple):
+    """Metric with its rows: the n-th label set has the n-th number. Immutable by convention."""
+
+    spec: MetricSpec
+    labels: LabelRows
+    numbers: list[float]
+
+    def rows(self) -> Iterator[tuple[Labels, float]]:
+        """Iterate over label sets with their numbers."""
+        return zip(self.labels, self.numbers, strict=True)
+
+
+def build_family(spec: MetricSpec, labels: LabelRows, numbers: Sequence[float | None]) -> Family:
+    """Build a family without the rows that have no number, or an inexact one.
+
+    A number is inexact if a sample cannot hold it: above 2^53. A rounded offset would be a wrong
+    offset. state/connect has already counted the inexact ones.
+    """
+    if _has_only_exact(numbers):
+        return Family(spec, labels, list(numbers))
+    shown = [
+        number is not None and -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX for number in numbers
+    ]
+    kept = cast("list[float]", list(compress(numbers, shown)))
+    if not kept:
+        return Family(spec, [], kept)
+    if isinstance(labels, LabelColumns):
+        return Family(spec, labels.kept(shown), kept)
+    return Family(spec, list(compress(labels, shown)), kept)
+
+
+def build_family_of_rows(spec: MetricSpec, rows: Iterable[tuple[Labels, float | None]]) -> Family:
+    """Build a family from pairs of a label set and its number."""
+    found = list(rows)
+    return build_family(spec, [labels for labels, _ in found], [number for _, number in found])
+
+
+def build_family_of_counts(spec: MetricSpec, counts: Iterable[tuple[str, float | None]]) -> Family:
+    """Build a family with one label: a count for each reason, state or mode."""
+    return build_family_of_rows(spec, (((reason,), count) for reason, count in counts))
+
+
+def _has_only_exact(numbers: Sequence[float | None]) -> TypeGuard[Sequence[float]]:
+    """Check whether all rows have numbers that a sample can hold exactly.
+
+    Nearly always they do, so there is no Python loop over them.
+    """
+    if not numbers or None in numbers:
+        return not numbers
+    found = cast("Sequence[float]", numbers)
+    within = min(found) >= -FLOAT_EXACT_MAX and max(found) <= FLOAT_EXACT_MAX
+    return within and not math.isnan(sum(found))  # no order of numbers tells where a NaN is

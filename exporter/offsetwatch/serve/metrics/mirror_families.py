@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from offsetwatch.model.topology import FlowKey
 from offsetwatch.serve.metrics import catalog_mirrors as catalog
-from offsetwatch.serve.metrics.series_table import Family, LabelColumns, Labels, build_family
+from offsetwatch.serve.metrics.metric import (
+    Family,
+    LabelColumns,
+    Labels,
+    build_family,
+    build_family_of_counts,
+    build_family_of_rows,
+)
 from offsetwatch.state.mirror.lag import compute_lag_seconds
-from offsetwatch.state.snapshot import MirrorPartitionView, SeriesGroup, Snapshot, SyncView
+from offsetwatch.state.snapshot import (
+    CheckpointView,
+    GroupView,
+    HeartbeatView,
+    MirrorPartitionView,
+    SeriesGroup,
+    Snapshot,
+    SyncView,
+)
+from offsetwatch.state.totals import flow_of
 
 
 def collect_mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
@@ -37,12 +54,14 @@ def collect_mirror_partitions(snapshot: Snapshot) -> Iterator[Family]:
     yield build_family(catalog.CAUGHT_UP, labels, caught_up)
     yield build_family(catalog.HEADROOM, labels, [view.headroom for view in views])
     yield build_family(catalog.HEADROOM_SECONDS, labels, [view.headroom_s for view in views])
-    lost = [
-        ((*key, cause), count)
-        for key, view in zip(labels, views, strict=True)
-        for cause, count in view.lost
-    ]
-    yield build_family(catalog.LOST, [key for key, _ in lost], [count for _, count in lost])
+    yield build_family_of_rows(
+        catalog.LOST,
+        (
+            ((*key, cause), count)
+            for key, view in zip(labels, views, strict=True)
+            for cause, count in view.lost
+        ),
+    )
 
 
 def _connector_key_of(view: MirrorPartitionView) -> tuple[str, str]:
@@ -65,7 +84,7 @@ def collect_mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
     whole = snapshot.by_topic - snapshot.partial - snapshot.left_out_of(SeriesGroup.TOPICS)
     for view in snapshot.mirror_partitions if whole else ():
         if _connector_key_of(view) in whole:
-            row_key = (view.connect_cluster, view.connector, view.source, view.target, view.topic)
+            row_key = (*flow_of(view), view.topic)
             lags.setdefault(row_key, []).append(view.lag)
             age = compute_lag_seconds(view.behind_since, snapshot.at, caught_up=view.caught_up)
             ages.setdefault(row_key, []).append(age)
@@ -86,27 +105,16 @@ def collect_recreations(snapshot: Snapshot) -> Iterator[Family]:
     """
     without = snapshot.left_out_of(SeriesGroup.TOPICS)
     found: dict[Labels, int] = {
-        (
-            partition.connect_cluster,
-            partition.connector,
-            partition.source,
-            partition.target,
-            partition.topic,
-        ): 0
-        for partition in snapshot.mirror_partitions
-        if not without or _connector_key_of(partition) not in without
+        (*flow_of(view), view.topic): 0
+        for view in snapshot.mirror_partitions
+        if not without or _connector_key_of(view) not in without
     }
-    for recreation in snapshot.recreations:
-        if (recreation.connect_cluster, recreation.connector) in without:
-            continue
-        found[
-            recreation.connect_cluster,
-            recreation.connector,
-            recreation.source,
-            recreation.target,
-            recreation.topic,
-        ] = recreation.count
-    yield build_family(catalog.RECREATIONS, list(found), list(found.values()))
+    found |= {
+        (*flow_of(recreation), recreation.topic): recreation.count
+        for recreation in snapshot.recreations
+        if (recreation.connect_cluster, recreation.connector) not in without
+    }
+    yield build_family_of_rows(catalog.RECREATIONS, found.items())
 
 
 def collect_syncs(snapshot: Snapshot) -> Iterator[Family]:
@@ -114,13 +122,11 @@ def collect_syncs(snapshot: Snapshot) -> Iterator[Family]:
     views: Sequence[SyncView] = snapshot.syncs
     if snapshot.by_topic:
         apart = {
-            (flow.connect_cluster, flow.source, flow.target)
+            flow.key
             for flow in snapshot.topology.flows
             if (flow.connect_cluster, flow.connector) not in snapshot.by_topic
         }
-        views = [
-            view for view in views if (view.connect_cluster, view.source, view.target) in apart
-        ]
+        views = [view for view in views if _flow_key_of(view) in apart]
     labels = LabelColumns(
         [view.connect_cluster for view in views],
         [view.source for view in views],
@@ -136,48 +142,31 @@ def collect_syncs(snapshot: Snapshot) -> Iterator[Family]:
 def collect_failover_readiness(snapshot: Snapshot) -> Iterator[Family]:
     """Yield the failover cost of groups, and the newest checkpoints and heartbeats of MM2."""
     without = snapshot.left_out_of(SeriesGroup.FAILOVER)
-    groups = [
-        group
-        for group in snapshot.groups
-        if not without or (group.connect_cluster, group.source, group.target) not in without
-    ]
-    checkpoints = [
-        checkpoint
-        for checkpoint in snapshot.checkpoints
-        if (checkpoint.connect_cluster, checkpoint.source, checkpoint.target) not in without
-    ]
+    groups = [group for group in snapshot.groups if _flow_key_of(group) not in without]
     labels: list[Labels] = [
-        (
-            group.connect_cluster,
-            group.source,
-            group.target,
-            group.group,
-            group.topic,
-            str(group.partition),
-        )
-        for group in groups
+        (*_flow_key_of(group), group.group, group.topic, str(group.partition)) for group in groups
     ]
     yield build_family(catalog.GROUP_REREAD, labels, [group.reread for group in groups])
     yield build_family(catalog.GROUP_SKIP, labels, [group.skip for group in groups])
-    marks: list[Labels] = [
-        (checkpoint.connect_cluster, checkpoint.source, checkpoint.target, checkpoint.group)
-        for checkpoint in checkpoints
-    ]
-    yield build_family(catalog.CHECKPOINT_AT, marks, [checkpoint.at for checkpoint in checkpoints])
-    beats: list[Labels] = [
-        (heartbeat.connect_cluster, heartbeat.source, heartbeat.target)
-        for heartbeat in snapshot.heartbeats
-    ]
-    yield build_family(
-        catalog.HEARTBEAT_AT, beats, [heartbeat.at for heartbeat in snapshot.heartbeats]
+    yield build_family_of_rows(
+        catalog.CHECKPOINT_AT,
+        (
+            ((*_flow_key_of(checkpoint), checkpoint.group), checkpoint.at)
+            for checkpoint in snapshot.checkpoints
+            if _flow_key_of(checkpoint) not in without
+        ),
     )
+    yield build_family_of_rows(
+        catalog.HEARTBEAT_AT,
+        ((_flow_key_of(heartbeat), heartbeat.at) for heartbeat in snapshot.heartbeats),
+    )
+
+
+def _flow_key_of(view: GroupView | CheckpointView | HeartbeatView | SyncView) -> FlowKey:
+    return (view.connect_cluster, view.source, view.target)
 
 
 def collect_probes(snapshot: Snapshot) -> Iterator[Family]:
     """Yield the number of upstream reads that determine record ages, and of skipped ones."""
-    for spec, counts in (
-        (catalog.PROBE_READS, snapshot.probes),
-        (catalog.PROBE_SKIPPED, snapshot.probes_skipped),
-    ):
-        labels: list[Labels] = [(reason,) for reason, _ in counts]
-        yield build_family(spec, labels, [count for _, count in counts])
+    yield build_family_of_counts(catalog.PROBE_READS, snapshot.probes)
+    yield build_family_of_counts(catalog.PROBE_SKIPPED, snapshot.probes_skipped)

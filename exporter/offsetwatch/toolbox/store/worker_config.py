@@ -22,7 +22,7 @@ from offsetwatch.addresses import normalize_address
 from offsetwatch.config import Kafka
 from offsetwatch.config.files import describe_file_error
 from offsetwatch.config.properties import LOGIN_MODULES, PEM_SETTINGS, parse_login, parse_properties
-from offsetwatch.decode.java.values import trim_blanks, values_of
+from offsetwatch.decode.java.hash_map import trim_blanks, values_of
 from offsetwatch.errors import ConfigError
 
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"

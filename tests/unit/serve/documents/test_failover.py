@@ -6,8 +6,8 @@ from offsetwatch import documents
 from offsetwatch.cli.inspect import explain
 from offsetwatch.cli.inspect import status as verbs
 from offsetwatch.model.connectors import ConnectorKind
+from offsetwatch.serve.documents import api
 from offsetwatch.serve.documents import explain as serve_explain
-from offsetwatch.serve.documents import failover
 from offsetwatch.serve.documents.explain import build_explained_connector
 from offsetwatch.serve.documents.status import encode_status
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
@@ -82,5 +82,5 @@ def test_status_prints_a_row_for_each_and_a_dash_for_what_is_not_known(capsys):
 
 
 def test_a_row_has_a_cell_for_every_heading():
-    row = failover.format_table_row({"flow": "west->east", **failover.build_group_row(GROUP)})
-    assert len(row) == len(failover.HEADINGS)
+    row = api.format_failover_row({"flow": "west->east", **api.build_group_row(GROUP)})
+    assert len(row) == len(api.FAILOVER_HEADINGS)

@@ -16,7 +16,8 @@ from offsetwatch.model.connectors import Task
 from offsetwatch.serve.metrics.catalog import CATALOG
 from offsetwatch.serve.metrics.exposition import Encoder, Exposition, _format_header
 from offsetwatch.serve.metrics.families import collect_families
-from offsetwatch.serve.metrics.metric import MetricSpec
+from offsetwatch.serve.metrics.metric import Family, LabelColumns, MetricSpec
+from offsetwatch.serve.metrics.metric import build_family as family_of
 from offsetwatch.serve.metrics.negotiate import (
     FORMATS,
     OPENMETRICS_0_0_1,
@@ -24,8 +25,6 @@ from offsetwatch.serve.metrics.negotiate import (
     TEXT_0_0_4,
     TEXT_1_0_0,
 )
-from offsetwatch.serve.metrics.series_table import Family, LabelColumns
-from offsetwatch.serve.metrics.series_table import build_family as family_of
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.serve.worlds import (

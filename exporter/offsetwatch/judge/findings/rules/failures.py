@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from offsetwatch.decode.failure import is_start_failure
+from offsetwatch.decode.stack_trace import is_start_failure
 from offsetwatch.judge.findings.failure_history import (
     CONNECTOR_TASK_NUMBER,
     FAILURES_MIN,

@@ -15,6 +15,7 @@ from offsetwatch.clients.http.exchange import Transport
 from offsetwatch.config import Connect
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.rest_answers import (
+    ConnectRoot,
     Plugins,
     RestConnectorStatus,
     decode_assignment,
@@ -23,11 +24,11 @@ from offsetwatch.decode.rest_answers import (
     decode_offsets,
     decode_plugins,
     decode_rest_status,
+    decode_root,
     decode_task_numbers,
     decode_traces,
     format_config_texts,
 )
-from offsetwatch.decode.rest_root import ConnectRoot, decode_root
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable

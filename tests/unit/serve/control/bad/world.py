@@ -15,9 +15,9 @@ from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, ConnectReader
 from offsetwatch.clients.write.connect import BODY_BYTES_MAX as WRITTEN_BYTES_MAX
 from offsetwatch.clients.write.connect import ConnectWriter
 from offsetwatch.config import parse
-from offsetwatch.decode.failure import failure_of
 from offsetwatch.decode.rest_answers import decode_connectors
 from offsetwatch.decode.source_offsets import decode_key, decode_value
+from offsetwatch.decode.stack_trace import failure_of
 from offsetwatch.errors import ConfigError, JournalDamaged, MalformedResponse, SizeLimitExceeded
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
