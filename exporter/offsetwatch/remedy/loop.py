@@ -19,7 +19,9 @@ from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import RemedyError, raised_at
 from offsetwatch.remedy.execute.executor import PlanExecutor, RemediationCounts, approval_of
-from offsetwatch.remedy.gather.snapshot_queries import RemediationCase, find_connector_view
+from offsetwatch.remedy.gather.snapshot_queries import (
+    RemediationCase,
+)
 from offsetwatch.remedy.guards import Permission, derive_permission
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.model import approval as decisions
@@ -136,7 +138,7 @@ class IncidentTracker:
 
 
 def _is_target(snapshot: Snapshot, incident: Incident) -> bool:
-    view = find_connector_view(snapshot, incident.connect_cluster, incident.connector)
+    view = snapshot.index.connectors.get((incident.connect_cluster, incident.connector))
     return view is not None and incidents.is_target(view.kind, view.class_name)
 
 

@@ -29,7 +29,6 @@ from offsetwatch.remedy.gather.snapshot_queries import (
     LiveConnectorState,
     RemediationCase,
     compute_incarnation,
-    find_connector_view,
     find_state_changes,
     find_unlisted_times,
     kind_of,
@@ -163,7 +162,7 @@ class Planner:
         )
         if connector is None or config is None:
             return None
-        changes = find_state_changes(snapshot, case.connect, case.connector)
+        changes = find_state_changes(snapshot, case.key)
         pin = parse_pin(pins.token)
         state = None if pin is None else compare_state(pin, connector.standing.state, changes)
         pinned = (
@@ -179,7 +178,7 @@ class Planner:
                     pins.incarnation,
                     pin,
                     changes,
-                    unlisted_at=find_unlisted_times(snapshot, case.connect, case.connector),
+                    unlisted_at=find_unlisted_times(snapshot, case.key),
                     created_at=plan.created_at,
                 ),
             ),
@@ -220,8 +219,7 @@ class Planner:
 
     def for_person(self, request: service_api.PlanRequest, by: str) -> PlanRequestAnswer:
         """Return the plan of an operator's request with its guard answers, or why there is none."""
-        known = find_connector_view(self._snapshot(), request.connect_cluster, request.connector)
-        if known is None:
+        if (request.connect_cluster, request.connector) not in self._snapshot().index.connectors:
             return service_api.RequestTargetNotFound()
         action = Action(request.wish.value)
         case = RemediationCase(request.connect_cluster, request.connector, action, by_person=True)
@@ -251,7 +249,8 @@ class Planner:
         If tasks fail differently, one that vetoes a skip counts. None if there is no trace, or it
         cannot be read.
         """
-        view = find_connector_view(self._snapshot(), incident.connect_cluster, incident.connector)
+        key = (incident.connect_cluster, incident.connector)
+        view = self._snapshot().index.connectors.get(key)
         sink_data = frozenset() if view is None else self._policy.data_errors(view.class_name)
         try:
             traces = self._sight_of(incident.connect_cluster).traces(incident.connector)
@@ -352,7 +351,7 @@ class Planner:
         snapshot = self._snapshot()
         if now.root is None or now.seen is None or now.config is None:
             return None
-        changes = find_state_changes(snapshot, case.connect, case.connector)
+        changes = find_state_changes(snapshot, case.key)
         moment = self._clock()
         incident = case.incident
         failures = 0 if incident is None else self._gatherer.failures(incident)
@@ -364,7 +363,7 @@ class Planner:
                 driver=self._driver(case),
                 place=case.connect,
                 connector=case.connector,
-                kind=kind_of(find_connector_view(snapshot, case.connect, case.connector)).value,
+                kind=kind_of(snapshot.index.connectors.get(case.key)).value,
                 identity=now.root.kafka_cluster_id,
             ),
             original=_requested_state_of(now.seen.standing.state),
@@ -372,7 +371,7 @@ class Planner:
             config_sha256=compute_config_sha256(case.connector, now.config),
             evidence=_build_evidence(case, because, failures),
             signature=None if case.failure is None else case.failure.signature,
-            incarnation=compute_incarnation(snapshot, case.connect, case.connector),
+            incarnation=compute_incarnation(snapshot, case.key),
             token=pin_state(now.seen.standing.state, changes).text,
             policy_sha256=self._policy.sha256,
         )

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from offsetwatch.clock import UnixClock
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.classify import FailureKind
+from offsetwatch.remedy.classify import Failure, FailureKind
 from offsetwatch.remedy.drivers.common_steps import parse_position
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient, compute_config_sha256
 from offsetwatch.remedy.execute.incarnation_pins import (
@@ -30,27 +30,20 @@ from offsetwatch.remedy.gather.snapshot_queries import (
     collect_plan_facts,
     compute_incarnation,
     count_unread_records,
-    drop_rounding_skew,
     find_altered_keys,
-    find_connector_view,
-    find_key_spelling,
     find_lag,
-    find_newest_commit_time,
-    find_offsets_topic,
     find_similar_failures,
-    find_sink_group,
     find_skipped_record,
-    find_source_offset,
+    find_source_partition,
     find_state_changes,
     find_unlisted_times,
+    has_canonical_key,
     has_healthy_sibling,
     is_label_of,
     is_mirror_offset,
-    is_read_committed,
     is_same_partition,
     kind_of,
     parse_version,
-    veto_of,
 )
 from offsetwatch.remedy.model import facts, fleet_state
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
@@ -65,7 +58,7 @@ def collect_journal_facts(
     past: fleet_state.FleetState, case: RemediationCase, pairs: tuple[PartitionOffset, ...] | None
 ) -> facts.JournalFacts:
     """Build the facts that the journal has about this connector and about all."""
-    own = (case.connect, case.connector)
+    own = case.key
     mine = None if case.plan is None else case.plan.plan_id
     skips = [skip for skip in past.skips if skip.plan_id != mine]
     ended = past.ended_at.get(own)
@@ -198,7 +191,7 @@ class FactsCollector:
         """
         behind = self._behind(case)  # may wait: all that is looked at is looked at afterwards
         snapshot = self._snapshot()
-        view = find_connector_view(snapshot, case.connect, case.connector)
+        view = snapshot.index.connectors.get(case.key)
         now = now or self.now(case.connect, case.connector)
         # What takes time first: nothing is to be older than it says when guards look at it.
         connector = self._connector(snapshot, case, now)
@@ -232,7 +225,7 @@ class FactsCollector:
             mode_lowered=self._past.lowered_mode,
             journal_ok=True,  # who gathers has just read it, and JournalDamaged ends everything
             disk_free_bytes=self._free(),
-            clock_skew_s=None if server is None else drop_rounding_skew(now - server),
+            clock_skew_s=None if server is None else _drop_rounding_skew(now - server),
             clock_steady=drifted < CLOCK_DRIFT_S_MAX,
             started_at=self._started_at,
         )
@@ -260,7 +253,7 @@ class FactsCollector:
             return None
 
     def _others(self, snapshot: Snapshot, case: RemediationCase) -> facts.FleetFacts:
-        own = (case.connect, case.connector)
+        own = case.key
         begun = case.altering or (case.plan is not None and own in self._past.at_work())
         return facts.FleetFacts(
             connectors=len(snapshot.connectors),
@@ -276,7 +269,7 @@ class FactsCollector:
         incident, failure, found = case.incident, case.failure, case.found
         if incident is None:
             return facts.EvidenceFacts()
-        own = (case.connect, case.connector)
+        own = case.key
         run = incident.worst
         incident_detected = self._past.incidents.get(incident.key)
         silent = incident.what is IncidentKind.FROZEN
@@ -292,7 +285,7 @@ class FactsCollector:
             ),
             shown_since=None if incident_detected is None else incident_detected.at,
             failure_kind=kind if failure is None else failure.kind.value,
-            veto="" if silent else veto_of(failure),
+            veto="" if silent else _veto_of(failure),
             failures=None if run is None else run.count + more,
             failing_s=None if run is None else now - begun_by if more else run.lasted_s,
             restarts=None if run is None else run.restarts + more,
@@ -322,12 +315,12 @@ class FactsCollector:
             signals.add(facts.PoisonSignal.SIBLINGS_PROGRESS)
         if REPRODUCING_METHODS & {case.found.method, *case.found.also}:
             signals.add(facts.PoisonSignal.PROBE_REPRODUCES)
-        lag = find_lag(snapshot, case, location.topic, location.partition)
+        lag = find_lag(snapshot, case.key, location.topic, location.partition)
         if lag is not None:
             first = self._lags.setdefault(f"{case.incident.key} {label}", lag)
             if lag > first:
                 signals.add(facts.PoisonSignal.LAG_GROWING)
-        if has_healthy_sibling(snapshot, case):
+        if has_healthy_sibling(snapshot, case.key):
             signals.add(facts.PoisonSignal.TARGET_HEALTHY)
         return frozenset(signals)
 
@@ -336,21 +329,21 @@ class FactsCollector:
     def _connector(
         self, snapshot: Snapshot, case: RemediationCase, now: LiveConnectorState
     ) -> facts.ConnectorFacts:
-        view = find_connector_view(snapshot, case.connect, case.connector)
+        view = snapshot.index.connectors.get(case.key)
         config = None if now.config is None else compute_config_sha256(case.connector, now.config)
         planned = None if case.plan is None else case.plan.remedy
         connector, state, life = now.seen, None, None
-        changes = find_state_changes(snapshot, case.connect, case.connector)
+        changes = find_state_changes(snapshot, case.key)
         pin = None if planned is None else parse_pin(planned.token)
         if planned is None:
-            life = compute_incarnation(snapshot, case.connect, case.connector)
+            life = compute_incarnation(snapshot, case.key)
         else:
             assert case.plan is not None
             life = compare_incarnation(
                 planned.incarnation,
                 pin,
                 changes,
-                unlisted_at=find_unlisted_times(snapshot, case.connect, case.connector),
+                unlisted_at=find_unlisted_times(snapshot, case.key),
                 created_at=case.plan.created_at,
             )
         if connector is not None and pin is not None:
@@ -397,7 +390,7 @@ class FactsCollector:
 
         A group that is about to form shows members at the second.
         """
-        sink = find_sink_group(snapshot, case)
+        sink = snapshot.index.sink_groups.get(case.key)
         if not case.altering or sink is None or sink.kafka is None:
             return None
         first = call_or_none(self._brokers.members, sink.kafka, sink.group)
@@ -422,7 +415,7 @@ class FactsCollector:
         next_now = None if stored is None else stored + plus
         partition = TopicPartition(record.topic, record.partition)
         bounds = call_or_none(self._brokers.bounds, record.kafka, partition)
-        source = find_key_spelling(snapshot, case, frm.partition)
+        source = find_source_partition(snapshot, case.key, frm.partition)
         return facts.OffsetFacts(
             fence_planned=None if case.plan is None else frm.offset,
             fence_now=None if mine is None else mine.offset,
@@ -436,8 +429,8 @@ class FactsCollector:
             topic_id_planned=record.topic_id,
             topic_id_now=call_or_none(self._brokers.topic_id, record.kafka, record.topic),
             bounds_read_at=self._clock.now(),
-            raw_keys=None if source is None else 1 + source[0],
-            key_canonical=None if source is None else source[1],
+            raw_keys=None if source is None else 1 + source.variants,
+            key_canonical=None if source is None else has_canonical_key(source),
             tail_behind=behind,
             views_agree=self._agree(snapshot, case, record, mine),
             quiet_s=quiet_s,
@@ -449,7 +442,10 @@ class FactsCollector:
         if start is None:
             return None
         partition = TopicPartition(record.topic, record.partition)
-        committed = is_read_committed(snapshot, case.connect, case.connector) is not False
+        index = snapshot.index
+        reader = index.flows.get(case.key) or index.sink_groups.get(case.key)
+        # None where the worker decides: then as if it reads committed records only.
+        committed = reader is None or reader.read_committed is not False
         found = call_or_none(
             self._brokers.first, record.kafka, partition, start, committed=committed
         )
@@ -464,11 +460,11 @@ class FactsCollector:
         skipped = find_skipped_record(case)
         if skipped is None or not is_mirror_offset(skipped[1]):
             return 0
-        topic = find_offsets_topic(self._snapshot(), case)
-        if (
-            topic is None
-            or (ends := call_or_none(self._brokers.ends, topic.kafka, topic.topic)) is None
-        ):
+        topic = self._snapshot().index.offsets_topic_of(case.key)
+        if topic is None:
+            return None
+        ends = call_or_none(self._brokers.ends, topic.kafka, topic.topic)
+        if ends is None:
             return None
         # Others commit all the time: before offsets are set that is no reason to turn back.
         until = self._steady.now() + (TAIL_S_MAX if case.altering else 0.0)
@@ -489,9 +485,10 @@ class FactsCollector:
         if mine is None:
             return None
         if is_mirror_offset(mine):
-            followed = find_source_offset(snapshot, case, mine.partition)
-            return None if followed is None else followed == mine.offset
-        sink = find_sink_group(snapshot, case)
+            view = find_source_partition(snapshot, case.key, mine.partition)
+            followed = None if view is None else view.offset
+            return None if followed is None else followed.text == mine.offset
+        sink = snapshot.index.sink_groups.get(case.key)
         if sink is None:
             return None
         partition = TopicPartition(record.topic, record.partition)
@@ -504,12 +501,25 @@ class FactsCollector:
         The time counts from the newest commit that was read or from the stop, whichever is later.
         None if neither is known.
         """
-        since = [
-            moment
-            for moment in (find_newest_commit_time(snapshot, case), case.stopped_at)
-            if moment is not None
-        ]
-        return self._clock.now() - max(since) if since else None
+        views = snapshot.index.source_partitions.get(case.key, ())
+        moments = (case.stopped_at, *(view.read_at for view in views))
+        since = max((moment for moment in moments if moment is not None), default=None)
+        return None if since is None else self._clock.now() - since
+
+
+def _drop_rounding_skew(skew_s: float) -> float:
+    """Return 0 for a skew of at most 2 s, else the skew.
+
+    A Date header has whole seconds, and was written a moment before it was read.
+    """
+    return 0.0 if abs(skew_s) <= 2.0 else skew_s
+
+
+def _veto_of(failure: Failure | None) -> str | None:
+    """Return the cause that forbids a skip after this failure; "" if none does, None if unknown."""
+    if failure is None:
+        return None
+    return "" if failure.veto is None else failure.veto.value
 
 
 def _find_begin_time(run: FailureRun) -> float:

@@ -28,9 +28,6 @@ from offsetwatch.remedy.gather.record_window import (
 from offsetwatch.remedy.gather.snapshot_queries import (
     LiveConnectorState,
     RemediationCase,
-    find_connector_view,
-    find_mirror_flow,
-    find_sink_group,
     parse_version,
 )
 from offsetwatch.remedy.locate.connector_settings import read_mirror_facts, read_sink_facts
@@ -94,12 +91,13 @@ class PoisonLocator:
             return NoIdentification(
                 "not_told", "Connect does not return its configuration and offsets"
             )
-        sink, flow = find_sink_group(snapshot, case), find_mirror_flow(snapshot, case)
+        index = snapshot.index
+        sink, flow = index.sink_groups.get(case.key), index.flows.get(case.key)
         if sink is not None:
             return self._build_sink_subject(case, now, snapshot, sink)
         if flow is not None:
             return self._build_mirror_subject(case, now, snapshot, flow)
-        view = find_connector_view(snapshot, case.connect, case.connector)
+        view = snapshot.index.connectors.get(case.key)
         pair = next(iter(now.pairs), None)
         if view is None or pair is None:
             return NoIdentification("no_offset", "its offset is unknown")
@@ -110,7 +108,7 @@ class PoisonLocator:
     ) -> SinkSubject | NoIdentification:
         assert now.config is not None
         assert now.pairs is not None
-        view = find_connector_view(snapshot, case.connect, case.connector)
+        view = snapshot.index.connectors.get(case.key)
         if sink.kafka is None or view is None:
             return NoIdentification("cluster_unknown", "its Kafka cluster is not configured here")
         connect = self._connects[case.connect]
@@ -123,8 +121,7 @@ class PoisonLocator:
         failures = self._positions.failures_under(key, config, run)
         ends = {
             TopicPartition(partition.topic, partition.partition): partition.log_end
-            for partition in snapshot.sink_partitions
-            if (partition.connect_cluster, partition.connector) == key
+            for partition in snapshot.index.sink_partitions.get(case.key, ())
         }
         partitions = []
         for pair in now.pairs:
@@ -216,7 +213,8 @@ class PoisonLocator:
         to: PartitionOffset,
     ) -> SearchAnswer:
         """Return the record that is skipped if a partition gets this offset."""
-        sink, flow = find_sink_group(snapshot, case), find_mirror_flow(snapshot, case)
+        index = snapshot.index
+        sink, flow = index.sink_groups.get(case.key), index.flows.get(case.key)
         mine = next((pair for pair in now.pairs or () if pair.partition == to.partition), None)
         if mine is None or mine.offset is None:
             return NoIdentification("no_offset", f"it has no offset for {to.partition}")
@@ -320,9 +318,8 @@ def _is_mirror_moving(
     """Return whether a partition of a mirror without failures is caught up; None if unknown."""
     if position is None:
         return None
-    key = (case.connect, case.connector, position.at.topic, position.at.partition)
-    for view in snapshot.mirror_partitions:
-        if (view.connect_cluster, view.connector, view.topic, view.partition) == key:
+    for view in snapshot.index.mirror_partitions.get(case.key, ()):
+        if (view.topic, view.partition) == (position.at.topic, position.at.partition):
             return None if view.lag is None else view.lag == 0 or view.caught_up
     return None
 

@@ -11,7 +11,7 @@ import msgspec
 from offsetwatch.decode.rest_answers import ConnectRoot
 from offsetwatch.model.connectors import ConnectorKind, StateChange
 from offsetwatch.model.findings import Judgement, Scope, Verdict
-from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.remedy.classify import Failure
 from offsetwatch.remedy.drivers.rest.connect_state import RestConnectorState
 from offsetwatch.remedy.execute.incarnation_pins import find_deletion_times
@@ -33,10 +33,10 @@ from offsetwatch.state.snapshot import (
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
+    SourcePartitionView,
 )
 
 SIMILAR_WITHIN_S: Final = 600.0  # what fails within this time in the same way may have one cause
-_MIRROR_OFFSET_FIELD: Final = "offset"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,11 @@ class RemediationCase:
     stopped_at: float | None = None
     receipt_sha256: str | None = None
     by_person: bool = False
+
+    @property
+    def key(self) -> ConnectorKey:
+        """Return the key of the connector."""
+        return (self.connect, self.connector)
 
 
 class LiveConnectorState(NamedTuple):
@@ -114,52 +119,27 @@ def kind_of(view: ConnectorView | None) -> facts.SubjectKind:
     return facts.SubjectKind.SOURCE
 
 
-def compute_incarnation(snapshot: Snapshot, connect: str, connector: str) -> str:
+def compute_incarnation(snapshot: Snapshot, key: ConnectorKey) -> str:
     """Return a key of the connector's incarnation: its last deletions, else "first".
 
     Deletions come from its status topic and from lists of connectors. "first" cannot distinguish
     incarnations; then comparing the offset and the record does. A status that was taken back is no
     deletion: it may be a hole in its topic.
     """
-    ends = find_deletion_times(find_state_changes(snapshot, connect, connector))[-1:]
-    ends += find_unlisted_times(snapshot, connect, connector)
-    return " ".join(map(repr, ends)) or "first"
+    ends = find_deletion_times(find_state_changes(snapshot, key))[-1:]
+    return " ".join(map(repr, ends + find_unlisted_times(snapshot, key))) or "first"
 
 
-def find_unlisted_times(snapshot: Snapshot, connect: str, connector: str) -> list[float]:
-    """Return when lists of connectors last showed it deleted, by the daemon's clock."""
-    return [
-        view.deleted_at[connector]
-        for view in snapshot.lists
-        if view.connect_cluster == connect and connector in view.deleted_at
-    ]
+def find_unlisted_times(snapshot: Snapshot, key: ConnectorKey) -> list[float]:
+    """Return when the list of connectors last showed it deleted, by the daemon's clock."""
+    listed = snapshot.index.lists.get(key[0])
+    return [] if listed is None or key[1] not in listed.deleted_at else [listed.deleted_at[key[1]]]
 
 
-def is_read_committed(snapshot: Snapshot, connect: str, connector: str) -> bool | None:
-    """Return whether its consumers read committed records only; None if the worker decides."""
-    for flow in snapshot.topology.flows:
-        if (flow.connect_cluster, flow.connector) == (connect, connector):
-            return flow.read_committed
-    for sink in snapshot.topology.sinks:
-        if (sink.connect_cluster, sink.connector) == (connect, connector):
-            return sink.read_committed
-    return None
-
-
-def find_state_changes(snapshot: Snapshot, connect: str, connector: str) -> tuple[StateChange, ...]:
+def find_state_changes(snapshot: Snapshot, key: ConnectorKey) -> tuple[StateChange, ...]:
     """Return the state changes of the connector itself that its status topic shows."""
-    for history in snapshot.histories:
-        if (history.connect_cluster, history.connector, history.task) == (connect, connector, None):
-            return history.changes
-    return ()
-
-
-def find_connector_view(snapshot: Snapshot, connect: str, connector: str) -> ConnectorView | None:
-    """Return the snapshot's view of the connector; None if there is none."""
-    for view in snapshot.connectors:
-        if (view.connect_cluster, view.name) == (connect, connector):
-            return view
-    return None
+    history = snapshot.index.histories.get((*key, None))
+    return () if history is None else history.changes
 
 
 def parse_version(version: str) -> tuple[int, ...] | None:
@@ -175,34 +155,30 @@ def parse_version(version: str) -> tuple[int, ...] | None:
 
 def find_similar_failures(
     snapshot: Snapshot, case: RemediationCase, now: float
-) -> frozenset[ConnectorKey] | None:
+) -> frozenset[ConnectorKey]:
     """Return others that failed within SIMILAR_WITHIN_S with the same kind of exception."""
-    own = (case.connect, case.connector)
     mine = set() if case.incident is None else {run.kind for run in case.incident.runs}
     return frozenset(
         (run.connect_cluster, run.connector)
         for run in snapshot.failure_runs
         if run.kind in mine
-        and (run.connect_cluster, run.connector) != own
+        and (run.connect_cluster, run.connector) != case.key
         and now - (run.last_at if run.read_at is None else run.read_at) <= SIMILAR_WITHIN_S
     )
 
 
-def has_healthy_sibling(snapshot: Snapshot, case: RemediationCase) -> bool:
+def has_healthy_sibling(snapshot: Snapshot, key: ConnectorKey) -> bool:
     """Return whether another connector of the same class makes progress."""
-    view = find_connector_view(snapshot, case.connect, case.connector)
-    if view is None:
-        return False
-    ok = {
-        (judgement.connect_cluster, judgement.connector)
-        for judgement in snapshot.judgements
-        if judgement.scope is Scope.CONNECTOR and judgement.verdict in {Verdict.OK, Verdict.IDLE}
-    }
-    return any(
-        other.class_name == view.class_name
-        and other.name != view.name
-        and (other.connect_cluster, other.name) in ok
-        for other in snapshot.connectors
+    index = snapshot.index
+    view = index.connectors.get(key)
+    healthy = (
+        index.connectors.get((judgement.connect_cluster, judgement.connector))
+        for verdict in (Verdict.OK, Verdict.IDLE)
+        for judgement in index.judgements(Scope.CONNECTOR, verdict)
+    )
+    return view is not None and any(
+        other is not None and other.class_name == view.class_name and other.name != view.name
+        for other in healthy
     )
 
 
@@ -213,41 +189,14 @@ def is_label_of(label: str, topic: str, partition: int) -> bool:
     )
 
 
-def find_lag(snapshot: Snapshot, case: RemediationCase, topic: str, partition: int) -> int | None:
+def find_lag(snapshot: Snapshot, key: ConnectorKey, topic: str, partition: int) -> int | None:
     """Return the lag of a partition in records; None if it is unknown."""
-    key = (case.connect, case.connector, topic, partition)
+    index = snapshot.index
     views: tuple[SinkPartitionView | MirrorPartitionView, ...]
-    views = (*snapshot.sink_partitions, *snapshot.mirror_partitions)
-    for view in views:
-        if (view.connect_cluster, view.connector, view.topic, view.partition) == key:
-            return view.lag
-    return None
-
-
-def find_sink_group(snapshot: Snapshot, case: RemediationCase) -> SinkGroup | None:
-    """Return the consumer group of a sink; None for any other connector."""
-    for sink in snapshot.topology.sinks:
-        if (sink.connect_cluster, sink.connector) == (case.connect, case.connector):
-            return sink
-    return None
-
-
-def find_mirror_flow(snapshot: Snapshot, case: RemediationCase) -> MirrorFlow | None:
-    """Return the flow of a MirrorSourceConnector; None for any other connector."""
-    for flow in snapshot.topology.flows:
-        if (flow.connect_cluster, flow.connector) == (case.connect, case.connector):
-            return flow
-    return None
-
-
-def find_offsets_topic(snapshot: Snapshot, case: RemediationCase) -> KafkaTopic | None:
-    """Return the connector's own offsets topic, else the shared one; None if neither is known."""
-    mine = [
-        topic for topic in snapshot.topology.offsets_topics if topic.connect_cluster == case.connect
-    ]
-    own = [topic.at for topic in mine if topic.connector == case.connector]
-    shared = [topic.at for topic in mine if topic.connector is None]
-    return next(iter((*own, *shared)), None)
+    views = (*index.sink_partitions.get(key, ()), *index.mirror_partitions.get(key, ()))
+    return next(
+        (view.lag for view in views if (view.topic, view.partition) == (topic, partition)), None
+    )
 
 
 def count_unread_records(
@@ -263,29 +212,17 @@ def count_unread_records(
     return sum(max(0, end - read.get(number, 0)) for number, end in ends.items())
 
 
-def find_newest_commit_time(snapshot: Snapshot, case: RemediationCase) -> float | None:
-    """Return when the newest commit of a source connector was read, by the daemon's clock."""
-    commits = [
-        view.read_at
-        for view in snapshot.source_partitions
-        if (view.connect_cluster, view.connector) == (case.connect, case.connector)
-        and view.read_at is not None
-    ]
-    return max(commits, default=None)
-
-
-def find_source_offset(snapshot: Snapshot, case: RemediationCase, identity: str) -> str | None:
-    """Return the offset of a source partition in its offsets topic; None if there is none."""
-    for view in snapshot.source_partitions:
-        own = (view.connect_cluster, view.connector) == (case.connect, case.connector)
-        if own and view.identity == identity:
-            return None if view.offset is None else view.offset.text
-    return None
+def find_source_partition(
+    snapshot: Snapshot, key: ConnectorKey, identity: str
+) -> SourcePartitionView | None:
+    """Return the view of a source partition; None if there is none."""
+    views = snapshot.index.source_partitions.get(key, ())
+    return next((view for view in views if view.identity == identity), None)
 
 
 def is_mirror_offset(pair: PartitionOffset) -> bool:
     """Return whether the offset is one of a MirrorSourceConnector and not of a sink."""
-    return f'"{_MIRROR_OFFSET_FIELD}":' in (pair.offset or "")
+    return '"offset":' in (pair.offset or "")
 
 
 def find_skipped_record(
@@ -308,19 +245,9 @@ def _list_altered_pairs(plan: Plan) -> list[PartitionOffset]:
     return [pair for step in plan.steps if isinstance(step, Alter) for pair in step.pairs]
 
 
-def find_key_spelling(
-    snapshot: Snapshot, case: RemediationCase, identity: str
-) -> tuple[int, bool] | None:
-    """Return how many other raw keys store a source partition, and whether its key is canonical.
-
-    The key is canonical if the task looks up the same one as Connect's REST API. None if the
-    partition is unknown.
-    """
-    for view in snapshot.source_partitions:
-        own = (view.connect_cluster, view.connector) == (case.connect, case.connector)
-        if own and view.identity == identity:
-            return view.variants, view.offset is not None and view.is_hash_map
-    return None
+def has_canonical_key(view: SourcePartitionView) -> bool:
+    """Check whether the task looks up the same raw key as Connect's REST API."""
+    return view.offset is not None and view.is_hash_map
 
 
 def find_altered_keys(snapshot: Snapshot, case: RemediationCase) -> tuple[int | None, bool | None]:
@@ -329,11 +256,11 @@ def find_altered_keys(snapshot: Snapshot, case: RemediationCase) -> tuple[int | 
     Both are None where one of the partitions is not known.
     """
     pairs = [] if case.plan is None else _list_altered_pairs(case.plan)
-    found = [find_key_spelling(snapshot, case, pair.partition) for pair in pairs]
-    known = [item for item in found if item is not None]
-    if not known or len(known) < len(found):
+    found = [find_source_partition(snapshot, case.key, pair.partition) for pair in pairs]
+    views = [view for view in found if view is not None]
+    if not views or len(views) < len(found):
         return None, None
-    return 1 + max(variants for variants, _ in known), all(canonical for _, canonical in known)
+    return 1 + max(view.variants for view in views), all(map(has_canonical_key, views))
 
 
 def is_same_partition(identity: str, topic: str, partition: int) -> bool:
@@ -364,18 +291,3 @@ def collect_plan_facts(case: RemediationCase) -> facts.PlanFacts:
         backup_verified=case.backed_up,
         stopped_at=case.stopped_at,
     )
-
-
-def drop_rounding_skew(skew_s: float) -> float:
-    """Return 0 for a skew of at most 2 s, else the skew.
-
-    A Date header has whole seconds, and was written a moment before it was read.
-    """
-    return 0.0 if abs(skew_s) <= 2.0 else skew_s
-
-
-def veto_of(failure: Failure | None) -> str | None:
-    """Return the cause that forbids a skip after this failure; "" if none does, None if unknown."""
-    if failure is None:
-        return None
-    return "" if failure.veto is None else failure.veto.value

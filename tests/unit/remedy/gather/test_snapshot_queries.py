@@ -36,12 +36,12 @@ def told(*changes: StateChange, deleted_at: dict[str, float] | None = None) -> S
 
 
 def life(snapshot: Snapshot) -> str:
-    return compute_incarnation(snapshot, "lab", "files")
+    return compute_incarnation(snapshot, ("lab", "files"))
 
 
 def asked(snapshot: Snapshot) -> StatePin | None:
     pin = pin_state("running", (RUNS,))
-    return compare_state(pin, "running", find_state_changes(snapshot, "lab", "files"))
+    return compare_state(pin, "running", find_state_changes(snapshot, ("lab", "files")))
 
 
 @pytest.mark.parametrize("changes", [(RUNS, GONE), (RUNS, GONE, BACK), (GONE,)])
