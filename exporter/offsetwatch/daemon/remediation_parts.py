@@ -26,10 +26,9 @@ from offsetwatch.remedy.gather.poison_locator import PoisonLocator
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.journal.journal import LinePublisher
 from offsetwatch.remedy.model.driver import Driver
-from offsetwatch.remedy.model.guard_answer import RequestedPlan
 from offsetwatch.remedy.model.plan import Plan
 from offsetwatch.remedy.model.policy import Policy
-from offsetwatch.remedy.model.service_api import PlanRequest, ProposalRefused, RequestTargetNotFound
+from offsetwatch.remedy.model.service_api import PlanningAnswer, PlanRequest
 from offsetwatch.remedy.planner import Planner
 from offsetwatch.remedy.policy_settings import build_policy
 from offsetwatch.remedy.replicas.replica import Replica, ReplicaSettings, ReplicaStatus
@@ -97,7 +96,7 @@ def plan_for_person(
     clock: UnixClock,
     request: PlanRequest,
     by: str,
-) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
+) -> PlanningAnswer:
     """Plan what the operator `by` requests, as ServiceCallbacks requires.
 
     Connections are made for each request, because requests are rare.

@@ -38,7 +38,7 @@ from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification
 from offsetwatch.remedy.model import plan_templates, service_api
 from offsetwatch.remedy.model.facts import PlanApproval
-from offsetwatch.remedy.model.guard_answer import GuardAnswer, RequestedPlan, Stage, select_denying
+from offsetwatch.remedy.model.guard_answer import GuardAnswer, Stage, select_denying
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
 from offsetwatch.remedy.model.plan import Action, PartitionOffset, Plan, PlanSubject, RequestedState
 from offsetwatch.remedy.model.policy import Policy
@@ -54,9 +54,6 @@ class AdmissionAnswer(NamedTuple):
 
     answers: tuple[GuardAnswer, ...]
     tripped: tuple[tuple[str, str], ...]
-
-
-PlanRequestAnswer = RequestedPlan | service_api.ProposalRefused | service_api.RequestTargetNotFound
 
 
 class CaseEvaluation(NamedTuple):
@@ -217,7 +214,7 @@ class Planner:
         )
         return tuple(f"{answer.guard}: {answer.said}" for answer in denying)
 
-    def for_person(self, request: service_api.PlanRequest, by: str) -> PlanRequestAnswer:
+    def for_person(self, request: service_api.PlanRequest, by: str) -> service_api.PlanningAnswer:
         """Return the plan of an operator's request with its guard answers, or why there is none."""
         if (request.connect_cluster, request.connector) not in self._snapshot().index.connectors:
             return service_api.RequestTargetNotFound()
@@ -239,7 +236,7 @@ class Planner:
         evaluation = self._evaluate(case, by=by, because=request.because, restored=restored)
         if evaluation.plan is None:
             return service_api.ProposalRefused(said=evaluation.said)
-        return RequestedPlan(evaluation.plan, evaluation.answers)
+        return service_api.RequestedPlan(evaluation.plan, evaluation.answers)
 
     # --- plans -----------------------------------------------------------------------------------
 

@@ -22,7 +22,6 @@ from offsetwatch.remedy.execute import runner
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.journal.journal import CONTROL_PLAN_ID, JournalEntry, LinePublisher
-from offsetwatch.remedy.model import journal_records
 from offsetwatch.remedy.model.approval import (
     PROPOSAL_S,
     DecisionRefusal,
@@ -32,14 +31,21 @@ from offsetwatch.remedy.model.approval import (
     reject_plan,
     request_abort,
 )
-from offsetwatch.remedy.model.guard_answer import RequestedPlan
-from offsetwatch.remedy.model.journal_records import AnyRecord
+from offsetwatch.remedy.model.journal_records import (
+    AnyRecord,
+    BreakerSet,
+    ModeSet,
+    PauseSet,
+    PlanProposed,
+)
 from offsetwatch.remedy.model.service_api import (
     AlertHint,
     AlreadyDecided,
+    ApprovalAnswer,
     BackupRow,
     BreakerRow,
     ChangeRecorded,
+    DecisionAnswer,
     JournalCheckFailed,
     JournalCheckPassed,
     JournalLine,
@@ -47,14 +53,17 @@ from offsetwatch.remedy.model.service_api import (
     Mode,
     PlanDetails,
     PlanHashMismatch,
+    PlanningAnswer,
     PlanRequest,
     PlanRow,
     PlanState,
     ProposalAccepted,
+    ProposalAnswer,
     ProposalExpired,
     ProposalRefused,
     QuarantineRow,
     RemediationPause,
+    RequestedPlan,
     RequestTargetNotFound,
     SelfApproval,
     Switches,
@@ -73,7 +82,7 @@ class ServiceCallbacks(NamedTuple):
     inventory   every known (Connect cluster, connector). Returns at once, any thread may call it
     """
 
-    plan_for: Callable[[PlanRequest, str], RequestedPlan | ProposalRefused | RequestTargetNotFound]
+    plan_for: Callable[[PlanRequest, str], PlanningAnswer]
     wake: Callable[[AlertHint], None]
     inventory: Callable[[], frozenset[tuple[str, str]]]
 
@@ -158,21 +167,17 @@ class RemediationService:
         found = ledger.dossier(plan_id)
         if found is None:
             return None
-        return self._shown(
-            plan_view.build_plan_details(
-                found,
-                ledger.journal.records(plan_id),
-                self._clock.now(),
-                ledger.refused(found.plan),
-                not_before=self._not_before(ledger, found),
-            )
+        return plan_view.build_plan_details(
+            found,
+            ledger.journal.records(plan_id),
+            self._clock.now(),
+            ledger.refused(found.plan),
+            not_before=self._not_before(ledger, found),
+            second_person=self._second_person,
         )
 
     def _not_before(self, ledger: JournalIndex, found: PlanHistory) -> float:
         return ledger.fleet.not_before(found.plan, self._cool_down_s)
-
-    def _shown(self, plan_details: PlanDetails) -> PlanDetails:
-        return msgspec.structs.replace(plan_details, second_person=self._second_person)
 
     def rehearse(
         self, request: PlanRequest, by: str
@@ -181,14 +186,14 @@ class RemediationService:
         planned = self._world.plan_for(request, by)
         if not isinstance(planned, RequestedPlan):
             return planned
-        proposal = self._proposal(request, planned, Mode(self.switches().mode))
+        proposal = self._proposal(request, planned)
         found = extend_plan_history(None, proposal)
         assert found is not None
-        return self._shown(plan_view.build_plan_details(found, (proposal,), proposal.at))
+        return plan_view.build_plan_details(
+            found, (proposal,), proposal.at, second_person=self._second_person
+        )
 
-    def propose(
-        self, request: PlanRequest, by: str
-    ) -> ProposalAccepted | KeyReused | ProposalRefused | RequestTargetNotFound:
+    def propose(self, request: PlanRequest, by: str) -> ProposalAnswer:
         """See OperatorApi."""
         ledger = self._read()
         earlier = self._earlier(ledger, request, by)
@@ -197,11 +202,9 @@ class RemediationService:
         planned = self._world.plan_for(request, by)
         if not isinstance(planned, RequestedPlan):
             return planned
-        proposal = self._proposal(request, planned, self.switches().mode)
+        proposal = self._proposal(request, planned)
 
-        def decided(
-            _: tuple[AnyRecord, ...],
-        ) -> journal_records.PlanProposed | ProposalAccepted | KeyReused:
+        def decided(_: tuple[AnyRecord, ...]) -> PlanProposed | ProposalAccepted | KeyReused:
             ledger.read_on()  # somebody may have asked under the same key while this was planned
             return self._earlier(ledger, request, by) or proposal
 
@@ -210,14 +213,12 @@ class RemediationService:
             return found
         return ProposalAccepted(row=self._row(planned.plan.plan_id), new=True)
 
-    def _proposal(
-        self, request: PlanRequest, planned: RequestedPlan, mode: Mode
-    ) -> journal_records.PlanProposed:
+    def _proposal(self, request: PlanRequest, planned: RequestedPlan) -> PlanProposed:
         now = self._clock.now()
-        return journal_records.PlanProposed(
+        return PlanProposed(
             at=now,
             plan=planned.plan,
-            mode=mode.value,
+            mode=self.switches().mode.value,
             expires_at=now + PROPOSAL_S,
             answers=planned.answers,
             because=request.because,
@@ -242,16 +243,7 @@ class RemediationService:
             found, self._clock.now(), self._not_before(self._read(), found)
         )
 
-    def approve(
-        self, plan_id: str, sha256: str, by: str, because: str
-    ) -> (
-        ChangeRecorded
-        | RequestTargetNotFound
-        | PlanHashMismatch
-        | ProposalExpired
-        | SelfApproval
-        | AlreadyDecided
-    ):
+    def approve(self, plan_id: str, sha256: str, by: str, because: str) -> ApprovalAnswer:
         """See OperatorApi."""
         now = self._clock.now()
         found = self._read().journal.decide(
@@ -276,9 +268,7 @@ class RemediationService:
                 return SelfApproval()
         return self._answer(plan_id, found)
 
-    def reject(
-        self, plan_id: str, by: str, because: str
-    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
+    def reject(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
         """See OperatorApi."""
         now = self._clock.now()
         found = self._read().journal.decide(
@@ -286,9 +276,7 @@ class RemediationService:
         )
         return self._answer(plan_id, found)
 
-    def abort(
-        self, plan_id: str, by: str, because: str
-    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
+    def abort(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
         """See OperatorApi."""
         now = self._clock.now()
         found = self._read().journal.decide(
@@ -299,9 +287,7 @@ class RemediationService:
             return AlreadyDecided(state=self._row(plan_id).state, by=abort.by)
         return self._answer(plan_id, found)
 
-    def resolve(
-        self, plan_id: str, by: str, because: str
-    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
+    def resolve(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
         """See OperatorApi. An open plan that no process works on counts as parked."""
         ledger = self._read()
         if ledger.dossier(plan_id) is None:
@@ -320,9 +306,7 @@ class RemediationService:
         assert found is not None
         return found
 
-    def _answer(
-        self, plan_id: str, found: AnyRecord | DecisionRefusal
-    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
+    def _answer(self, plan_id: str, found: AnyRecord | DecisionRefusal) -> DecisionAnswer:
         if not isinstance(found, DecisionRefusal):
             return ChangeRecorded(row=self._row(plan_id))
         return (
@@ -357,25 +341,27 @@ class RemediationService:
 
     def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
         """See OperatorApi."""
-        now = self._clock.now()
-        self._control(journal_records.ModeSet(at=now, mode=mode.value, by=by, because=because))
+        record = ModeSet(at=self._clock.now(), mode=mode.value, by=by, because=because)
+        self._read().journal.control(record)
         return ChangeRecorded()
 
     def pause(self, until: float | None, by: str, because: str) -> ChangeRecorded:
         """See OperatorApi."""
-        now = self._clock.now()
-        self._control(
-            journal_records.PauseSet(at=now, paused=True, until=until, by=by, because=because)
-        )
-        return ChangeRecorded()
+        return self._set_pause(paused=True, until=until, by=by, because=because)
 
     def unpause(self, by: str, because: str) -> ChangeRecorded:
         """See OperatorApi."""
-        if self.switches().pause is not None:
-            now = self._clock.now()
-            self._control(
-                journal_records.PauseSet(at=now, paused=False, until=None, by=by, because=because)
-            )
+        if self.switches().pause is None:
+            return ChangeRecorded()
+        return self._set_pause(paused=False, until=None, by=by, because=because)
+
+    def _set_pause(
+        self, *, paused: bool, until: float | None, by: str, because: str
+    ) -> ChangeRecorded:
+        now = self._clock.now()
+        self._read().journal.control(
+            PauseSet(at=now, paused=paused, until=until, by=by, because=because)
+        )
         return ChangeRecorded()
 
     def ack_breaker(
@@ -384,19 +370,14 @@ class RemediationService:
         """See OperatorApi."""
         ledger, now = self._read(), self._clock.now()
 
-        def decided(_: tuple[AnyRecord, ...]) -> journal_records.BreakerSet | RequestTargetNotFound:
+        def decided(_: tuple[AnyRecord, ...]) -> BreakerSet | RequestTargetNotFound:
             ledger.read_on()
             if scope not in ledger.fleet.breakers:
                 return RequestTargetNotFound()
-            return journal_records.BreakerSet(
-                at=now, scope=scope, open=False, by=by, because=because
-            )
+            return BreakerSet(at=now, scope=scope, open=False, by=by, because=because)
 
         found = ledger.journal.decide(CONTROL_PLAN_ID, decided)
         return found if isinstance(found, RequestTargetNotFound) else ChangeRecorded()
-
-    def _control(self, record: journal_records.ControlRecord) -> None:
-        self._read().journal.control(record)
 
     # --- for those who share this journal's disk --------------------------------------------------
 

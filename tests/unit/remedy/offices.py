@@ -15,10 +15,11 @@ from offsetwatch.remedy.model.service_api import (
     Mode,
     PlanRequest,
     ProposalRefused,
+    RequestedPlan,
     RequestTargetNotFound,
     Wish,
 )
-from offsetwatch.remedy.service import RemediationService, RequestedPlan, ServiceCallbacks
+from offsetwatch.remedy.service import RemediationService, ServiceCallbacks
 from tests.unit.remedy.plans import Bench, skip_of
 
 TOLD = (

@@ -30,13 +30,11 @@ from offsetwatch.cli.remote.control_client import ControlEndpoint, RemoteRemedia
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, RemedyConfig
 from offsetwatch.errors import ConfigError
-from offsetwatch.remedy.model.guard_answer import RequestedPlan
 from offsetwatch.remedy.model.service_api import (
     Mode,
     OperatorApi,
+    PlanningAnswer,
     PlanRequest,
-    ProposalRefused,
-    RequestTargetNotFound,
 )
 from offsetwatch.remedy.service import RemediationService, ServiceCallbacks
 
@@ -214,9 +212,7 @@ def _build_inputs_without_plans() -> ServiceCallbacks:
     The daemon, which reads the same journal, does all of that.
     """
 
-    def plan_for(
-        request: PlanRequest, by: str
-    ) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
+    def plan_for(request: PlanRequest, by: str) -> PlanningAnswer:
         del request, by
         raise ConfigError(("--config: a plan cannot be made without it",))
 

@@ -44,8 +44,10 @@ from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.model import service_api
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
+    ApprovalAnswer,
     BackupRow,
     ChangeRecorded,
+    DecisionAnswer,
     GuardAnswerRow,
     JournalCheckFailed,
     JournalCheckPassed,
@@ -57,6 +59,7 @@ from offsetwatch.remedy.model.service_api import (
     PlanRow,
     PlanState,
     ProposalAccepted,
+    ProposalAnswer,
     ProposalExpired,
     QuarantineRow,
     RequestTargetNotFound,
@@ -319,9 +322,7 @@ class RemoteRemediationService:
             else self._asking.read(answer, PlanDetails)
         )
 
-    def propose(
-        self, request: service_api.PlanRequest, by: str
-    ) -> ProposalAccepted | KeyReused | service_api.ProposalRefused | RequestTargetNotFound:
+    def propose(self, request: service_api.PlanRequest, by: str) -> ProposalAnswer:
         """See OperatorApi."""
         del by
         body: dict[str, Any] = {
@@ -345,16 +346,7 @@ class RemoteRemediationService:
             return found
         raise self._asking.strange(answer)
 
-    def approve(
-        self, plan_id: str, sha256: str, by: str, because: str
-    ) -> (
-        ChangeRecorded
-        | RequestTargetNotFound
-        | PlanHashMismatch
-        | ProposalExpired
-        | SelfApproval
-        | AlreadyDecided
-    ):
+    def approve(self, plan_id: str, sha256: str, by: str, because: str) -> ApprovalAnswer:
         """See OperatorApi."""
         del by
         body = {"plan_sha256": sha256, "because": because}
@@ -375,30 +367,22 @@ class RemoteRemediationService:
             return found
         raise self._asking.strange(answer)
 
-    def reject(
-        self, plan_id: str, by: str, because: str
-    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
+    def reject(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
         """See OperatorApi."""
         del by
         return self._decide(plan_id, "reject", because)
 
-    def abort(
-        self, plan_id: str, by: str, because: str
-    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
+    def abort(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
         """See OperatorApi."""
         del by
         return self._decide(plan_id, "abort", because)
 
-    def resolve(
-        self, plan_id: str, by: str, because: str
-    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
+    def resolve(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
         """See OperatorApi."""
         del by
         return self._decide(plan_id, "resolve", because)
 
-    def _decide(
-        self, plan_id: str, what: str, because: str
-    ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
+    def _decide(self, plan_id: str, what: str, because: str) -> DecisionAnswer:
         body = {"because": because}
         answer = self._asking.ask(
             "POST", f"{_format_plan_path(plan_id)}/{what}", body, also=_REFUSAL_STATUSES

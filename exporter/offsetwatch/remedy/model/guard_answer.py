@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import NamedTuple
 
 import msgspec
-
-from offsetwatch.remedy.model.plan import Plan
 
 
 class GuardResult(StrEnum):
@@ -44,13 +41,6 @@ class GuardAnswer(msgspec.Struct, frozen=True):
     guard: str
     answer: GuardResult
     said: str
-
-
-class RequestedPlan(NamedTuple):
-    """Plan of an operator's request, and the guard answers from when it was made."""
-
-    plan: Plan
-    answers: tuple[GuardAnswer, ...] = ()
 
 
 def select_denying(answers: Iterable[GuardAnswer]) -> tuple[GuardAnswer, ...]:

@@ -32,31 +32,23 @@ from offsetwatch.remedy.model.service_api import (
 )
 from offsetwatch.remedy.views import plan_text as words
 
-_STATES = {
-    PlanStatus.PROPOSED: PlanState.PROPOSED,
-    PlanStatus.APPROVED: PlanState.APPROVED,
-    PlanStatus.REJECTED: PlanState.REJECTED,
-    PlanStatus.EXPIRED: PlanState.EXPIRED,
-    PlanStatus.VOID: PlanState.EXPIRED,
-    PlanStatus.RUNNING: PlanState.RUNNING,
-}
-
 
 def compute_plan_state(found: PlanHistory, now: float) -> PlanState:
     """Return the state of a plan as reported.
 
     A proposal past its time has expired, whether that was recorded yet or not.
     """
-    if found.stands is PlanStatus.PARKED:
-        assert found.parked is not None
-        return PlanState(found.parked.ending.value)
-    if found.stands is PlanStatus.ENDED:
-        assert found.ended is not None
-        return PlanState(found.ended.ending.value)
     late = found.expires_at is not None and now >= found.expires_at
-    if late and found.stands is PlanStatus.PROPOSED:
-        return PlanState.EXPIRED
-    return _STATES[found.stands]
+    match found.stands:
+        case PlanStatus.PARKED if found.parked is not None:
+            return PlanState(found.parked.ending)
+        case PlanStatus.ENDED if found.ended is not None:
+            return PlanState(found.ended.ending)
+        case PlanStatus.PROPOSED if late:
+            return PlanState.EXPIRED
+        case PlanStatus.VOID:
+            return PlanState.EXPIRED
+    return PlanState(found.stands)
 
 
 def find_decider(found: PlanHistory) -> str | None:
@@ -104,6 +96,7 @@ def build_plan_details(
     refused: ActionRefused | None = None,
     *,
     not_before: float = 0.0,
+    second_person: bool = True,
 ) -> PlanDetails:
     """Build the details of a plan.
 
@@ -115,6 +108,7 @@ def build_plan_details(
         plan=found.plan,
         steps=build_step_rows(found.plan, records),
         guards=tuple(map(build_guard_row, find_guard_answers(found, refused))),
+        second_person=second_person,
     )
 
 
