@@ -210,13 +210,17 @@ def _pause_shorter_if_stopping(stop: threading.Event, seconds: float) -> None:
 
 
 def _summarize_agent(agent: RemediationLoop, now: float) -> RemediationReported:
-    fleet, counts = agent.fleet, agent.counts
+    ledger, fleet, counts = agent.ledger, agent.fleet, agent.counts
     states = Counter(dict.fromkeys(_OPEN_STATES, 0))
     states.update(
-        history.stands.value for history in agent.dossiers() if history.plan.remedy is not None
+        history.stands.value
+        for history in ledger.dossiers.values()
+        if history.plan.remedy is not None
     )
-    open_plans, more_plans = plan_view.list_open_plans(agent.dossiers(), agent.refused, now)
-    refusals, more_refusals = plan_view.list_refusals(agent.refusals(), open_plans)
+    open_plans, more_plans = plan_view.list_open_plans(
+        ledger.dossiers.values(), ledger.refused, now
+    )
+    refusals, more_refusals = plan_view.list_refusals(ledger.refusals.values(), open_plans)
     return RemediationReported(
         at=now,
         mode=agent.mode.value,

@@ -45,9 +45,33 @@ from offsetwatch.remedy.model.service_api import Mode, lowest_mode
 from offsetwatch.remedy.planner import CaseEvaluation, Planner
 from offsetwatch.state.snapshot import Snapshot
 
-EVALUATION_GAP_S: Final = (
-    15.0  # evidence costs requests and reads; an alert has it gathered at once
+ROUND_S: Final = 1.0
+# Evidence costs requests and reads; an alert has it gathered at once.
+EVALUATION_GAP_S: Final = 15.0
+PIN_CHECK_S: Final = 10.0  # how often Connect is asked whether a plan that waits could still begin
+ADMISSION_WAIT_S_MAX: Final = 600.0  # and what was approved and cannot begin for so long
+NO_PLAN: Final = "no_plan"  # stands where a guard's name would, of what no plan can be made for
+UNEXPECTED: Final = "unexpected"  # likewise, where an exception kept an answer from being found
+NO_ACTION: Final = "unknown"  # where it was raised before it was known what could be done
+ERROR_PLACES_MAX: Final = 100  # that raised such an exception, and whose traces have been logged
+# What passes by itself: a plan that only these hold back waits, and is not void.
+_TRANSIENT_GUARDS: Final = frozenset(
+    {
+        "kill_switch",
+        "pause",
+        "storm",
+        "blast",
+        "cool_down",
+        "budget_connector",
+        "budget_fleet",
+        "maintenance",
+        "clock",
+        "read_just_now",
+        "views_agree",
+    }
 )
+
+_log = structlog.get_logger()
 
 
 @dataclass(slots=True)
@@ -70,11 +94,16 @@ class IncidentTracker:
 
     def see(self, snapshot: Snapshot) -> None:
         """Record incidents that are new, and those that have ended."""
-        now, journal = self._clock.now(), self._ledger.journal
+        now, journal, connectors = (
+            self._clock.now(),
+            self._ledger.journal,
+            snapshot.index.connectors,
+        )
         found = {
-            at.key: at
-            for at in incidents.find_incidents(snapshot, frozenset(self._policy.stop_on))
-            if _is_target(snapshot, at)
+            incident.key: incident
+            for incident in incidents.find_incidents(snapshot, frozenset(self._policy.stop_on))
+            if (view := connectors.get(incident.connector_key)) is not None
+            and incidents.is_target(view.kind, view.class_name)
         }
         for key, incident in found.items():
             if key in self.of:
@@ -111,12 +140,13 @@ class IncidentTracker:
             if history.plan.remedy is not None
             and history.stands in {PlanStatus.RUNNING, PlanStatus.PARKED}
         }
+        fleet, connectors = self._ledger.fleet, snapshot.index.connectors
         stopped = {
-            (view.connect_cluster, view.name)
-            for view in snapshot.connectors
-            if view.state == "stopped"
+            key
+            for key in fleet.stopped_by_us()
+            if key in connectors and connectors[key].state == "stopped"
         }
-        return frozenset(open_plans) | self._ledger.fleet.holding(stopped)
+        return frozenset(open_plans) | fleet.holding(stopped)
 
     def due(self, woken: Collection[tuple[str, str]]) -> list[TrackedIncident]:
         """Return the visible incidents not evaluated within the last 15 s (EVALUATION_GAP_S).
@@ -125,52 +155,19 @@ class IncidentTracker:
         """
         now = self._clock.now()
         return [
-            tracked_incident
-            for tracked_incident in self.of.values()
-            if tracked_incident.incident.shows
+            tracked
+            for tracked in self.of.values()
+            if tracked.incident.shows
             and (
-                tracked_incident.considered_at is None
-                or not 0 <= now - tracked_incident.considered_at < EVALUATION_GAP_S
-                or (tracked_incident.incident.connect_cluster, tracked_incident.incident.connector)
-                in woken
+                tracked.considered_at is None
+                or not 0 <= now - tracked.considered_at < EVALUATION_GAP_S
+                or tracked.incident.connector_key in woken
             )
         ]
 
 
-def _is_target(snapshot: Snapshot, incident: Incident) -> bool:
-    view = snapshot.index.connectors.get((incident.connect_cluster, incident.connector))
-    return view is not None and incidents.is_target(view.kind, view.class_name)
-
-
-ROUND_S: Final = 1.0
-PIN_CHECK_S: Final = 10.0  # how often Connect is asked whether a plan that waits could still begin
-ADMISSION_WAIT_S_MAX: Final = 600.0  # and what was approved and cannot begin for so long
-NO_PLAN: Final = "no_plan"  # stands where a guard's name would, of what no plan can be made for
-UNEXPECTED: Final = "unexpected"  # likewise, where an exception kept an answer from being found
-NO_ACTION: Final = "unknown"  # where it was raised before it was known what could be done
-ERROR_PLACES_MAX: Final = 100  # that raised such an exception, and whose traces have been logged
-# What passes by itself: a plan that only these hold back waits, and is not void.
-_TRANSIENT_GUARDS: Final = frozenset(
-    {
-        "kill_switch",
-        "pause",
-        "storm",
-        "blast",
-        "cool_down",
-        "budget_connector",
-        "budget_fleet",
-        "maintenance",
-        "clock",
-        "read_just_now",
-        "views_agree",
-    }
-)
-
-_log = structlog.get_logger()
-
-
 class RemediationLoop:
-    """Loop of guarded remediation."""
+    """Loop of guarded remediation; `ledger` is for its thread alone."""
 
     def __init__(
         self,
@@ -183,7 +180,7 @@ class RemediationLoop:
         clock: UnixClock,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._ledger = ledger
+        self.ledger = ledger
         self._planner = planner
         self._conductor = conductor
         self._policy = policy
@@ -204,19 +201,7 @@ class RemediationLoop:
     @property
     def fleet(self) -> FleetState:
         """Return the state of all connectors according to the journal."""
-        return self._ledger.fleet
-
-    def dossiers(self) -> Collection[PlanHistory]:
-        """Return the histories of all plans that are not over."""
-        return self._ledger.dossiers.values()
-
-    def refused(self, plan: Plan) -> ActionRefused | None:
-        """Return the last refusal for a plan's incident and action; None if there is none."""
-        return self._ledger.refused(plan)
-
-    def refusals(self) -> Collection[ActionRefused]:
-        """Return the refusals of current incidents, one for each incident and action."""
-        return self._ledger.refusals.values()
+        return self.ledger.fleet
 
     def wake(self, connect: str, connector: str) -> None:
         """Mark a connector's incidents as due in the next round. Any thread may call it."""
@@ -227,7 +212,7 @@ class RemediationLoop:
 
         Raises JournalDamaged.
         """
-        self._ledger.read_on()
+        self.ledger.read_on()
         if self._conductor.recover():
             return
         snapshot = self._snapshot()
@@ -249,7 +234,7 @@ class RemediationLoop:
     def _consider(self, watched: TrackedIncident) -> None:
         incident = watched.incident
         watched.considered_at = self._clock.now()
-        key = (incident.connect_cluster, incident.connector)
+        key = incident.connector_key
         if key in self.fleet.at_work():
             return
         case = None
@@ -301,7 +286,7 @@ class RemediationLoop:
         assert incident is not None
         told = case.failure is not None or incident.what is not IncidentKind.FAILED
         for plan_id, plan in {**self.fleet.proposed(), **self.fleet.approved()}.items():
-            if (plan.subject.place, plan.subject.connector) != key:
+            if plan.connector_key != key:
                 continue
             remedy = plan.remedy
             ours = remedy is not None and plan.created_by == DETECTOR
@@ -335,7 +320,7 @@ class RemediationLoop:
             records.append(
                 PlanApproved(at=now, by=POLICY_APPROVER, plan_sha256=plan.sha256, because=because)
             )
-        self._ledger.journal.append(plan.plan_id, records)
+        self.ledger.journal.append(plan.plan_id, records)
         _log.info(
             "remedy_proposed",
             plan=plan.plan_id,
@@ -343,7 +328,7 @@ class RemediationLoop:
             action=considered.action.value,
             approved=allowed is Permission.ACT,
         )
-        self._ledger.read_on()
+        self.ledger.read_on()
 
     @property
     def mode(self) -> Mode:
@@ -364,7 +349,7 @@ class RemediationLoop:
         if reasons == watched.said:
             return
         watched.said = reasons
-        key = (incident.connect_cluster, incident.connector)
+        key = incident.connector_key
         for answer in answers:
             self._count_blocked(key, considered.action.value, answer.guard)
         self._write_refusal(
@@ -375,7 +360,7 @@ class RemediationLoop:
             would=would,
             recommend=considered.recommend,
         )
-        self._ledger.read_on()
+        self.ledger.read_on()
 
     def _write_refusal(
         self,
@@ -387,7 +372,7 @@ class RemediationLoop:
         would: bool = False,
         recommend: tuple[str, ...] = (),
     ) -> None:
-        self._ledger.journal.control(
+        self.ledger.journal.control(
             ActionRefused(
                 at=self._clock.now(),
                 incident=incident,
@@ -405,7 +390,7 @@ class RemediationLoop:
         """Open breakers where a budget is exceeded; only an operator closes them."""
         for scope, said in tripped:
             if scope not in self.fleet.breakers:
-                self._ledger.journal.control(
+                self.ledger.journal.control(
                     BreakerSet(
                         at=self._clock.now(),
                         scope=scope,
@@ -427,7 +412,7 @@ class RemediationLoop:
         if compare:
             self._compared_at = now
         for plan_id, plan in self.fleet.proposed().items():
-            dossier = self._ledger.dossiers[plan_id]
+            dossier = self.ledger.dossiers[plan_id]
             late = dossier.expires_at is not None and now >= dossier.expires_at
             incident = "" if plan.remedy is None else plan.remedy.incident
             gone = bool(incident) and incident not in self._watch.of
@@ -439,20 +424,20 @@ class RemediationLoop:
                 self._void(plan_id, void=True, said="its incident is over")
             elif compare and (said := self._outlived(plan)) is not None:
                 self._void(plan_id, void=True, said=said)
-        self._ledger.read_on()
+        self.ledger.read_on()
 
     def _outlived(self, plan: Plan) -> str | None:
         """Return why a plan can never begin any more.
 
         None if it can, or if an exception leaves that unknown.
         """
-        with self._contained((plan.subject.place, plan.subject.connector), _action_name_of(plan)):
+        with self._contained(plan.connector_key, _action_name_of(plan)):
             return self._planner.outlived(plan)
         return None
 
     def _void(self, plan_id: str, *, void: bool, said: str) -> None:
         now = self._clock.now()
-        self._ledger.journal.decide(
+        self.ledger.journal.decide(
             plan_id, lambda records: decisions.withdraw_plan(records, void=void, said=said, now=now)
         )
 
@@ -461,9 +446,9 @@ class RemediationLoop:
         approved = self.fleet.approved()
         self._holding = {name: held for name, held in self._holding.items() if name in approved}
         for plan_id, plan in approved.items():
-            dossier = self._ledger.dossiers[plan_id]
+            dossier = self.ledger.dossiers[plan_id]
             grounds = self._conductor.grounds()
-            admitted, key = None, (plan.subject.place, plan.subject.connector)
+            admitted, key = None, plan.connector_key
             with self._contained(key, _action_name_of(plan)):
                 approval = approval_of(dossier, self._not_before(plan))
                 admitted = self._planner.admit(plan, self._incident(plan), approval)
@@ -486,7 +471,7 @@ class RemediationLoop:
         guards = tuple((guard_answer.guard, guard_answer.answer) for guard_answer in blocking)
         if self._holding.get(plan_id) != guards:
             self._holding[plan_id] = guards
-            key = (plan.subject.place, plan.subject.connector)
+            key = plan.connector_key
             for guard_answer in blocking:
                 self._count_blocked(key, plan.remedy.action.value, guard_answer.guard)
             self._write_refusal(plan.remedy.incident, key, plan.remedy.action, blocking)
@@ -499,7 +484,7 @@ class RemediationLoop:
                 f"{guard_answer.guard}: {guard_answer.said}" for guard_answer in blocking
             )
             self._void(plan_id, void=True, said=said)
-        self._ledger.read_on()
+        self.ledger.read_on()
 
     def _not_before(self, plan: Plan) -> float:
         return self.fleet.not_before(plan, self._policy.cool_down_s)

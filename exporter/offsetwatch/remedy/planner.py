@@ -22,17 +22,11 @@ from offsetwatch.remedy.execute.incarnation_pins import (
     pin_state,
 )
 from offsetwatch.remedy.execute.runner import create_plan_id
+from offsetwatch.remedy.gather import snapshot_queries as queries
 from offsetwatch.remedy.gather.broker_queries import call_or_none
 from offsetwatch.remedy.gather.facts_collector import FactsCollector
 from offsetwatch.remedy.gather.poison_locator import PoisonLocator
-from offsetwatch.remedy.gather.snapshot_queries import (
-    LiveConnectorState,
-    RemediationCase,
-    compute_incarnation,
-    find_state_changes,
-    find_unlisted_times,
-    kind_of,
-)
+from offsetwatch.remedy.gather.snapshot_queries import LiveConnectorState, RemediationCase
 from offsetwatch.remedy.guards import evaluate, find_tripped_breakers
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification
@@ -159,7 +153,7 @@ class Planner:
         )
         if connector is None or config is None:
             return None
-        changes = find_state_changes(snapshot, case.key)
+        changes = queries.find_state_changes(snapshot, case.key)
         pin = parse_pin(pins.token)
         state = None if pin is None else compare_state(pin, connector.standing.state, changes)
         pinned = (
@@ -175,7 +169,7 @@ class Planner:
                     pins.incarnation,
                     pin,
                     changes,
-                    unlisted_at=find_unlisted_times(snapshot, case.key),
+                    unlisted_at=queries.find_unlisted_times(snapshot, case.key),
                     created_at=plan.created_at,
                 ),
             ),
@@ -246,8 +240,7 @@ class Planner:
         If tasks fail differently, one that vetoes a skip counts. None if there is no trace, or it
         cannot be read.
         """
-        key = (incident.connect_cluster, incident.connector)
-        view = self._snapshot().index.connectors.get(key)
+        view = self._snapshot().index.connectors.get(incident.connector_key)
         sink_data = frozenset() if view is None else self._policy.data_errors(view.class_name)
         try:
             traces = self._sight_of(incident.connect_cluster).traces(incident.connector)
@@ -343,12 +336,17 @@ class Planner:
         )
 
     def _build_header(
-        self, case: RemediationCase, now: LiveConnectorState, *, by: str, because: str
+        self,
+        case: RemediationCase,
+        now: LiveConnectorState,
+        *,
+        by: str,
+        because: str,
     ) -> plan_templates.PlanHeader | None:
         snapshot = self._snapshot()
         if now.root is None or now.seen is None or now.config is None:
             return None
-        changes = find_state_changes(snapshot, case.key)
+        changes = queries.find_state_changes(snapshot, case.key)
         moment = self._clock()
         incident = case.incident
         failures = 0 if incident is None else self._gatherer.failures(incident)
@@ -360,7 +358,7 @@ class Planner:
                 driver=self._driver(case),
                 place=case.connect,
                 connector=case.connector,
-                kind=kind_of(snapshot.index.connectors.get(case.key)).value,
+                kind=queries.kind_of(snapshot.index.connectors.get(case.key)).value,
                 identity=now.root.kafka_cluster_id,
             ),
             original=_requested_state_of(now.seen.standing.state),
@@ -368,7 +366,7 @@ class Planner:
             config_sha256=compute_config_sha256(case.connector, now.config),
             evidence=_build_evidence(case, because, failures),
             signature=None if case.failure is None else case.failure.signature,
-            incarnation=compute_incarnation(snapshot, case.key),
+            incarnation=queries.compute_incarnation(snapshot, case.key),
             token=pin_state(now.seen.standing.state, changes).text,
             policy_sha256=self._policy.sha256,
         )

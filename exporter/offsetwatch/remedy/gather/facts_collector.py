@@ -22,28 +22,12 @@ from offsetwatch.remedy.execute.incarnation_pins import (
     compare_state,
     parse_pin,
 )
+from offsetwatch.remedy.gather import snapshot_queries as queries
 from offsetwatch.remedy.gather.broker_queries import Brokers, call_or_none
 from offsetwatch.remedy.gather.snapshot_queries import (
     LiveConnectorState,
     RemediationCase,
     UnhealthyConnectors,
-    collect_plan_facts,
-    compute_incarnation,
-    count_unread_records,
-    find_altered_keys,
-    find_lag,
-    find_similar_failures,
-    find_skipped_record,
-    find_source_partition,
-    find_state_changes,
-    find_unlisted_times,
-    has_canonical_key,
-    has_healthy_sibling,
-    is_label_of,
-    is_mirror_offset,
-    is_same_partition,
-    kind_of,
-    parse_version,
 )
 from offsetwatch.remedy.model import facts, fleet_state
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
@@ -55,7 +39,9 @@ SETTLED_S: Final = 15.0  # after a restart a task's state is what it is by then
 
 
 def collect_journal_facts(
-    past: fleet_state.FleetState, case: RemediationCase, pairs: tuple[PartitionOffset, ...] | None
+    past: fleet_state.FleetState,
+    case: RemediationCase,
+    pairs: tuple[PartitionOffset, ...] | None,
 ) -> facts.JournalFacts:
     """Build the facts that the journal has about this connector and about all."""
     own = case.key
@@ -106,7 +92,7 @@ def _count_records_since_skip(
         return None
     last = max(mine, key=lambda skip: skip.at).record
     for pair in pairs:
-        if is_same_partition(pair.partition, last.topic, last.partition):
+        if queries.is_same_partition(pair.partition, last.topic, last.partition):
             position = parse_position(pair)
             return None if position is None else max(0, position - last.offset - 1)
     return None
@@ -200,7 +186,7 @@ class FactsCollector:
             target=facts.ActionTarget(
                 connect=case.connect,
                 connector=case.connector,
-                kind=kind_of(view),
+                kind=queries.kind_of(view),
                 action=case.action,
             ),
             ourselves=self._ourselves(case),
@@ -209,7 +195,7 @@ class FactsCollector:
             evidence=self._evidence(snapshot, case),
             connector=connector,
             offsets=offsets,
-            plan=collect_plan_facts(case),
+            plan=queries.collect_plan_facts(case),
             now=self._clock.now(),
         )
 
@@ -260,7 +246,7 @@ class FactsCollector:
             unhealthy=self._ill.of(snapshot),
             in_remedy=self._past.at_work() - ({own} if begun else set()),
             storm_before=self._storm,
-            alike=find_similar_failures(snapshot, case, self._clock.now()),
+            alike=queries.find_similar_failures(snapshot, case, self._clock.now()),
         )
 
     # --- of the incident -------------------------------------------------------------------------
@@ -308,19 +294,19 @@ class FactsCollector:
         location = case.found.record
         label = f"{location.topic}-{location.partition}"
         if run is None or any(
-            is_label_of(of, location.topic, location.partition) for of, _ in run.same
+            queries.is_label_of(of, location.topic, location.partition) for of, _ in run.same
         ):
             signals.add(facts.PoisonSignal.FROZEN_OFFSET)
         if run is not None and run.moved:
             signals.add(facts.PoisonSignal.SIBLINGS_PROGRESS)
         if REPRODUCING_METHODS & {case.found.method, *case.found.also}:
             signals.add(facts.PoisonSignal.PROBE_REPRODUCES)
-        lag = find_lag(snapshot, case.key, location.topic, location.partition)
+        lag = queries.find_lag(snapshot, case.key, location.topic, location.partition)
         if lag is not None:
             first = self._lags.setdefault(f"{case.incident.key} {label}", lag)
             if lag > first:
                 signals.add(facts.PoisonSignal.LAG_GROWING)
-        if has_healthy_sibling(snapshot, case.key):
+        if queries.has_healthy_sibling(snapshot, case.key):
             signals.add(facts.PoisonSignal.TARGET_HEALTHY)
         return frozenset(signals)
 
@@ -333,17 +319,17 @@ class FactsCollector:
         config = None if now.config is None else compute_config_sha256(case.connector, now.config)
         planned = None if case.plan is None else case.plan.remedy
         connector, state, life = now.seen, None, None
-        changes = find_state_changes(snapshot, case.key)
+        changes = queries.find_state_changes(snapshot, case.key)
         pin = None if planned is None else parse_pin(planned.token)
         if planned is None:
-            life = compute_incarnation(snapshot, case.key)
+            life = queries.compute_incarnation(snapshot, case.key)
         else:
             assert case.plan is not None
             life = compare_incarnation(
                 planned.incarnation,
                 pin,
                 changes,
-                unlisted_at=find_unlisted_times(snapshot, case.key),
+                unlisted_at=queries.find_unlisted_times(snapshot, case.key),
                 created_at=case.plan.created_at,
             )
         if connector is not None and pin is not None:
@@ -358,7 +344,7 @@ class FactsCollector:
             None if connector is None else max(connector.configured, len(connector.standing.tasks))
         )
         return facts.ConnectorFacts(
-            connect_version=None if now.root is None else parse_version(now.root.version),
+            connect_version=None if now.root is None else queries.parse_version(now.root.version),
             offsets_api=now.pairs is not None or None,
             operator_managed=self._sight_of(case.connect).operator_managed or None,
             resource_problem=self._resource_problem(case),
@@ -401,21 +387,25 @@ class FactsCollector:
     # --- of its offsets --------------------------------------------------------------------------
 
     def _offsets(
-        self, snapshot: Snapshot, case: RemediationCase, now: LiveConnectorState, behind: int | None
+        self,
+        snapshot: Snapshot,
+        case: RemediationCase,
+        now: LiveConnectorState,
+        behind: int | None,
     ) -> facts.OffsetFacts:
-        skipped = find_skipped_record(case)
+        skipped = queries.find_skipped_record(case)
         quiet_s = self._quiet_s(snapshot, case) if case.altering else None
         if skipped is None or now.pairs is None:
-            keys, canonical = find_altered_keys(snapshot, case)
+            keys, canonical = queries.find_altered_keys(snapshot, case)
             return facts.OffsetFacts(raw_keys=keys, key_canonical=canonical, quiet_s=quiet_s)
         record, frm, to = skipped
         mine = next((pair for pair in now.pairs if pair.partition == frm.partition), None)
         stored, wanted = parse_position(mine), parse_position(to)
-        plus = 1 if is_mirror_offset(frm) else 0
+        plus = 1 if queries.is_mirror_offset(frm) else 0
         next_now = None if stored is None else stored + plus
         partition = TopicPartition(record.topic, record.partition)
         bounds = call_or_none(self._brokers.bounds, record.kafka, partition)
-        source = find_source_partition(snapshot, case.key, frm.partition)
+        source = queries.find_source_partition(snapshot, case.key, frm.partition)
         return facts.OffsetFacts(
             fence_planned=None if case.plan is None else frm.offset,
             fence_now=None if mine is None else mine.offset,
@@ -430,14 +420,18 @@ class FactsCollector:
             topic_id_now=call_or_none(self._brokers.topic_id, record.kafka, record.topic),
             bounds_read_at=self._clock.now(),
             raw_keys=None if source is None else 1 + source.variants,
-            key_canonical=None if source is None else has_canonical_key(source),
+            key_canonical=None if source is None else queries.has_canonical_key(source),
             tail_behind=behind,
             views_agree=self._agree(snapshot, case, record, mine),
             quiet_s=quiet_s,
         )
 
     def _first(
-        self, snapshot: Snapshot, case: RemediationCase, record: RecordLocation, start: int | None
+        self,
+        snapshot: Snapshot,
+        case: RemediationCase,
+        record: RecordLocation,
+        start: int | None,
     ) -> int | None:
         if start is None:
             return None
@@ -457,8 +451,8 @@ class FactsCollector:
         The count is 0 for a connector whose offsets are not in that topic, and None if it is
         unknown.
         """
-        skipped = find_skipped_record(case)
-        if skipped is None or not is_mirror_offset(skipped[1]):
+        skipped = queries.find_skipped_record(case)
+        if skipped is None or not queries.is_mirror_offset(skipped[1]):
             return 0
         topic = self._snapshot().index.offsets_topic_of(case.key)
         if topic is None:
@@ -469,7 +463,7 @@ class FactsCollector:
         # Others commit all the time: before offsets are set that is no reason to turn back.
         until = self._steady.now() + (TAIL_S_MAX if case.altering else 0.0)
         while (
-            behind := count_unread_records(self._snapshot(), topic, ends)
+            behind := queries.count_unread_records(self._snapshot(), topic, ends)
         ) and self._steady.now() < until:
             self._pause(TAIL_AGAIN_S)
         return behind
@@ -484,8 +478,8 @@ class FactsCollector:
         """Return whether the followed offset equals the one from Connect; None if unknown."""
         if mine is None:
             return None
-        if is_mirror_offset(mine):
-            view = find_source_partition(snapshot, case.key, mine.partition)
+        if queries.is_mirror_offset(mine):
+            view = queries.find_source_partition(snapshot, case.key, mine.partition)
             followed = None if view is None else view.offset
             return None if followed is None else followed.text == mine.offset
         sink = snapshot.index.sink_groups.get(case.key)

@@ -180,12 +180,16 @@ def reject_plan(
 
     An approved plan can be rejected until it begins.
     """
+    return _refuse_begun(records) or PlanRejected(at=now, by=by, because=because)
+
+
+def _refuse_begun(records: tuple[AnyRecord, ...]) -> DecisionRefusal | None:
+    """Return why a plan can no longer be rejected or withdrawn; None if it can."""
     found = build_plan_history(records)
     if found is None:
         return DecisionRefusal.UNKNOWN
-    if found.stands not in {PlanStatus.PROPOSED, PlanStatus.APPROVED}:
-        return DecisionRefusal.DECIDED
-    return PlanRejected(at=now, by=by, because=because)
+    waits = found.stands in {PlanStatus.PROPOSED, PlanStatus.APPROVED}
+    return None if waits else DecisionRefusal.DECIDED
 
 
 def withdraw_plan(
@@ -195,12 +199,7 @@ def withdraw_plan(
 
     A plan that has begun cannot be withdrawn.
     """
-    found = build_plan_history(records)
-    if found is None:
-        return DecisionRefusal.UNKNOWN
-    if found.stands not in {PlanStatus.PROPOSED, PlanStatus.APPROVED}:
-        return DecisionRefusal.DECIDED
-    return PlanLapsed(at=now, void=void, said=said)
+    return _refuse_begun(records) or PlanLapsed(at=now, void=void, said=said)
 
 
 def request_abort(

@@ -12,21 +12,8 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
+from offsetwatch.remedy.model import journal_records as records
 from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus, extend_plan_history
-from offsetwatch.remedy.model.journal_records import (
-    ActionRefused,
-    AnyRecord,
-    BreakerSet,
-    IncidentDetected,
-    IncidentEnded,
-    ModeSet,
-    PauseSet,
-    PlanEnded,
-    PlanEnding,
-    PlanParked,
-    StepIntended,
-    StepVerified,
-)
 from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
@@ -92,13 +79,13 @@ class FleetState:
     """
 
     seq: int = 0
-    mode: ModeSet | None = None
-    pause: PauseSet | None = None
+    mode: records.ModeSet | None = None
+    pause: records.PauseSet | None = None
     skips: list[RecordSkip] = field(default_factory=list)
     restarts: list[ConnectorRestart] = field(default_factory=list)
     breakers: dict[str, Breaker] = field(default_factory=dict)
-    incidents: dict[str, IncidentDetected] = field(default_factory=dict)
-    refused: dict[tuple[str, str], ActionRefused] = field(default_factory=dict)
+    incidents: dict[str, records.IncidentDetected] = field(default_factory=dict)
+    refused: dict[tuple[str, str], records.ActionRefused] = field(default_factory=dict)
     ended_at: dict[ConnectorKey, float] = field(default_factory=dict)
     successes: Counter[tuple[ConnectorKey, Action]] = field(default_factory=Counter)
     plans: dict[str, PlanHistory] = field(default_factory=dict)
@@ -113,7 +100,7 @@ class FleetState:
         """Return the mode that an operator set last; AUTO, which lowers nothing, if none is set."""
         return Mode.AUTO if self.mode is None or self.mode.mode is None else Mode(self.mode.mode)
 
-    def paused(self, now: float) -> PauseSet | None:
+    def paused(self, now: float) -> records.PauseSet | None:
         """Return the pause that is in force; None if there is none."""
         pause = self.pause
         if pause is None or not pause.paused or (pause.until is not None and now >= pause.until):
@@ -123,14 +110,14 @@ class FleetState:
     def at_work(self) -> frozenset[ConnectorKey]:
         """Return the connectors with a plan that has begun and is not over, parked or not."""
         return frozenset(
-            _connector_key_of(history.plan)
+            history.plan.connector_key
             for history in self.plans.values()
             if history.stands in _BEGUN
         )
 
     def parked(self) -> frozenset[ConnectorKey]:
         """Return the connectors with a parked plan, which an operator must decide."""
-        return frozenset(map(_connector_key_of, self._plans_in(PlanStatus.PARKED).values()))
+        return frozenset(plan.connector_key for plan in self._plans_in(PlanStatus.PARKED).values())
 
     def proposed(self) -> dict[str, Plan]:
         """Return the plans that are not decided yet."""
@@ -152,7 +139,7 @@ class FleetState:
 
         0 for a plan without cool-down: a restart, a stop, or an operator's own.
         """
-        ended_at = self.ended_at.get(_connector_key_of(plan))
+        ended_at = self.ended_at.get(plan.connector_key)
         if ended_at is None or plan.created_by != DETECTOR or plan.remedy is None:
             return 0.0
         return ended_at + cool_down_s if plan.remedy.action is Action.SKIP_ONE else 0.0
@@ -164,7 +151,7 @@ class FleetState:
         """
         found = {key: moment for key, (moment, _) in self._held.items()}
         for plan_id, stopped_at in self._stopped_at.items():
-            key = _connector_key_of(self.plans[plan_id].plan)
+            key = self.plans[plan_id].plan.connector_key
             found[key] = min(stopped_at, found.get(key, stopped_at))
         return found
 
@@ -189,21 +176,21 @@ class FleetState:
 
     # --- taking in -------------------------------------------------------------------------------
 
-    def take(self, seq: int, plan_id: str, record: AnyRecord) -> None:
+    def take(self, seq: int, plan_id: str, record: records.AnyRecord) -> None:
         """Apply the next record of the journal."""
         self.seq = seq
         match record:
-            case ModeSet():
+            case records.ModeSet():
                 self.mode = record
-            case PauseSet():
+            case records.PauseSet():
                 self.pause = record
-            case BreakerSet():
+            case records.BreakerSet():
                 self._set_breaker(record)
-            case IncidentDetected():
+            case records.IncidentDetected():
                 self.incidents.setdefault(record.incident, record)
-            case IncidentEnded():
+            case records.IncidentEnded():
                 self._incident_over(record.incident)
-            case ActionRefused():
+            case records.ActionRefused():
                 self.refused[record.incident, record.action] = record
         before = self.plans.get(plan_id)
         history = extend_plan_history(before, record)
@@ -216,30 +203,30 @@ class FleetState:
             del self.plans[plan_id]
             self._stopped_at.pop(plan_id, None)
 
-    def _take_of_plan(self, history: PlanHistory, record: AnyRecord) -> None:
+    def _take_of_plan(self, history: PlanHistory, record: records.AnyRecord) -> None:
         """Apply a record of a plan; `history` is from before it."""
         plan = history.plan
         match record:
-            case StepIntended(undoing=False):
+            case records.StepIntended(undoing=False):
                 self._intended(plan, record)
-            case StepVerified(undoing=False):
+            case records.StepVerified(undoing=False):
                 step = plan.steps[record.index]
                 if isinstance(step, ToState) and step.state is not RequestedState.STOPPED:
                     self._stopped_at.pop(plan.plan_id, None)
                 if plan.remedy is None and isinstance(step, Restart) and step.include_tasks:
                     # By hand, with the toolbox: it names no incident, which may have outlasted it.
-                    self.restarts.append(ConnectorRestart(record.at, _connector_key_of(plan), ""))
-            case PlanParked():
+                    self.restarts.append(ConnectorRestart(record.at, plan.connector_key, ""))
+            case records.PlanParked():
                 self._open(plan, record.at, f"plan {plan.plan_id} is parked: {record.said}")
-            case PlanEnded():
+            case records.PlanEnded():
                 self._ended(history, record)
 
-    def _intended(self, plan: Plan, record: StepIntended) -> None:
+    def _intended(self, plan: Plan, record: records.StepIntended) -> None:
         match plan.steps[record.index]:
             case ToState(state=RequestedState.STOPPED):
                 self._stopped_at.setdefault(plan.plan_id, record.at)
             case Restart() if plan.remedy is not None:
-                key = _connector_key_of(plan)
+                key = plan.connector_key
                 self.restarts.append(ConnectorRestart(record.at, key, plan.remedy.incident))
             case Alter() if plan.remedy is not None and plan.remedy.skip_key is not None:
                 self._skipped(plan, plan.remedy.signature, record.at)
@@ -248,7 +235,7 @@ class FleetState:
         if any(skip.plan_id == plan.plan_id for skip in self.skips):
             return  # asked for once more
         record = next(step.record for step in plan.steps if isinstance(step, Copy))
-        skip = RecordSkip(moment, plan.plan_id, _connector_key_of(plan), record, signature)
+        skip = RecordSkip(moment, plan.plan_id, plan.connector_key, record, signature)
         for earlier in self.skips:
             if _are_similar(earlier, skip):
                 log = f"{record.topic}-{record.partition}"
@@ -260,16 +247,16 @@ class FleetState:
                 self._open(plan, moment, said)
         self.skips.append(skip)
 
-    def _ended(self, history: PlanHistory, record: PlanEnded) -> None:
-        plan, key = history.plan, _connector_key_of(history.plan)
+    def _ended(self, history: PlanHistory, record: records.PlanEnded) -> None:
+        plan, key = history.plan, history.plan.connector_key
         if history.stands not in _BEGUN or plan.remedy is None:
             return
         self.ended_at[key] = record.at
         # A restart that did not help is what a skip waits for; how many there may be is a guard's.
         restart = plan.remedy.action is Action.RESTART_FAILED
-        if record.ending is PlanEnding.INEFFECTIVE and not restart:
+        if record.ending is records.PlanEnding.INEFFECTIVE and not restart:
             self._open(plan, record.at, f"plan {plan.plan_id} did not help: {record.said}")
-        if record.ending is not PlanEnding.SUCCEEDED:
+        if record.ending is not records.PlanEnding.SUCCEEDED:
             return
         if history.approved_by not in {None, POLICY_APPROVER}:
             self.successes[key, plan.remedy.action] += 1
@@ -282,7 +269,7 @@ class FleetState:
         for key in [row_key for row_key in self.refused if row_key[0] == incident]:
             del self.refused[key]
 
-    def _set_breaker(self, record: BreakerSet) -> None:
+    def _set_breaker(self, record: records.BreakerSet) -> None:
         if record.open:
             self.breakers.setdefault(record.scope, Breaker(record.scope, record.at, record.because))
         else:
@@ -291,12 +278,8 @@ class FleetState:
     def _open(self, plan: Plan, moment: float, said: str) -> None:
         if plan.remedy is None:
             return  # a person's own change of the toolbox
-        scope = "/".join(_connector_key_of(plan))
+        scope = "/".join(plan.connector_key)
         self.breakers.setdefault(scope, Breaker(scope, moment, said))
-
-
-def _connector_key_of(plan: Plan) -> ConnectorKey:
-    return (plan.subject.place, plan.subject.connector)
 
 
 def _are_similar(one: RecordSkip, other: RecordSkip) -> bool:

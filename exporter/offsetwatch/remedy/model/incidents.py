@@ -52,6 +52,11 @@ class Incident:
     shows: bool = True
 
     @property
+    def connector_key(self) -> tuple[str, str]:
+        """Return the Connect cluster and the connector."""
+        return (self.connect_cluster, self.connector)
+
+    @property
     def worst(self) -> FailureRun | None:
         """Return the longest run of failures; None if there is none."""
         return max(self.runs, key=lambda run: run.count, default=None)

@@ -304,6 +304,11 @@ class Plan(msgspec.Struct, frozen=True):
     remedy: RemediationContext | None = None
 
     @property
+    def connector_key(self) -> tuple[str, str]:
+        """Return the place and the connector, which a plan locks."""
+        return (self.subject.place, self.subject.connector)
+
+    @property
     def sha256(self) -> str:
         """Return the hash by which the plan is approved, and known in the journal."""
         return hashlib.sha256(encode_plan(self)).hexdigest()

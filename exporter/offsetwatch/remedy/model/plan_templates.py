@@ -81,8 +81,7 @@ def compute_skip_key(subject: PlanSubject, record: RecordLocation) -> str:
     have connectors of the same name, and the configured name of the Connect cluster distinguishes
     them.
     """
-    key = (subject.identity or "", subject.place, subject.connector)
-    return _hash_fields(*key, *_list_record_fields(record))
+    return _hash_skip(record, subject.identity or "", subject.place, subject.connector)
 
 
 def compute_legacy_skip_key(subject: PlanSubject, record: RecordLocation) -> str:
@@ -90,22 +89,12 @@ def compute_legacy_skip_key(subject: PlanSubject, record: RecordLocation) -> str
 
     It does not distinguish Connect clusters on one Kafka cluster.
     """
-    return _hash_fields(
-        subject.identity or subject.place, subject.connector, *_list_record_fields(record)
-    )
+    return _hash_skip(record, subject.identity or subject.place, subject.connector)
 
 
-def _list_record_fields(record: RecordLocation) -> tuple[str, ...]:
-    return (
-        record.kafka,
-        record.topic_id,
-        record.topic,
-        str(record.partition),
-        str(record.offset),
-    )
-
-
-def _hash_fields(*fields: str) -> str:
+def _hash_skip(record: RecordLocation, *connector: str) -> str:
+    location = (record.kafka, record.topic_id, record.topic)
+    fields = (*connector, *location, str(record.partition), str(record.offset))
     return hashlib.sha256("\0".join(fields).encode()).hexdigest()
 
 
@@ -130,26 +119,29 @@ def build_skip_plan(
     )
     log = f"{record.kafka}/{record.topic}-{record.partition}"
     verb = f"skip the record at offset {record.offset} of {log} for {about.subject.connector}"
-    remedy = _build_context(about, Action.SKIP_ONE, skip_key=key, stop_total_s=stop_total_s)
-    return _build_plan(about, verb, steps, remedy, final=RequestedState.RUNNING)
+    return _build_plan(
+        about,
+        Action.SKIP_ONE,
+        verb,
+        steps,
+        RequestedState.RUNNING,
+        skip_key=key,
+        stop_total_s=stop_total_s,
+    )
 
 
 def build_stop_plan(about: PlanHeader) -> Plan:
     """Build a plan that stops the connector until an operator acts."""
     verb = f"stop {about.subject.connector} until a person acts"
     steps = (ToState(RequestedState.STOPPED),)
-    return _build_plan(
-        about, verb, steps, _build_context(about, Action.STOP), final=RequestedState.STOPPED
-    )
+    return _build_plan(about, Action.STOP, verb, steps, RequestedState.STOPPED)
 
 
 def build_restart_plan(about: PlanHeader) -> Plan:
     """Build a plan that restarts what has failed, once, and checks that it keeps running."""
     verb = f"restart what has failed of {about.subject.connector}"
     steps = (Restart(include_tasks=True, only_failed=True), Watch(RESTART_QUIET_S))
-    return _build_plan(
-        about, verb, steps, _build_context(about, Action.RESTART_FAILED), final=about.original
-    )
+    return _build_plan(about, Action.RESTART_FAILED, verb, steps, about.original)
 
 
 def build_restore_plan(about: PlanHeader, pairs: tuple[PartitionOffset, ...], backup: str) -> Plan:
@@ -162,38 +154,18 @@ def build_restore_plan(about: PlanHeader, pairs: tuple[PartitionOffset, ...], ba
     )
     again = () if about.original is RequestedState.STOPPED else (ToState(about.original),)
     verb = f"restore the offsets of {about.subject.connector} from {backup}"
-    remedy = _build_context(about, Action.RESTORE)
-    return _build_plan(about, verb, (*stop, *again), remedy, final=about.original)
-
-
-def _build_context(
-    about: PlanHeader,
-    action: Action,
-    *,
-    skip_key: str | None = None,
-    stop_total_s: float | None = None,
-) -> RemediationContext:
-    return RemediationContext(
-        action=action,
-        incident=about.incident,
-        skip_key=skip_key,
-        config_sha256=about.config_sha256,
-        signature=about.signature,
-        incarnation=about.incarnation,
-        token=about.token,
-        policy_sha256=about.policy_sha256,
-        evidence=about.evidence,
-        stop_total_s=stop_total_s,
-    )
+    return _build_plan(about, Action.RESTORE, verb, (*stop, *again), about.original)
 
 
 def _build_plan(
     about: PlanHeader,
+    action: Action,
     verb: str,
     steps: tuple[AnyStep, ...],
-    remedy: RemediationContext,
-    *,
     final: RequestedState,
+    *,
+    skip_key: str | None = None,
+    stop_total_s: float | None = None,
 ) -> Plan:
     return Plan(
         plan_id=about.plan_id,
@@ -204,5 +176,16 @@ def _build_plan(
         final=final,
         created_at=Moment(about.at),
         created_by=about.by,
-        remedy=remedy,
+        remedy=RemediationContext(
+            action=action,
+            incident=about.incident,
+            skip_key=skip_key,
+            config_sha256=about.config_sha256,
+            signature=about.signature,
+            incarnation=about.incarnation,
+            token=about.token,
+            policy_sha256=about.policy_sha256,
+            evidence=about.evidence,
+            stop_total_s=stop_total_s,
+        ),
     )

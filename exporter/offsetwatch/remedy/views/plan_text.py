@@ -9,111 +9,65 @@ from offsetwatch.decode.json_text import parse_flat_map
 from offsetwatch.model.commands import PROGRAM, format_connector_command
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.remedy.engine.progress import PlanProgress
+from offsetwatch.remedy.model import journal_records as records
+from offsetwatch.remedy.model import plan as steps
 from offsetwatch.remedy.model.driver import AttemptResult
-from offsetwatch.remedy.model.journal_records import (
-    AbortRequested,
-    ActionRefused,
-    AnyRecord,
-    BreakerSet,
-    IncidentDetected,
-    IncidentEnded,
-    LeadershipTaken,
-    ModeSet,
-    OffsetsBackedUp,
-    PauseSet,
-    PlanApproved,
-    PlanEnded,
-    PlanEnding,
-    PlanFailureCause,
-    PlanLapsed,
-    PlanOpened,
-    PlanParked,
-    PlanProposed,
-    PlanRejected,
-    PlanResumed,
-    RecordReplayed,
-    RollbackStarted,
-    StepAnswered,
-    StepIntended,
-    StepRecord,
-    StepVerified,
-)
-from offsetwatch.remedy.model.plan import (
-    Alter,
-    AnyStep,
-    Copy,
-    Create,
-    Delete,
-    DeleteTopic,
-    Expect,
-    Freeze,
-    PartitionOffset,
-    Prove,
-    RecordLocation,
-    RequestedState,
-    Reset,
-    Restart,
-    Settle,
-    ToState,
-    Watch,
-    Write,
-)
 
 COMMAND = PROGRAM
 _REQUESTS = {
-    RequestedState.STOPPED: "stop",
-    RequestedState.PAUSED: "pause",
-    RequestedState.RUNNING: "resume",
+    steps.RequestedState.STOPPED: "stop",
+    steps.RequestedState.PAUSED: "pause",
+    steps.RequestedState.RUNNING: "resume",
 }
 
 
-def describe_step(step: AnyStep) -> str:
+def describe_step(step: steps.AnyStep) -> str:
     """Describe a step, as something that is being done."""
     match step:
-        case ToState():
+        case steps.ToState():
             return f"{_REQUESTS[step.state]} the connector"
-        case Settle():
+        case steps.Settle():
             return "wait until the connector writes nothing"
-        case Freeze():
+        case steps.Freeze():
             return "read all offsets and back them up"
-        case Alter():
+        case steps.Alter():
             return f"set the offsets of {_format_partition_count(len(step.pairs))}"
-        case Reset():
+        case steps.Reset():
             return "reset all offsets"
-        case Write():
+        case steps.Write():
             return f"write {_format_record_count(len(step.records))} to {step.where}"
-        case Create():
+        case steps.Create():
             return "create the connector, stopped"
-        case Delete():
+        case steps.Delete():
             return "delete the connector"
-        case Restart():
+        case steps.Restart():
             return "restart the connector"
-        case Watch():
+        case steps.Watch():
             return f"check that it runs for {step.quiet_s:.0f} s"
-        case DeleteTopic():
+        case steps.DeleteTopic():
             return f"delete the topic {step.kafka}/{step.topic}"
         case _:
             return _describe_record_step(step)
 
 
-def _describe_record_step(step: Copy | Expect | Prove) -> str:
+def _describe_record_step(step: steps.Copy | steps.Expect | steps.Prove) -> str:
     match step:
-        case Copy():
+        case steps.Copy():
             return f"copy {_format_record(step.record)} to {step.to}"
-        case Expect():
+        case steps.Expect():
             return f"check that {'; '.join(_format_pair(pair) for pair in step.pairs)} is unchanged"
-        case Prove():
+        case steps.Prove():
             return (
                 f"check that it passes {_format_record(step.record)} and runs for "
                 f"{step.quiet_s:.0f} s"
             )
 
 
-def _format_record(location: RecordLocation) -> str:
+def _format_record(location: steps.RecordLocation) -> str:
     return f"{location.kafka}/{location.topic}-{location.partition}@{location.offset}"
 
 
-def _format_pair(pair: PartitionOffset) -> str:
+def _format_pair(pair: steps.PartitionOffset) -> str:
     return f"{pair.partition} -> {pair.offset or 'none'}"
 
 
@@ -125,23 +79,28 @@ def _format_record_count(count: int) -> str:
     return "one record" if count == 1 else f"{count} records"
 
 
-def describe_live_record(record: StepRecord, progress: PlanProgress) -> str:
+def describe_live_record(record: records.StepRecord, progress: PlanProgress) -> str:
     """Describe a record while the plan is carried out; empty if it has nothing new."""
     match record:
-        case StepIntended():
+        case records.StepIntended():
             again = "" if progress.sent <= 1 else f" (request {progress.sent})"
             return f"{progress.plan.subject.connector}: {describe_step(progress.step)}{again}"
-        case OffsetsBackedUp():
+        case records.OffsetsBackedUp():
             return f"{len(record.frozen.pairs)} offsets backed up in {record.frozen.backup}"
-        case StepAnswered(answer=AttemptResult.ACK):
+        case records.StepAnswered(answer=AttemptResult.ACK):
             return ""
-        case StepAnswered():
+        case records.StepAnswered():
             return f"{_ANSWER_TEXTS[record.answer]}: {record.said}"
-        case RollbackStarted():
+        case records.RollbackStarted():
             return f"rolling back: {record.said}"
-        case StepVerified():
+        case records.StepVerified():
             return f"{progress.plan.subject.connector}: {record.said}" if record.said else ""
-        case PlanOpened() | PlanResumed() | PlanParked() | PlanEnded():
+        case (
+            records.PlanOpened()
+            | records.PlanResumed()
+            | records.PlanParked()
+            | records.PlanEnded()
+        ):
             return ""
 
 
@@ -174,18 +133,18 @@ def describe_ending(progress: PlanProgress, options: str) -> str:
     if ended is None:
         return describe_interruption(progress, options)
     match ended.ending:
-        case PlanEnding.SUCCEEDED:
+        case records.PlanEnding.SUCCEEDED:
             return (
                 f"{name}: {progress.plan.verb}: done and read "
                 f"back{_describe_confirmation(progress)}"
             )
-        case PlanEnding.RESTORED:
+        case records.PlanEnding.RESTORED:
             return f"{name}: not done, and everything is as it was: {ended.said}"
-        case PlanEnding.UNCHANGED:
+        case records.PlanEnding.UNCHANGED:
             return f"{name}: not done, nothing was changed: {ended.said}"
-        case PlanEnding.INEFFECTIVE if ended.cause is PlanFailureCause.INTERRUPTED:
+        case records.PlanEnding.INEFFECTIVE if ended.cause is records.PlanFailureCause.INTERRUPTED:
             return f"{name}: {progress.plan.verb}: done, and not watched to the end: {ended.said}"
-        case PlanEnding.INEFFECTIVE:
+        case records.PlanEnding.INEFFECTIVE:
             return f"{name}: {progress.plan.verb}: done, and it did not help: {ended.said}"
         case _:
             return f"{name}: closed by a person: {ended.said}"
@@ -217,8 +176,8 @@ def _is_written_as_hash_map(progress: PlanProgress) -> bool:
     plan = progress.plan
     if plan.subject.kind != ConnectorKind.SOURCE:
         return False
-    pairs = [pair for step in plan.steps if isinstance(step, Alter) for pair in step.pairs]
-    if progress.frozen is not None and any(isinstance(step, Reset) for step in plan.steps):
+    pairs = [pair for step in plan.steps if isinstance(step, steps.Alter) for pair in step.pairs]
+    if progress.frozen is not None and any(isinstance(step, steps.Reset) for step in plan.steps):
         pairs += [pair for pair in progress.frozen.pairs if pair.offset is None]
     return any(has_own_order(parse_flat_map(pair.partition.encode())) for pair in pairs)
 
@@ -232,7 +191,7 @@ def _describe_decision(progress: PlanProgress, options: str) -> str:
     if progress.turned is not None:
         said.append(f"It had to be rolled back: {progress.turned.said}.")
     said.append(_describe_offsets_state(progress))
-    if parked.ending is PlanEnding.IN_DOUBT:
+    if parked.ending is records.PlanEnding.IN_DOUBT:
         said.append(
             "The request may still take effect: resume the connector only once it has, or once no "
             "worker works on it any more."
@@ -262,79 +221,81 @@ def describe_interruption(progress: PlanProgress, options: str) -> str:
     )
 
 
-def format_pairs(step: AnyStep) -> tuple[str, ...]:
+def format_pairs(step: steps.AnyStep) -> tuple[str, ...]:
     """Return the offsets that a step sets, one text for each source partition."""
-    return tuple(map(_format_pair, step.pairs)) if isinstance(step, Alter | Write) else ()
+    return (
+        tuple(map(_format_pair, step.pairs)) if isinstance(step, steps.Alter | steps.Write) else ()
+    )
 
 
-def describe_past_record(record: AnyRecord) -> str:
+def describe_past_record(record: records.AnyRecord) -> str:
     """Describe a record of the past on one line."""
     match record:
-        case PlanOpened():
+        case records.PlanOpened():
             return f"{record.plan.subject.connector}: {record.plan.verb}"
-        case PlanResumed():
+        case records.PlanResumed():
             return "taken up by another process"
-        case OffsetsBackedUp():
+        case records.OffsetsBackedUp():
             return f"{len(record.frozen.pairs)} offsets in {record.frozen.backup}"
-        case StepIntended():
+        case records.StepIntended():
             return (
                 f"{_format_direction(record.undoing)} step {record.index + 1} is about to be tried"
             )
-        case StepAnswered():
+        case records.StepAnswered():
             return f"{record.answer}: {record.said}"
-        case StepVerified():
+        case records.StepVerified():
             return (
                 f"{_format_direction(record.undoing)} step {record.index + 1}: "
                 f"{record.said or 'done'}"
             )
-        case RollbackStarted():
+        case records.RollbackStarted():
             return f"{record.cause}: {record.said}"
-        case PlanParked():
+        case records.PlanParked():
             return f"{record.cause}: {record.said}"
-        case PlanEnded():
+        case records.PlanEnded():
             return f"{record.ending}: {record.said}"
         case _:
             return _describe_decision_record(record)
 
 
-def _describe_decision_record(record: AnyRecord) -> str:
+def _describe_decision_record(record: records.AnyRecord) -> str:
     """Describe a record that is no step of a plan."""
     match record:
-        case PlanProposed():
+        case records.PlanProposed():
             return f"{record.plan.subject.connector}: proposed: {record.plan.verb}"
-        case PlanApproved() | PlanRejected() | AbortRequested():
+        case records.PlanApproved() | records.PlanRejected() | records.AbortRequested():
             said = {
-                PlanApproved: "approved",
-                PlanRejected: "rejected",
-                AbortRequested: "rollback requested",
+                records.PlanApproved: "approved",
+                records.PlanRejected: "rejected",
+                records.AbortRequested: "rollback requested",
             }
             because = f": {record.because}" if record.because else ""
             return f"{said[type(record)]} by {record.by}{because}"
-        case PlanLapsed():
+        case records.PlanLapsed():
             return f"{'void' if record.void else 'not approved in time'}: {record.said}"
-        case ModeSet():
+        case records.ModeSet():
             return f"mode {record.mode or 'as configured'} by {record.by}: {record.because}"
-        case PauseSet():
+        case records.PauseSet():
             return f"{'paused' if record.paused else 'resumed'} by {record.by}: {record.because}"
-        case BreakerSet():
+        case records.BreakerSet():
             now = "open" if record.open else "closed"
             return f"breaker of {record.scope} {now} by {record.by}: {record.because}"
-        case IncidentDetected():
+        case records.IncidentDetected():
             return f"{record.connector}: {record.said}"
-        case IncidentEnded():
+        case records.IncidentEnded():
             return f"incident over: {record.incident}"
-        case ActionRefused():
+        case records.ActionRefused():
             return f"{record.connector}: {record.action}: {describe_refusal(record)}"
-        case RecordReplayed():
+        case records.RecordReplayed():
             wrote = "was not written" if record.failed else "written"
             return f"{record.receipt} {wrote} to {record.to} by {record.by}"
-        case LeadershipTaken():
+        case records.LeadershipTaken():
             return f"{record.name} leads from here on"
         case _:
             raise AssertionError(record)
 
 
-def describe_refusal(record: ActionRefused) -> str:
+def describe_refusal(record: records.ActionRefused) -> str:
     """Describe why nothing was done."""
     if record.would:
         return f"would be done; the mode is {record.mode}"
@@ -362,7 +323,9 @@ def _describe_restore(progress: PlanProgress, on: str) -> str:
 
 def _describe_offsets_state(progress: PlanProgress) -> str:
     """Describe the known state of the offsets, for an operator who has to decide."""
-    asked = any(isinstance(progress.plan.steps[number], ToState) for number in progress.touched)
+    asked = any(
+        isinstance(progress.plan.steps[number], steps.ToState) for number in progress.touched
+    )
     original = progress.plan.original
     state = f" It was {original} before, and may be stopped now." if asked and original else ""
     if not progress.changed:
