@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import base64
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, NamedTuple
@@ -122,18 +122,18 @@ class OffsetStoreContents:
             in_envelope = self.enveloped[0]
             self._spellings[connector] = collect_spellings(
                 SourceRecord(
-                    key=stored_offset.bare,
-                    raw_key=stored_offset.raw_key,
-                    offset=_decode_offset(self, stored_offset.stored),
-                    partition=stored_offset.stored.kpartition or 0,
-                    log_offset=stored_offset.stored.koffset or 0,
-                    at=stored_offset.stored.at or 0.0,
+                    key=record.bare,
+                    raw_key=record.raw_key,
+                    offset=_decode_offset(self, record.stored),
+                    partition=record.stored.kpartition or 0,
+                    log_offset=record.stored.koffset or 0,
+                    at=record.stored.at or 0.0,
                     advanced_at=None,
                     live=False,
-                    ours=stored_offset.stored.ours,
+                    ours=record.stored.ours,
                 )
-                for stored_offset in _drop_strays(self, self.by_connector.get(connector, ()))
-                if (stored_offset.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope
+                for record in _drop_strays(self, self.by_connector.get(connector, ()))
+                if (record.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope
             )
         return self._spellings[connector]
 
@@ -145,13 +145,15 @@ class OffsetStoreContents:
         """Return the field order of the key that the connector last wrote, by its set of fields."""
         if connector not in self._orders:
             found: dict[frozenset[str], tuple[str, ...]] = {}
-            written = [
-                stored_offset
-                for stored_offset in self.by_connector.get(connector, ())
-                if _is_commit(stored_offset)
+            commits = [
+                record
+                for record in self.by_connector.get(connector, ())
+                if record.bare.is_spelling
+                and not record.stored.ours
+                and record.stored.value is not None
             ]
-            for stored_offset in sorted(written, key=lambda offset: _age_key_of(offset.stored)):
-                order = _parse_field_order(stored_offset.raw_key)
+            for record in sorted(commits, key=lambda commit: _age_key_of(commit.stored)):
+                order = _parse_field_order(record.raw_key)
                 found[frozenset(order)] = order
             self._orders[connector] = found
         return self._orders[connector]
@@ -159,15 +161,8 @@ class OffsetStoreContents:
     @cached_property
     def enveloped(self) -> tuple[bool, bool]:
         """Return whether (keys, values) are in envelopes, as the only reader expects them."""
-        newest = max(
-            (
-                stored_offset
-                for stored_offset in self.stored
-                if stored_offset.value is not None and stored_offset.key is not None
-            ),
-            key=_age_key_of,
-            default=None,
-        )
+        live = (record for record in self.stored if None not in (record.key, record.value))
+        newest = max(live, key=_age_key_of, default=None)
         if newest is None:
             return (False, False)
         key, value = newest.key or b"", newest.value or b""
@@ -179,8 +174,8 @@ class OffsetStoreContents:
     @property
     def undecided(self) -> bool:
         """Check whether it is unknown if a first record must be in an envelope."""
-        asked = self.keys_in_envelope or self.values_in_envelope
-        return asked and not any(stored_offset.value is not None for stored_offset in self.stored)
+        may_be = self.keys_in_envelope or self.values_in_envelope
+        return may_be and not any(stored.value is not None for stored in self.stored)
 
 
 def list_connectors(contents: OffsetStoreContents) -> tuple[str, ...]:
@@ -197,44 +192,29 @@ def list_connectors(contents: OffsetStoreContents) -> tuple[str, ...]:
 def list_pairs(contents: OffsetStoreContents, connector: str) -> tuple[PartitionOffset, ...]:
     """Return the offsets that a task would be given, in order of the partitions."""
     found = []
-    for identity, records in _group_by_identity(contents, connector).items():
-        key = _find_lookup_key(contents, connector, identity, records)
-        offset = _decode_offset(contents, _find_effective_record(contents, key, records))
+    for identity, partition in _group_by_identity(contents, connector).items():
+        offset = _decode_offset(contents, partition.effective)
         if isinstance(offset, SourceOffset) and not offset.is_null:
-            found.append(PartitionOffset(identity, offset.text, _format_raw_key(key, records)))
+            found.append(PartitionOffset(identity, offset.text, partition.format_lookup_key()))
     return tuple(sorted(found, key=lambda pair: pair.partition))
-
-
-def _format_raw_key(key: bytes | None, records: Iterable[_ConnectorRecord]) -> str | None:
-    """Return the raw key for users and documents; None if it is in HashMap order."""
-    of = next((record for record in records if record.stored.key == key), None)
-    return None if of is None or not of.bare.ordered else of.raw_key.decode()
 
 
 def list_raw_records(contents: OffsetStoreContents, connector: str) -> tuple[LocatedRawRecord, ...]:
     """Return every record of the connector that is no tombstone, byte for byte."""
     return tuple(
         LocatedRawRecord(
-            **structs.asdict(
-                _encode_raw(
-                    stored_offset.stored.key,
-                    stored_offset.stored.value,
-                    stored_offset.stored.kpartition,
-                )
-            ),
+            **structs.asdict(_encode_raw(stored.key, stored.value, stored.kpartition)),
             where=contents.where,
         )
-        for stored_offset in contents.by_connector.get(connector, ())
-        if stored_offset.stored.value is not None
+        for _, stored in contents.by_connector.get(connector, ())
+        if stored.value is not None
     )
 
 
 def list_notes(contents: OffsetStoreContents, connector: str) -> tuple[str, ...]:
     """Return a sentence for each oddity of the connector's records."""
-    found: list[str] = []
-    for identity, records in sorted(_group_by_identity(contents, connector).items()):
-        found += _note_oddities(contents, connector, identity, records)
-    return tuple(found)
+    partitions = sorted(_group_by_identity(contents, connector).items())
+    return tuple(note for _, partition in partitions for note in partition.note_oddities())
 
 
 def build_set_records(
@@ -248,11 +228,13 @@ def build_set_records(
     by_identity = _group_by_identity(contents, connector)
     found: list[RawOffsetRecord] = []
     for pair in wanted:
-        records = by_identity.get(pair.partition, ())
+        partition = by_identity.get(pair.partition) or _SourcePartitionRecords(
+            contents, connector, pair.partition
+        )
         if pair.offset is None:
-            found += _build_tombstones(records)
+            found += _build_tombstones(partition.records)
         else:
-            found += _build_values(contents, connector, pair, records)
+            found += partition.build_values(pair.offset, pair.key)
     return tuple(found)
 
 
@@ -267,10 +249,7 @@ def index_by_key(
     contents: OffsetStoreContents,
 ) -> dict[tuple[bytes | None, int | None], bytes | None]:
     """Return the values by (key, partition), with None for tombstones."""
-    return {
-        (stored_offset.key, stored_offset.kpartition): stored_offset.value
-        for stored_offset in contents.stored
-    }
+    return {(stored.key, stored.kpartition): stored.value for stored in contents.stored}
 
 
 def decode_record_value(record: RawOffsetRecord) -> bytes | None:
@@ -278,83 +257,204 @@ def decode_record_value(record: RawOffsetRecord) -> bytes | None:
     return None if record.value is None else base64.b64decode(record.value)
 
 
-# --- keys --------------------------------------------------------------------------------------
+# --- records of one source partition -------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _SourcePartitionRecords:
+    """Records of a connector whose keys a reader accepts as this source partition."""
+
+    contents: OffsetStoreContents
+    connector: str
+    identity: str
+    records: tuple[_ConnectorRecord, ...] = ()
+
+    @cached_property
+    def lookup_key(self) -> bytes | None:
+        """Return the key bytes that the task looks up, or the newest if records do not show it.
+
+        None if a task may look up none of them.
+        """
+        keys = {
+            record.raw_key: record.stored.key for record in self.records if record.bare.is_spelling
+        }
+        if len(keys) < 2:
+            return next(iter(keys.values()), None)
+        use = self.contents.spellings(self.connector).in_use(self.identity)
+        spelling = use.spelling or next(iter(use.unsure), None)
+        return None if spelling is None else keys[spelling.raw_key]
+
+    def format_lookup_key(self) -> str | None:
+        """Return the raw key for users and documents; None if it is in HashMap order."""
+        of = next((record for record in self.records if record.stored.key == self.lookup_key), None)
+        return None if of is None or not of.bare.ordered else of.raw_key.decode()
+
+    @property
+    def effective(self) -> StoredOffsetRecord | None:
+        """Return the record that a task is given; None if there is none."""
+        return self._find_effective(self.lookup_key)
+
+    def _find_effective(self, key: bytes | None) -> StoredOffsetRecord | None:
+        """Return the record of a key that counts.
+
+        It is the one in the key's home partition, or else the newest by its timestamp.
+        """
+        found = [
+            record.stored for record in self.records if key is not None and record.stored.key == key
+        ]
+        if len(found) < 2:  # nearly all: to find a home is slow
+            return found[0] if found else None
+        return max(found, key=lambda stored: (_is_home(self.contents, stored), _age_key_of(stored)))
+
+    def _build_key(self, raw_key: str | None) -> bytes | None:
+        """Build a key where a task may look up none of the existing; None if its bytes are unknown.
+
+        raw_key     shows the order of its fields; None for the order that the connector last wrote
+        """
+        fields = msgspec.json.decode(self.identity)
+        order = None
+        if fields and raw_key:
+            order = _parse_field_order(raw_key.encode())
+        elif fields:
+            order = self.contents.orders(self.connector).get(frozenset(fields))
+        key = build_connect_key(self.connector, fields)
+        if order is not None:
+            key = build_ordered_key(self.connector, fields, order)
+        return key.join(_ENVELOPE) if key is not None and self.contents.enveloped[0] else key
+
+    def _choose_kpartition(self, key: bytes) -> int | None:
+        """Return the partition for a key without a value: where it last was, or its home."""
+        if self.contents.partitions is None:
+            return None
+        last = self._find_effective(key)
+        return partition_of(key, self.contents.partitions) if last is None else last.kpartition
+
+    def build_values(self, offset: str, raw_key: str | None) -> Iterator[RawOffsetRecord]:
+        """Yield the records that give the partition this offset."""
+        contents = self.contents
+        if contents.undecided:
+            raise RemoteRefusal(
+                contents.where,
+                "it is empty, and internal.key.converter.schemas.enable or its like is set: a "
+                "worker before 3.0 wants envelopes then and a newer one does not; take the setting "
+                "out of the file, or let the worker write its first offset itself",
+            )
+        value = encode_sorted(msgspec.json.decode(offset))
+        if contents.enveloped[1]:
+            value = value.join(_ENVELOPE)
+        live = [record.stored for record in self.records if record.stored.value is not None]
+        places = {(stored.key, stored.kpartition) for stored in live}
+        looked_up = self.lookup_key
+        if looked_up is None:
+            looked_up = self._build_key(raw_key)
+        if looked_up is not None and all(key != looked_up for key, _ in places):
+            places.add((looked_up, self._choose_kpartition(looked_up)))
+        if not places:
+            raise RemoteRefusal(
+                contents.where,
+                f"{self.connector} {self.identity}: Connect's bytes for such a partition are "
+                "unknown",
+            )
+        effective = self._find_effective(looked_up)
+        if effective is not None and _is_home(contents, effective):
+            # It may be a tombstone, which would count beside what stands elsewhere.
+            places.add((effective.key, effective.kpartition))
+        has = {
+            (stored.key, stored.kpartition)
+            for stored in live
+            if _has_offset(contents, stored, offset)
+        }
+        if not _has_offset(contents, effective, offset):
+            # What it has in one partition is older than that in another.
+            has = {item for item in has if item[0] != looked_up}
+        for key, kpartition in sorted(
+            places - has, key=lambda place: (place[1] or 0, place[0] or b"")
+        ):
+            yield _encode_raw(key, value, kpartition)
+
+    def note_oddities(self) -> Iterator[str]:
+        """Yield a sentence for each oddity."""
+        live = [record.stored for record in self.records if record.stored.value is not None]
+        if not live:
+            return
+        own = [stored for stored in live if stored.key == self.lookup_key]
+        yield from self._note_other_keys(own=bool(own))
+        counts = self.effective
+        if len(own) > 1:
+            numbers = ", ".join(str(stored.kpartition) for stored in own)
+            home = counts is not None and _is_home(self.contents, counts)
+            why = "to which Connect writes it now" if home else "the newest by its timestamp"
+            yield (
+                f"{self.identity}: its key stands in partitions {numbers} of "
+                f"{self.contents.where}; Connect uses the one that it reads last when it starts. "
+                f"Shown is the one in partition {None if counts is None else counts.kpartition}, "
+                f"{why}"
+            )
+        offset = _decode_offset(self.contents, counts)
+        if isinstance(offset, Undecodable):
+            yield f"{self.identity}: its value is no offset ({offset.reason}); a task gets nothing"
+        elif offset is not None and offset.is_null:
+            yield f"{self.identity}: its value is null; Connect lists it, and a task gets nothing"
+        elif offset is not None and offset.beyond_64_bits:
+            yield f"{self.identity}: {offset.text} is beyond 64 bits; Connect wraps it round"
+
+    def _note_other_keys(self, *, own: bool) -> Iterator[str]:
+        """Yield which other raw keys hold an offset, and how certain it is that no task uses them.
+
+        own     the key that the task looks up holds one
+        """
+        others = [
+            record
+            for record in self.records
+            if record.stored.value is not None and record.stored.key != self.lookup_key
+        ]
+        foreign = [record for record in others if not record.bare.is_spelling]
+        if foreign:
+            rest = "beside the key that it does" if own else "and no other: a task gets nothing"
+            yield (
+                f"{self.identity}: {len(foreign)} key(s) in bytes that Connect does not look up, "
+                f"{rest}; {_format_key(foreign[0].stored.key)}"
+            )
+        spelled = [record for record in others if record.bare.is_spelling]
+        if not spelled:
+            return
+        use = self.contents.spellings(self.connector).in_use(self.identity)
+        if use.unsure:
+            told = ", ".join(
+                f"{_format_key(spelling.raw_key)} = "
+                f"{'null' if spelling.value is None else spelling.value.text}"
+                for spelling in use.unsure
+            )
+            yield (
+                f"{self.identity}: which of its raw keys its task looks up is not known until it "
+                f"commits again; the newest is shown, and a change is written under all: {told}"
+            )
+            return
+        yield (
+            f"{self.identity}: {len(spelled)} more raw key(s) in another order of the fields, "
+            "under which its connector does not commit now; "
+            f"{_format_key(spelled[0].stored.key)}"
+        )
 
 
 def _group_by_identity(
     contents: OffsetStoreContents, connector: str
-) -> dict[str, tuple[_ConnectorRecord, ...]]:
-    """Return the records whose keys a reader accepts as source partitions, by partition."""
+) -> dict[str, _SourcePartitionRecords]:
     found: dict[str, list[_ConnectorRecord]] = defaultdict(list)
-    in_envelope = contents.enveloped[0]
-    for stored_offset in contents.by_connector.get(connector, ()):
-        if (stored_offset.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope:
-            found[stored_offset.key.identity].append(stored_offset)
-    return {identity: tuple(records) for identity, records in found.items()}
+    for record in contents.by_connector.get(connector, ()):
+        if (record.key.form is KeyForm.LEGACY_ENVELOPE) == contents.enveloped[0]:
+            found[record.key.identity].append(record)
+    return {
+        identity: _SourcePartitionRecords(contents, connector, identity, tuple(records))
+        for identity, records in found.items()
+    }
 
 
-def _find_lookup_key(
-    contents: OffsetStoreContents,
-    connector: str,
-    identity: str,
-    records: Iterable[_ConnectorRecord],
-) -> bytes | None:
-    """Return the key bytes that the task looks up, or the newest if the records do not show it.
-
-    None if a task may look up none of them.
-    """
-    keys = {record.raw_key: record.stored.key for record in records if record.bare.is_spelling}
-    if len(keys) < 2:
-        return next(iter(keys.values()), None)
-    use = contents.spellings(connector).in_use(identity)
-    spelling = use.spelling or next(iter(use.unsure), None)
-    return None if spelling is None else keys[spelling.raw_key]
-
-
-def _build_key(
-    contents: OffsetStoreContents, connector: str, pair: PartitionOffset
-) -> bytes | None:
-    """Build a key where a task may look up none of the existing; None if its bytes are unknown."""
-    fields = msgspec.json.decode(pair.partition)
-    order = None
-    if fields:
-        order = (
-            _parse_field_order(pair.key.encode())
-            if pair.key
-            else _find_common_order(contents, connector, fields)
-        )
-    key = build_connect_key(connector, fields)
-    if order is not None:
-        key = build_ordered_key(connector, fields, order)
-    return key.join(_ENVELOPE) if key is not None and contents.enveloped[0] else key
+# --- single records ------------------------------------------------------------------------------
 
 
 def _parse_field_order(raw_key: bytes) -> tuple[str, ...]:
     return tuple(msgspec.json.decode(raw_key)[1] or ())
-
-
-def _is_commit(offset: _ConnectorRecord) -> bool:
-    return offset.bare.is_spelling and not offset.stored.ours and offset.stored.value is not None
-
-
-def _find_common_order(
-    contents: OffsetStoreContents, connector: str, fields: Mapping[str, object]
-) -> tuple[str, ...] | None:
-    """Return the order in which the connector last wrote these fields; None if it never did."""
-    return contents.orders(connector).get(frozenset(fields))
-
-
-def _find_effective_record(
-    contents: OffsetStoreContents, key: bytes | None, records: Iterable[_ConnectorRecord]
-) -> StoredOffsetRecord | None:
-    """Return the record of a key that counts.
-
-    It is the one in the key's home partition, or else the newest by its timestamp.
-    """
-    found = [record.stored for record in records if key is not None and record.stored.key == key]
-    if len(found) < 2:  # nearly all: to find a home is slow
-        return found[0] if found else None
-    return max(found, key=lambda stored: (_is_home(contents, stored), _age_key_of(stored)))
 
 
 def _is_home(contents: OffsetStoreContents, stored: StoredOffsetRecord) -> bool:
@@ -398,75 +498,18 @@ def _decode_offset(
     return found
 
 
-# --- records to write --------------------------------------------------------------------------
-
-
-def _build_values(
-    contents: OffsetStoreContents,
-    connector: str,
-    pair: PartitionOffset,
-    records: tuple[_ConnectorRecord, ...],
-) -> Iterator[RawOffsetRecord]:
-    if contents.undecided:
-        raise RemoteRefusal(
-            contents.where,
-            "it is empty, and internal.key.converter.schemas.enable or its like is set: a worker "
-            "before 3.0 wants envelopes then and a newer one does not; take the setting out of the "
-            "file, or let the worker write its first offset itself",
-        )
-    assert pair.offset is not None
-    value = encode_sorted(msgspec.json.decode(pair.offset))
-    if contents.enveloped[1]:
-        value = value.join(_ENVELOPE)
-    offset = [record.stored for record in records if record.stored.value is not None]
-    places = {(stored_offset.key, stored_offset.kpartition) for stored_offset in offset}
-    looked_up = _find_lookup_key(contents, connector, pair.partition, records)
-    if looked_up is None:
-        looked_up = _build_key(contents, connector, pair)
-    if looked_up is not None and all(key != looked_up for key, _ in places):
-        places.add((looked_up, _choose_kpartition(contents, looked_up, records)))
-    if not places:
-        raise RemoteRefusal(
-            contents.where,
-            f"{connector} {pair.partition}: Connect's bytes for such a partition are unknown",
-        )
-    effective = _find_effective_record(contents, looked_up, records)
-    if effective is not None and _is_home(contents, effective):
-        # It may be a tombstone, which would count beside what stands elsewhere.
-        places.add((effective.key, effective.kpartition))
-    has = {
-        (stored_offset.key, stored_offset.kpartition)
-        for stored_offset in offset
-        if _is_offset(_decode_offset(contents, stored_offset), pair.offset)
-    }
-    counts = _decode_offset(contents, effective)
-    if not _is_offset(
-        counts, pair.offset
-    ):  # what it has in one partition is older than that in another
-        has = {item for item in has if item[0] != looked_up}
-    for key, kpartition in sorted(places - has, key=lambda item: (item[1] or 0, item[0] or b"")):
-        yield _encode_raw(key, value, kpartition)
-
-
-def _is_offset(offset: SourceOffset | Undecodable | None, text: str) -> bool:
+def _has_offset(
+    contents: OffsetStoreContents, stored: StoredOffsetRecord | None, text: str
+) -> bool:
+    offset = _decode_offset(contents, stored)
     return isinstance(offset, SourceOffset) and offset.text == text
-
-
-def _choose_kpartition(
-    contents: OffsetStoreContents, key: bytes, records: tuple[_ConnectorRecord, ...]
-) -> int | None:
-    """Return the partition for a key without a value: where it last was, or its home partition."""
-    if contents.partitions is None:
-        return None
-    last = _find_effective_record(contents, key, records)
-    return partition_of(key, contents.partitions) if last is None else last.kpartition
 
 
 def _build_tombstones(records: Iterable[_ConnectorRecord]) -> tuple[RawOffsetRecord, ...]:
     return tuple(
-        _encode_raw(record.stored.key, None, record.stored.kpartition)
-        for record in records
-        if record.stored.value is not None
+        _encode_raw(stored.key, None, stored.kpartition)
+        for _, stored in records
+        if stored.value is not None
     )
 
 
@@ -476,84 +519,6 @@ def _encode_raw(key: bytes | None, value: bytes | None, kpartition: int | None) 
         key=base64.b64encode(key).decode(),
         value=None if value is None else base64.b64encode(value).decode(),
         kpartition=kpartition,
-    )
-
-
-# --- oddities ----------------------------------------------------------------------------------
-
-
-def _note_oddities(
-    contents: OffsetStoreContents,
-    connector: str,
-    identity: str,
-    records: tuple[_ConnectorRecord, ...],
-) -> Iterator[str]:
-    sink_offset = [record.stored for record in records if record.stored.value is not None]
-    if not sink_offset:
-        return
-    looked_up = _find_lookup_key(contents, connector, identity, records)
-    own = [stored_offset for stored_offset in sink_offset if stored_offset.key == looked_up]
-    yield from _note_other_keys(contents, connector, identity, records, looked_up)
-    counts = _find_effective_record(contents, looked_up, records)
-    if len(own) > 1:
-        numbers = ", ".join(str(stored_offset.kpartition) for stored_offset in own)
-        home = counts is not None and _is_home(contents, counts)
-        why = "to which Connect writes it now" if home else "the newest by its timestamp"
-        yield (
-            f"{identity}: its key stands in partitions {numbers} of {contents.where}; Connect "
-            f"uses the one that it reads last when it starts. Shown is the one in partition "
-            f"{None if counts is None else counts.kpartition}, {why}"
-        )
-    offset = _decode_offset(contents, counts)
-    if isinstance(offset, Undecodable):
-        yield f"{identity}: its value is no offset ({offset.reason}); a task gets nothing"
-    elif offset is not None and offset.is_null:
-        yield f"{identity}: its value is null; Connect lists it, and a task gets nothing"
-    elif offset is not None and offset.beyond_64_bits:
-        yield f"{identity}: {offset.text} is beyond 64 bits; Connect wraps it round"
-
-
-def _note_other_keys(
-    contents: OffsetStoreContents,
-    connector: str,
-    identity: str,
-    records: tuple[_ConnectorRecord, ...],
-    looked_up: bytes | None,
-) -> Iterator[str]:
-    """Yield which other raw keys hold an offset, and how certain it is that no task uses them."""
-    others = [
-        record
-        for record in records
-        if record.stored.value is not None and record.stored.key != looked_up
-    ]
-    foreign = [stored_offset for stored_offset in others if not stored_offset.bare.is_spelling]
-    own = any(
-        record.stored.value is not None and record.stored.key == looked_up for record in records
-    )
-    if foreign:
-        rest = "beside the key that it does" if own else "and no other: a task gets nothing"
-        yield (
-            f"{identity}: {len(foreign)} key(s) in bytes that Connect does not look up, {rest}; "
-            f"{_format_key(foreign[0].stored.key)}"
-        )
-    spelled = [stored_offset for stored_offset in others if stored_offset.bare.is_spelling]
-    if not spelled:
-        return
-    use = contents.spellings(connector).in_use(identity)
-    if use.unsure:
-        told = ", ".join(
-            f"{_format_key(spelling.raw_key)} = "
-            f"{'null' if spelling.value is None else spelling.value.text}"
-            for spelling in use.unsure
-        )
-        yield (
-            f"{identity}: which of its raw keys its task looks up is not known until it commits "
-            f"again; the newest is shown, and a change is written under all: {told}"
-        )
-        return
-    yield (
-        f"{identity}: {len(spelled)} more raw key(s) in another order of the fields, under which "
-        f"its connector does not commit now; {_format_key(spelled[0].stored.key)}"
     )
 
 
