@@ -147,10 +147,8 @@ class Planner:
         assert plan.remedy is not None
         case, pins = self._case_of_plan(plan, None, None), plan.remedy
         client, snapshot = self._sight_of(case.connect), self._snapshot()
-        connector, config = (
-            call_or_none(client.seen, case.connector),
-            call_or_none(client.config, case.connector),
-        )
+        connector = call_or_none(client.seen, case.connector)
+        config = call_or_none(client.config, case.connector)
         if connector is None or config is None:
             return None
         changes = queries.find_state_changes(snapshot, case.key)
@@ -348,6 +346,10 @@ class Planner:
             return None
         changes = queries.find_state_changes(snapshot, case.key)
         moment = self._clock()
+        # As far as its actual state shows what was requested.
+        state = now.seen.standing.state
+        paused = state in {RequestedState.PAUSED, RequestedState.STOPPED}
+        original = RequestedState(state) if paused else RequestedState.RUNNING
         incident = case.incident
         failures = 0 if incident is None else self._gatherer.failures(incident)
         return plan_templates.PlanHeader(
@@ -361,13 +363,13 @@ class Planner:
                 kind=queries.kind_of(snapshot.index.connectors.get(case.key)).value,
                 identity=now.root.kafka_cluster_id,
             ),
-            original=_requested_state_of(now.seen.standing.state),
+            original=original,
             incident="" if incident is None else incident.key,
             config_sha256=compute_config_sha256(case.connector, now.config),
             evidence=_build_evidence(case, because, failures),
             signature=None if case.failure is None else case.failure.signature,
             incarnation=queries.compute_incarnation(snapshot, case.key),
-            token=pin_state(now.seen.standing.state, changes).text,
+            token=pin_state(state, changes).text,
             policy_sha256=self._policy.sha256,
         )
 
@@ -398,16 +400,6 @@ class Planner:
         case = replace(case, failure=self._failure(incident))
         found = self._find_record(case)
         return replace(case, found=found if isinstance(found, IdentifiedRecord) else None)
-
-
-def _requested_state_of(state: str) -> RequestedState:
-    """Return the state that was requested of a connector, as far as its actual state shows it."""
-    match state:
-        case "paused":
-            return RequestedState.PAUSED
-        case "stopped":
-            return RequestedState.STOPPED
-    return RequestedState.RUNNING
 
 
 def _build_evidence(case: RemediationCase, because: str, failures: int) -> Evidence:

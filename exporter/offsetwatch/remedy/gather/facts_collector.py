@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from offsetwatch.clock import UnixClock
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.classify import Failure, FailureKind
+from offsetwatch.remedy.classify import FailureKind
 from offsetwatch.remedy.drivers.common_steps import parse_position
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient, compute_config_sha256
 from offsetwatch.remedy.execute.incarnation_pins import (
@@ -36,73 +36,12 @@ from offsetwatch.remedy.model.policy import MassFailure, Policy, update_mass_fai
 from offsetwatch.state.snapshot import Snapshot
 
 SETTLED_S: Final = 15.0  # after a restart a task's state is what it is by then
-
-
-def collect_journal_facts(
-    past: fleet_state.FleetState,
-    case: RemediationCase,
-    pairs: tuple[PartitionOffset, ...] | None,
-) -> facts.JournalFacts:
-    """Build the facts that the journal has about this connector and about all."""
-    own = case.key
-    mine = None if case.plan is None else case.plan.plan_id
-    skips = [skip for skip in past.skips if skip.plan_id != mine]
-    ended = past.ended_at.get(own)
-    key = None if case.incident is None else case.incident.key
-    return facts.JournalFacts(
-        skips=tuple(skips),
-        remedied_at=() if ended is None else (ended,),
-        breakers=tuple(past.breakers.values()),
-        approved_successes=past.successes[own, case.action],
-        restarted_at=tuple(
-            restart.at for restart in past.restarts if key is None or restart.incident == key
-        ),
-        records_since_skip=_count_records_since_skip(skips, own, pairs),
-    )
-
-
-def count_ineffective_restarts(past: fleet_state.FleetState, incident: Incident, now: float) -> int:
-    """Count restarts after which the connector still fails and that its run of failures lacks.
-
-    The journal has them: restarts by this daemon for the incident, or by an operator. Where no
-    status topic is followed, the run misses the restart of a task that failed again at once or
-    while no daemon ran.
-    """
-    run = incident.worst
-    if run is None or not incident.shows:
-        return 0
-    told_at = run.last_at if run.read_at is None else run.read_at
-    own = (incident.connect_cluster, incident.connector)
-    return sum(
-        restart.whose == own
-        and restart.incident in {incident.key, ""}
-        and told_at < restart.at <= now - SETTLED_S
-        for restart in past.restarts
-    )
-
-
-def _count_records_since_skip(
-    skips: list[fleet_state.RecordSkip],
-    own: tuple[str, str],
-    pairs: tuple[PartitionOffset, ...] | None,
-) -> int | None:
-    """Return at least how many records followed the last skip in its partition; None if unknown."""
-    mine = [skip for skip in skips if skip.whose == own]
-    if not mine or pairs is None:
-        return None
-    last = max(mine, key=lambda skip: skip.at).record
-    for pair in pairs:
-        if queries.is_same_partition(pair.partition, last.topic, last.partition):
-            position = parse_position(pair)
-            return None if position is None else max(0, position - last.offset - 1)
-    return None
-
-
 MEMBERS_APART_S: Final = 5.0  # a group that forms shows within so long
 TAIL_S_MAX: Final = 10.0  # for what others wrote to the offsets topic up to just now
 TAIL_AGAIN_S: Final = 0.2
 # Ways to find a record that meet the trouble themselves, in its bytes.
 REPRODUCING_METHODS: Final = frozenset({"decode", "checksum", "size"})
+ROUNDING_S: Final = 2.0  # a Date header has whole seconds, of a moment before it was read
 CLOCK_DRIFT_S_MAX: Final = 2.0  # of drift since the start: more is a clock that was set
 
 
@@ -204,6 +143,9 @@ class FactsCollector:
     def _ourselves(self, case: RemediationCase) -> facts.DaemonFacts:
         now = self._clock.now()
         server = self._sight_of(case.connect).server_time
+        skew_s = None if server is None else now - server
+        if skew_s is not None and abs(skew_s) <= ROUNDING_S:
+            skew_s = 0.0
         drifted = abs(self._steady.now() - now - self._drift)
         return facts.DaemonFacts(
             kill_switch=self.stop_file(),
@@ -211,19 +153,17 @@ class FactsCollector:
             mode_lowered=self._past.lowered_mode,
             journal_ok=True,  # who gathers has just read it, and JournalDamaged ends everything
             disk_free_bytes=self._free(),
-            clock_skew_s=None if server is None else _drop_rounding_skew(now - server),
+            clock_skew_s=skew_s,
             clock_steady=drifted < CLOCK_DRIFT_S_MAX,
             started_at=self._started_at,
         )
 
     def failures(self, incident: Incident) -> int:
         """Return how often the connector failed in the same way at the same position."""
-        run = incident.worst
-        return (
-            0
-            if run is None
-            else run.count + count_ineffective_restarts(self._past, incident, self._clock.now())
-        )
+        run, now = incident.worst, self._clock.now()
+        if run is None:
+            return 0
+        return run.count + count_ineffective_restarts(self._past, incident, now)
 
     def stop_file(self) -> bool | None:
         """Return whether the kill-switch file exists; None if that cannot be read."""
@@ -239,12 +179,12 @@ class FactsCollector:
             return None
 
     def _others(self, snapshot: Snapshot, case: RemediationCase) -> facts.FleetFacts:
-        own = case.key
-        begun = case.altering or (case.plan is not None and own in self._past.at_work())
+        at_work = self._past.at_work()
+        begun = case.altering or case.plan is not None
         return facts.FleetFacts(
             connectors=len(snapshot.connectors),
             unhealthy=self._ill.of(snapshot),
-            in_remedy=self._past.at_work() - ({own} if begun else set()),
+            in_remedy=at_work - {case.key} if begun else at_work,
             storm_before=self._storm,
             alike=queries.find_similar_failures(snapshot, case, self._clock.now()),
         )
@@ -255,23 +195,24 @@ class FactsCollector:
         incident, failure, found = case.incident, case.failure, case.found
         if incident is None:
             return facts.EvidenceFacts()
-        own = case.key
         run = incident.worst
         incident_detected = self._past.incidents.get(incident.key)
         silent = incident.what is IncidentKind.FROZEN
         now = self._clock.now()
         more = count_ineffective_restarts(self._past, incident, now)
-        begun_by = incident.since if run is None else _find_begin_time(run)
+        begun_by = incident.since if run is None else run.first_at
+        if run is not None and run.begun_by is not None:
+            begun_by = run.begun_by
         kind = FailureKind.CORRUPT.value if silent and found is not None else None
         return facts.EvidenceFacts(
             findings=frozenset(
                 finding.name.value
                 for finding in snapshot.findings
-                if (finding.connect_cluster, finding.connector) == own
+                if (finding.connect_cluster, finding.connector) == case.key
             ),
             shown_since=None if incident_detected is None else incident_detected.at,
             failure_kind=kind if failure is None else failure.kind.value,
-            veto="" if silent else _veto_of(failure),
+            veto="" if silent else None if failure is None else failure.veto or "",
             failures=None if run is None else run.count + more,
             failing_s=None if run is None else now - begun_by if more else run.lasted_s,
             restarts=None if run is None else run.restarts + more,
@@ -501,20 +442,61 @@ class FactsCollector:
         return None if since is None else self._clock.now() - since
 
 
-def _drop_rounding_skew(skew_s: float) -> float:
-    """Return 0 for a skew of at most 2 s, else the skew.
+def collect_journal_facts(
+    past: fleet_state.FleetState,
+    case: RemediationCase,
+    pairs: tuple[PartitionOffset, ...] | None,
+) -> facts.JournalFacts:
+    """Build the facts that the journal has about this connector and about all."""
+    own = case.key
+    mine = None if case.plan is None else case.plan.plan_id
+    skips = [skip for skip in past.skips if skip.plan_id != mine]
+    ended = past.ended_at.get(own)
+    key = None if case.incident is None else case.incident.key
+    return facts.JournalFacts(
+        skips=tuple(skips),
+        remedied_at=() if ended is None else (ended,),
+        breakers=tuple(past.breakers.values()),
+        approved_successes=past.successes[own, case.action],
+        restarted_at=tuple(
+            restart.at for restart in past.restarts if key is None or restart.incident == key
+        ),
+        records_since_skip=_count_records_since_skip(skips, own, pairs),
+    )
 
-    A Date header has whole seconds, and was written a moment before it was read.
+
+def count_ineffective_restarts(past: fleet_state.FleetState, incident: Incident, now: float) -> int:
+    """Count restarts after which the connector still fails and that its run of failures lacks.
+
+    The journal has them: restarts by this daemon for the incident, or by an operator. Where no
+    status topic is followed, the run misses the restart of a task that failed again at once or
+    while no daemon ran.
     """
-    return 0.0 if abs(skew_s) <= 2.0 else skew_s
+    run = incident.worst
+    if run is None or not incident.shows:
+        return 0
+    told_at = run.last_at if run.read_at is None else run.read_at
+    own = (incident.connect_cluster, incident.connector)
+    return sum(
+        restart.whose == own
+        and restart.incident in {incident.key, ""}
+        and told_at < restart.at <= now - SETTLED_S
+        for restart in past.restarts
+    )
 
 
-def _veto_of(failure: Failure | None) -> str | None:
-    """Return the cause that forbids a skip after this failure; "" if none does, None if unknown."""
-    if failure is None:
+def _count_records_since_skip(
+    skips: list[fleet_state.RecordSkip],
+    own: tuple[str, str],
+    pairs: tuple[PartitionOffset, ...] | None,
+) -> int | None:
+    """Return at least how many records followed the last skip in its partition; None if unknown."""
+    mine = [skip for skip in skips if skip.whose == own]
+    if not mine or pairs is None:
         return None
-    return "" if failure.veto is None else failure.veto.value
-
-
-def _find_begin_time(run: FailureRun) -> float:
-    return run.first_at if run.begun_by is None else run.begun_by
+    last = max(mine, key=lambda skip: skip.at).record
+    for pair in pairs:
+        if queries.is_same_partition(pair.partition, last.topic, last.partition):
+            position = parse_position(pair)
+            return None if position is None else max(0, position - last.offset - 1)
+    return None

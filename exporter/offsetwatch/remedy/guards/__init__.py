@@ -238,25 +238,19 @@ def evaluate(
                 without approval are skipped. An approval of the daemon's own plan is in its facts.
     """
     values = facts.by_name() | {"policy": policy, "stage": stage, "by_person": by_person}
-    approved = facts.plan.approval is not None
+    exempt: set[GuardReach] = set()
+    if by_person:
+        exempt = {GuardReach.DETECTED, GuardReach.AUTOMATIC}
+    elif facts.plan.approval is not None:
+        exempt = {GuardReach.AUTOMATIC}
     return tuple(
         _ask_guard(guard, values)
         for guard in GUARDS
         if stage in guard.stages
         and facts.target.action in guard.actions
         and facts.target.kind in guard.kinds
-        and not _is_exempt(guard.reach, by_person=by_person, approved=approved)
+        and guard.reach not in exempt
     )
-
-
-def _is_exempt(reach: GuardReach, *, by_person: bool, approved: bool) -> bool:
-    match reach:
-        case GuardReach.EVERYONE:
-            return False
-        case GuardReach.DETECTED:
-            return by_person
-        case GuardReach.AUTOMATIC:
-            return by_person or approved
 
 
 def _ask_guard(guard: PlanGuard, values: dict[str, Any]) -> GuardAnswer:

@@ -160,7 +160,8 @@ class Journal:
         """
         subject = plan.subject
         with self._writing():
-            stands = self._stands(plan.plan_id)
+            history = build_plan_history(self.records(plan.plan_id))
+            stands = None if history is None else history.stands
             said = against() if stands in {None, PlanStatus.APPROVED} else f"it is {stands} by now"
             if said is not None:
                 raise PlanStateConflict(f"plan {plan.plan_id} is not begun: {said}")
@@ -310,10 +311,6 @@ class Journal:
         """Check whether a process works on this connector now."""
         return is_locked(self.folder / LOCKS, place, connector)
 
-    def _stands(self, plan_id: str) -> PlanStatus | None:
-        found = build_plan_history(self.records(plan_id))
-        return None if found is None else found.stands
-
     @contextmanager
     def _writing(self) -> Iterator[None]:
         try:
@@ -350,18 +347,15 @@ class Journal:
 
     def _append(self, plan_id: str, record: AnyRecord) -> None:
         seq, prev = self._head()
-        body, v = (
-            encode_record(record),
-            VERSION if isinstance(record, LeadershipTaken) else STANDALONE_VERSION,
-        )
+        seq += 1
+        body = encode_record(record)
+        v = VERSION if isinstance(record, LeadershipTaken) else STANDALONE_VERSION
         if self._publish is not None and len(body) > PUBLISHED_BYTES_MAX:
             raise JournalDamaged(
                 f"a record of {len(body)} bytes cannot be written: replicas share those of up to "
                 f"{PUBLISHED_BYTES_MAX}"
             )
-        line = ChainLine(
-            seq + 1, plan_id, prev, hash_line(seq + 1, v, plan_id, body, prev), body, v
-        )
+        line = ChainLine(seq, plan_id, prev, hash_line(seq, v, plan_id, body, prev), body, v)
         self._fresh.append(line)
         self._put(line, record)
 
@@ -374,26 +368,21 @@ class Journal:
         plan_id = line.plan_id
         match record:
             case PlanOpened(plan=plan):
-                subject = plan.subject
-                self._db.execute(
-                    "INSERT INTO open_plans VALUES (?, ?, ?)",
-                    (plan_id, subject.place, subject.connector),
-                )
+                row = (plan_id, *plan.connector_key)
+                self._db.execute("INSERT INTO open_plans VALUES (?, ?, ?)", row)
             case PlanEnded():
                 self._db.execute("DELETE FROM open_plans WHERE plan_id = ?", (plan_id,))
             case StepIntended() if (key := self._skips(plan_id, record)) is not None:
-                self._claim(plan_id, key)
+                other = self.skipped_by(key)
+                if other not in {None, plan_id}:
+                    said = f"this record was skipped by plan {other} already"
+                    raise PlanUnfinished(str(other), said)
+                self._db.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (key, plan_id))
         self._db.execute(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)",
             (line.seq, line.v, plan_id, line.body, line.prev_sha256, line.sha256),
         )
         self._db.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", (line.seq, line.sha256))
-
-    def _claim(self, plan_id: str, skip_key: str) -> None:
-        other = self.skipped_by(skip_key)
-        if other not in {None, plan_id}:
-            raise PlanUnfinished(str(other), f"this record was skipped by plan {other} already")
-        self._db.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (skip_key, plan_id))
 
     def _skips(self, plan_id: str, intended: StepIntended) -> str | None:
         """Return the skip key of a step that is about to be tried; None if it skips nothing."""

@@ -60,6 +60,7 @@ def build_plan_row(found: PlanHistory, now: float, not_before: float = 0.0) -> P
     """Build the row of a plan. not_before: when its cool-down ends; see FleetState.not_before."""
     plan = found.plan
     waits = found.stands in {PlanStatus.PROPOSED, PlanStatus.APPROVED} and not_before > now
+    last = found.ended or found.parked
     return PlanRow(
         plan_id=plan.plan_id,
         sha256=plan.sha256,
@@ -71,7 +72,7 @@ def build_plan_row(found: PlanHistory, now: float, not_before: float = 0.0) -> P
         created_by=plan.created_by,
         said=_summarize_plan(found),
         verb=plan.verb,
-        cause=_find_cause(found),
+        cause=None if last is None or last.cause is None else last.cause.value,
         expires_at=moment_of(found.expires_at) if found.stands is PlanStatus.PROPOSED else None,
         not_before=moment_of(not_before) if waits else None,
     )
@@ -82,11 +83,6 @@ def _summarize_plan(found: PlanHistory) -> str:
         return found.said
     because = "" if found.proposed is None else found.proposed.because
     return f"{found.plan.verb}: {because}" if because else found.plan.verb
-
-
-def _find_cause(found: PlanHistory) -> str | None:
-    last = found.ended or found.parked
-    return None if last is None or last.cause is None else last.cause.value
 
 
 def build_plan_details(
