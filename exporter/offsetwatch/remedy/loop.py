@@ -19,9 +19,7 @@ from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import RemedyError, raised_at
 from offsetwatch.remedy.execute.executor import PlanExecutor, RemediationCounts, approval_of
-from offsetwatch.remedy.gather.snapshot_queries import (
-    RemediationCase,
-)
+from offsetwatch.remedy.gather.snapshot_queries import RemediationCase
 from offsetwatch.remedy.guards import Permission, derive_permission
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.model import approval as decisions

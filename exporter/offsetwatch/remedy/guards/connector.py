@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.remedy.model.guard_answer import GuardReply, Stage, reply_deny, reply_pass_if
+from offsetwatch.remedy.model.guard_answer import GuardReply, Stage, allow_if, deny
 from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.policy import Policy, SinkProfile, classify_sink
 
@@ -41,20 +41,20 @@ def _check_age(now: float, read_at: float, stage: Stage) -> tuple[str, bool]:
 def version(*, connect_version: tuple[int, ...]) -> GuardReply:
     """Connect is 3.6 or newer."""
     said = f"Connect is {'.'.join(str(part) for part in connect_version) or 'of no version'}"
-    return reply_pass_if(said, if_=connect_version >= VERSION_MIN)
+    return allow_if(said, if_=connect_version >= VERSION_MIN)
 
 
 def offsets_api(*, offsets_api: bool) -> GuardReply:
     """Connect returns the connector's offsets."""
     can = "can" if offsets_api else "cannot"
-    return reply_pass_if(f"its offsets {can} be read", if_=offsets_api)
+    return allow_if(f"its offsets {can} be read", if_=offsets_api)
 
 
 def same_place(*, identity_planned: str, identity_now: str) -> GuardReply:
     """The Connect cluster that answers is the one that the configuration means."""
     same = identity_planned == identity_now
     said = f"this is {identity_now}" + ("" if same else f", not {identity_planned}")
-    return reply_pass_if(said, if_=same)
+    return allow_if(said, if_=same)
 
 
 def follows_its_group(*, policy: Policy, class_name: str) -> GuardReply:
@@ -64,7 +64,7 @@ def follows_its_group(*, policy: Policy, class_name: str) -> GuardReply:
         f"its group's offset is {known.value} as the position of a "
         f"{_shorten_class_name(class_name)}"
     )
-    return reply_pass_if(said, if_=known is not SinkProfile.UNSAFE)
+    return allow_if(said, if_=known is not SinkProfile.UNSAFE)
 
 
 def writes_before_it_commits(*, policy: Policy, class_name: str) -> GuardReply:
@@ -73,25 +73,23 @@ def writes_before_it_commits(*, policy: Policy, class_name: str) -> GuardReply:
     """
     known = classify_sink(policy, class_name)
     said = f"{class_name} is {known.value}: see remedy.skip_safe_sinks"
-    return reply_pass_if(said, if_=known is SinkProfile.SAFE)
+    return allow_if(said, if_=known is SinkProfile.SAFE)
 
 
 def opaque(*, by_person: bool) -> GuardReply:
     """If only the connector understands its offsets, only an operator says which offset is next."""
     said = "the next offset cannot be computed; an operator has to give it"
-    return reply_pass_if(said, if_=by_person)
+    return allow_if(said, if_=by_person)
 
 
 def wanted_running(*, action: Action, state: str) -> GuardReply:
     """A connector that an operator paused or stopped is not changed, and a rebalance is awaited."""
-    return reply_pass_if(
-        f"its state is {state}", if_=state in _ALLOWED_STATES.get(action, frozenset())
-    )
+    return allow_if(f"its state is {state}", if_=state in _ALLOWED_STATES.get(action, frozenset()))
 
 
 def not_internal(*, class_name: str) -> GuardReply:
     """MirrorMaker's heartbeat and checkpoint connectors have no progress to restore."""
-    return reply_pass_if(
+    return allow_if(
         f"it is a {_shorten_class_name(class_name)}",
         if_=_shorten_class_name(class_name) not in INTERNAL_CONNECTORS,
     )
@@ -101,7 +99,7 @@ def first_of_the_batch(*, next_now: int, poison: int) -> GuardReply:
     """For a sink the record is the very next one: a sink commits by batches, and the records before
     it may not be written yet.
     """
-    return reply_pass_if(
+    return allow_if(
         f"it reads on at {next_now}, and the record is {poison}", if_=next_now == poison
     )
 
@@ -109,7 +107,7 @@ def first_of_the_batch(*, next_now: int, poison: int) -> GuardReply:
 def first_that_exists(*, first_existing: int, poison: int) -> GuardReply:
     """For MirrorMaker the record is the first that exists after the stored offset."""
     said = f"the first record from there is {first_existing}, and the record is {poison}"
-    return reply_pass_if(said, if_=first_existing == poison)
+    return allow_if(said, if_=first_existing == poison)
 
 
 def one_step(
@@ -118,7 +116,7 @@ def one_step(
     """The position moves past the record and over no other record."""
     said = f"from {next_now} to {next_wanted}, past the record at {poison}"
     alone = poison in {next_now, first_existing}
-    return reply_pass_if(said, if_=next_now <= poison and next_wanted == poison + 1 and alone)
+    return allow_if(said, if_=next_now <= poison and next_wanted == poison + 1 and alone)
 
 
 def in_the_log(
@@ -140,7 +138,7 @@ def in_the_log(
         f"from {next_now} to {next_wanted} in a log from {earliest} to {log_end}, readable to "
         f"{readable_end}, {aged}"
     )
-    return reply_pass_if(
+    return allow_if(
         said, if_=fresh and earliest <= next_now < next_wanted <= readable_end <= log_end
     )
 
@@ -148,20 +146,18 @@ def in_the_log(
 def same_topic(*, topic_id_planned: str, topic_id_now: str) -> GuardReply:
     """The topic is the one that was read, and was not recreated."""
     same = topic_id_planned == topic_id_now
-    return reply_pass_if("the topic is " + ("the same" if same else "another one"), if_=same)
+    return allow_if("the topic is " + ("the same" if same else "another one"), if_=same)
 
 
 def receipt(*, record_sha256: str, receipt_sha256: str) -> GuardReply:
     """The copy of the record was read back, and is identical."""
     same = receipt_sha256 == record_sha256 and record_sha256 != ""
-    return reply_pass_if(
-        "the copy read back is " + ("" if same else "not ") + "the record", if_=same
-    )
+    return allow_if("the copy read back is " + ("" if same else "not ") + "the record", if_=same)
 
 
 def backup(*, backup_verified: bool) -> GuardReply:
     """All offsets of the connector were backed up and read back."""
-    return reply_pass_if("backed up" if backup_verified else "not backed up", if_=backup_verified)
+    return allow_if("backed up" if backup_verified else "not backed up", if_=backup_verified)
 
 
 def one_raw_key(*, raw_keys: int, key_canonical: bool) -> GuardReply:
@@ -169,74 +165,66 @@ def one_raw_key(*, raw_keys: int, key_canonical: bool) -> GuardReply:
     offset up by bytes.
     """
     other = "" if key_canonical else ", and not the one that Connect would write over REST"
-    return reply_pass_if(
-        f"stored under {raw_keys} keys{other}", if_=raw_keys == 1 and key_canonical
-    )
+    return allow_if(f"stored under {raw_keys} keys{other}", if_=raw_keys == 1 and key_canonical)
 
 
 def read_just_now(*, now: float, stage: Stage, read_at: float) -> GuardReply:
     """The facts about the connector were read just now."""
     aged, fresh = _check_age(now, read_at, stage)
-    return reply_pass_if(aged, if_=fresh)
+    return allow_if(aged, if_=fresh)
 
 
 def views_agree(*, tail_behind: int, views_agree: bool) -> GuardReply:
     """The offsets topic was read to its end, and agrees with Connect."""
     if tail_behind:
-        return reply_deny(f"{tail_behind} records of the offsets topic are not read yet")
-    return reply_pass_if(
-        "tail and Connect " + ("agree" if views_agree else "differ"), if_=views_agree
-    )
+        return deny(f"{tail_behind} records of the offsets topic are not read yet")
+    return allow_if("tail and Connect " + ("agree" if views_agree else "differ"), if_=views_agree)
 
 
 def fence(*, fence_planned: str, fence_now: str) -> GuardReply:
     """The stored offset is exactly the one that the plan was made for."""
     same = fence_planned == fence_now
     said = f"stored is {fence_now}" + ("" if same else f", and the plan was for {fence_planned}")
-    return reply_pass_if(said, if_=same)
+    return allow_if(said, if_=same)
 
 
 def stands_still(*, state: str, tasks_now: int) -> GuardReply:
     """The connector is stopped and has no tasks."""
     said = f"its state is {state}, with {tasks_now} tasks"
-    return reply_pass_if(said, if_=state == "stopped" and tasks_now == 0)
+    return allow_if(said, if_=state == "stopped" and tasks_now == 0)
 
 
 def group_empty(*, group_members: int) -> GuardReply:
     """A sink's group has no members: a remaining member would commit over the new offset."""
-    return reply_pass_if(f"its group has {group_members} members", if_=group_members == 0)
+    return allow_if(f"its group has {group_members} members", if_=group_members == 0)
 
 
 def settled(*, quiet_s: float) -> GuardReply:
     """Nothing of the connector was written for 15 s: a task's last commit may follow its stop."""
     said = f"quiet for {quiet_s:.0f} s; {SETTLE_S:.0f} s are required"
-    return reply_pass_if(said, if_=quiet_s >= SETTLE_S)
+    return allow_if(said, if_=quiet_s >= SETTLE_S)
 
 
 def nobody_else(*, token_planned: str, token_now: str) -> GuardReply:
     """No other client has sent Connect a request for this connector since the plan was made."""
     same = token_planned == token_now
-    return reply_pass_if(
-        "no other client changed it" if same else "another client changed it", if_=same
-    )
+    return allow_if("no other client changed it" if same else "another client changed it", if_=same)
 
 
 def same_config(*, config_planned: str, config_now: str) -> GuardReply:
     """Its configuration is the one that the plan was made for."""
     same = config_planned == config_now
-    return reply_pass_if(
-        "its configuration is " + ("the same" if same else "another one"), if_=same
-    )
+    return allow_if("its configuration is " + ("the same" if same else "another one"), if_=same)
 
 
 def same_incarnation(*, incarnation_planned: str, incarnation_now: str) -> GuardReply:
     """It is the same connector, and not a new one of its name."""
     same = incarnation_planned == incarnation_now
-    return reply_pass_if("it is " + ("the same" if same else "another one of its name"), if_=same)
+    return allow_if("it is " + ("the same" if same else "another one of its name"), if_=same)
 
 
 def in_time(*, policy: Policy, now: float, stopped_at: float) -> GuardReply:
     """A connector that a plan stopped is restarted in time."""
     stopped_s = now - stopped_at
     said = f"stopped for {stopped_s:.0f} s; {policy.stop_total_s:.0f} s are allowed"
-    return reply_pass_if(said, if_=-AHEAD_S_MAX <= stopped_s < policy.stop_total_s)
+    return allow_if(said, if_=-AHEAD_S_MAX <= stopped_s < policy.stop_total_s)

@@ -10,13 +10,7 @@ from typing import Final
 
 from offsetwatch.remedy.model.approval import PROPOSAL_S
 from offsetwatch.remedy.model.facts import PlanApproval
-from offsetwatch.remedy.model.guard_answer import (
-    GuardReply,
-    reply_deny,
-    reply_pass,
-    reply_pass_if,
-    reply_unknown,
-)
+from offsetwatch.remedy.model.guard_answer import GuardReply, allow, allow_if, deny, unknown
 from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
@@ -31,25 +25,23 @@ def mode(
 ) -> GuardReply:
     """In mode observe nothing is done."""
     here = policy.mode_of(connect, connector, action, lowered_to=mode_lowered)
-    return reply_pass_if(f"the mode is {here.value} here", if_=here is not Mode.OBSERVE)
+    return allow_if(f"the mode is {here.value} here", if_=here is not Mode.OBSERVE)
 
 
 def mode_auto(*, policy: Policy, mode_lowered: Mode) -> GuardReply:
     """Nothing is done without approval, except in mode auto."""
     said = f"configured {policy.mode.value}, and set to {mode_lowered.value}"
-    return reply_pass_if(said, if_=policy.mode is Mode.AUTO and mode_lowered is Mode.AUTO)
+    return allow_if(said, if_=policy.mode is Mode.AUTO and mode_lowered is Mode.AUTO)
 
 
 def kill_switch(*, kill_switch: bool) -> GuardReply:
     """No plan begins and nothing is altered while the kill-switch file exists."""
-    return reply_pass_if(
-        "the kill switch is " + ("on" if kill_switch else "off"), if_=not kill_switch
-    )
+    return allow_if("the kill switch is " + ("on" if kill_switch else "off"), if_=not kill_switch)
 
 
 def pause(*, paused: bool) -> GuardReply:
     """No plan begins and nothing is altered while remediation is paused."""
-    return reply_pass_if(
+    return allow_if(
         "remediation is paused" if paused else "remediation is not paused", if_=not paused
     )
 
@@ -57,7 +49,7 @@ def pause(*, paused: bool) -> GuardReply:
 def auto_connector(*, policy: Policy, connect: str, connector: str) -> GuardReply:
     """Without approval only connectors that are listed by name are changed."""
     listed = policy.listed(connect, connector)
-    return reply_pass_if(
+    return allow_if(
         f"{connector} is {'' if listed else 'not '}listed under remedy.auto", if_=listed
     )
 
@@ -65,7 +57,7 @@ def auto_connector(*, policy: Policy, connect: str, connector: str) -> GuardRepl
 def auto_action(*, policy: Policy, connect: str, connector: str, action: Action) -> GuardReply:
     """Without approval only the actions that are listed for the connector are taken."""
     allowed = policy.allowed(connect, connector, action)
-    return reply_pass_if(
+    return allow_if(
         f"{action.value} is {'' if allowed else 'not '}listed for it under remedy.auto", if_=allowed
     )
 
@@ -73,7 +65,7 @@ def auto_action(*, policy: Policy, connect: str, connector: str, action: Action)
 def maintenance(*, policy: Policy, now: float) -> GuardReply:
     """No plan is made or begins in a forbidden window, or outside of the allowed ones."""
     why = policy.frozen(now)
-    return reply_pass("no maintenance window forbids it") if why is None else reply_deny(why)
+    return allow("no maintenance window forbids it") if why is None else deny(why)
 
 
 def plan_age(*, now: float, created_at: float, approval: PlanApproval | None) -> GuardReply:
@@ -82,31 +74,31 @@ def plan_age(*, now: float, created_at: float, approval: PlanApproval | None) ->
     """
     age_s = now - created_at
     if not -CLOCK_SKEW_S <= age_s <= PROPOSAL_S:
-        return reply_deny(f"made {age_s:.0f} s ago; {PROPOSAL_S:.0f} s are allowed")
+        return deny(f"made {age_s:.0f} s ago; {PROPOSAL_S:.0f} s are allowed")
     if approval is None:
-        return reply_pass(f"made {age_s:.0f} s ago")
+        return allow(f"made {age_s:.0f} s ago")
     since_s = now - approval.at
     could_s = now - max(approval.at, approval.not_before)
     waited = f", and could begin {could_s:.0f} s ago" if 0.0 <= could_s < since_s else ""
     said = f"approved {since_s:.0f} s ago{waited}; {APPROVED_TTL_S:.0f} s are allowed"
-    return reply_pass_if(said, if_=since_s >= -CLOCK_SKEW_S and could_s <= APPROVED_TTL_S)
+    return allow_if(said, if_=since_s >= -CLOCK_SKEW_S and could_s <= APPROVED_TTL_S)
 
 
 def approver(*, policy: Policy, approval: PlanApproval | None, created_by: str) -> GuardReply:
     """Another operator than the proposer approves, unless remedy.second_person is false."""
     if approval is None:
-        return reply_pass("no operator has approved it")
+        return allow("no operator has approved it")
     said = f"made by {created_by}, approved by {approval.by or 'no one'}"
     other = approval.by != created_by or not policy.second_person
-    return reply_pass_if(said, if_=bool(approval.by.strip()) and other)
+    return allow_if(said, if_=bool(approval.by.strip()) and other)
 
 
 def approved_plan(*, approval: PlanApproval | None, plan_sha256: str) -> GuardReply:
     """The plan that is carried out is, byte for byte, the one that was approved."""
     if approval is None:
-        return reply_pass("no operator has approved it")
+        return allow("no operator has approved it")
     same = approval.plan_sha256 == plan_sha256
-    return reply_pass_if(
+    return allow_if(
         "the plan is " + ("" if same else "not ") + "the one that was approved", if_=same
     )
 
@@ -115,28 +107,28 @@ def clock(*, clock_skew_s: float, clock_steady: bool) -> GuardReply:
     """Our clock agrees with the brokers' within 30 s, and has not jumped."""
     jumped = "" if clock_steady else ", and it has jumped"
     said = f"{abs(clock_skew_s):.0f} s between our clock and the brokers'{jumped}"
-    return reply_pass_if(said, if_=clock_steady and abs(clock_skew_s) <= CLOCK_SKEW_S)
+    return allow_if(said, if_=clock_steady and abs(clock_skew_s) <= CLOCK_SKEW_S)
 
 
 def journal(*, journal_ok: bool, disk_free_bytes: int) -> GuardReply:
     """The journal verifies, can be written to, and has 100 MB to grow."""
     if not journal_ok:
-        return reply_deny("the journal does not verify, or cannot be written to")
+        return deny("the journal does not verify, or cannot be written to")
     said = f"the journal verifies; {disk_free_bytes // 1024**2} MB are free beside it"
-    return reply_pass_if(said, if_=disk_free_bytes >= DISK_FREE_BYTES)
+    return allow_if(said, if_=disk_free_bytes >= DISK_FREE_BYTES)
 
 
 def start_grace(*, policy: Policy, now: float, started_at: float) -> GuardReply:
     """No plan is made just after a start: old problems look new then."""
     up_s = now - started_at
     said = f"watching for {up_s:.0f} s; {policy.start_grace_s:.0f} s are required"
-    return reply_pass_if(said, if_=up_s >= policy.start_grace_s)
+    return allow_if(said, if_=up_s >= policy.start_grace_s)
 
 
 def same_policy(*, policy: Policy, policy_sha256: str) -> GuardReply:
     """The configuration of remediation is the one under which the plan was made."""
     same = policy_sha256 == policy.sha256
-    return reply_pass_if(
+    return allow_if(
         f"the policy has {'not ' if same else ''}changed since the plan was made", if_=same
     )
 
@@ -144,7 +136,7 @@ def same_policy(*, policy: Policy, policy_sha256: str) -> GuardReply:
 def restored_by_a_person(*, by_person: bool, approval: PlanApproval | None) -> GuardReply:
     """Only an operator restores a backup."""
     wanted = by_person or approval is not None
-    return reply_pass_if(
+    return allow_if(
         "an operator requested it" if wanted else "no operator requested it", if_=wanted
     )
 
@@ -154,12 +146,10 @@ def operator(*, operator_managed: bool | None, resource_problem: str | None) -> 
     forbids it.
     """
     if not operator_managed:
-        return reply_pass("no Kubernetes operator is known to revert it")
+        return allow("no Kubernetes operator is known to revert it")
     if resource_problem is None:
-        return reply_unknown("the resource by which a Kubernetes operator manages this connector")
-    return reply_pass_if(
-        resource_problem or "its resource can be changed", if_=not resource_problem
-    )
+        return unknown("the resource by which a Kubernetes operator manages this connector")
+    return allow_if(resource_problem or "its resource can be changed", if_=not resource_problem)
 
 
 def unmanaged(
@@ -169,9 +159,7 @@ def unmanaged(
     detected, the configuration has to say so.
     """
     if operator_managed is False:
-        return reply_pass("no Kubernetes operator reverts it")
+        return allow("no Kubernetes operator reverts it")
     if policy.unmanaged(connect, connector):
-        return reply_pass("configured as managed by no other tool (unmanaged: true)")
-    return reply_unknown(
-        "whether Strimzi or GitOps reverts it; set unmanaged: true if neither does"
-    )
+        return allow("configured as managed by no other tool (unmanaged: true)")
+    return unknown("whether Strimzi or GitOps reverts it; set unmanaged: true if neither does")

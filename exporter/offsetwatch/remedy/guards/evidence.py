@@ -11,13 +11,7 @@ from typing import Final
 from offsetwatch.remedy.classify import SKIPPABLE
 from offsetwatch.remedy.model.facts import PoisonSignal
 from offsetwatch.remedy.model.fleet_state import ConnectorKey
-from offsetwatch.remedy.model.guard_answer import (
-    GuardReply,
-    reply_deny,
-    reply_pass,
-    reply_pass_if,
-    reply_unknown,
-)
+from offsetwatch.remedy.model.guard_answer import GuardReply, allow, allow_if, deny, unknown
 from offsetwatch.remedy.model.policy import Policy
 
 SILENT_S: Final = 900.0  # of what never fails: a topic without traffic looks the same for a while
@@ -31,8 +25,8 @@ HOPELESS_KINDS: Final = frozenset({"config", "auth"})  # nothing of these change
 def observed(*, findings: frozenset[str]) -> GuardReply:
     """The daemon itself observes the problem, now: an alert is a hint and never evidence."""
     if not findings:
-        return reply_deny("the daemon has no finding for this connector")
-    return reply_pass(f"findings: {', '.join(sorted(findings))}")
+        return deny("the daemon has no finding for this connector")
+    return allow(f"findings: {', '.join(sorted(findings))}")
 
 
 def repeated(
@@ -49,22 +43,22 @@ def repeated(
     """
     if silent:
         if frozen_s is None:
-            return reply_unknown("for how long it has stood still")
+            return unknown("for how long it has stood still")
         said = f"it has stood still for {frozen_s:.0f} s; {SILENT_S:.0f} s are required"
-        return reply_pass_if(said, if_=frozen_s >= SILENT_S)
+        return allow_if(said, if_=frozen_s >= SILENT_S)
     if failures is None or failing_s is None or restarts is None:
-        return reply_unknown("how often it failed, for how long, and how often it was restarted")
+        return unknown("how often it failed, for how long, and how often it was restarted")
     often = failures >= policy.failures and restarts >= policy.restarts
     said = (
         f"failed {failures} times within {failing_s:.0f} s, restarted {restarts} times; required "
         f"are {policy.failures}, {policy.failures_span_s:.0f} s and {policy.restarts}"
     )
-    return reply_pass_if(said, if_=often and failing_s >= policy.failures_span_s)
+    return allow_if(said, if_=often and failing_s >= policy.failures_span_s)
 
 
 def poison_class(*, failure_kind: str) -> GuardReply:
     """A single record can cause this kind of failure."""
-    return reply_pass_if(f"the failure is of kind {failure_kind}", if_=failure_kind in SKIPPABLE)
+    return allow_if(f"the failure is of kind {failure_kind}", if_=failure_kind in SKIPPABLE)
 
 
 def no_veto(*, veto: str) -> GuardReply:
@@ -72,25 +66,23 @@ def no_veto(*, veto: str) -> GuardReply:
     settings, a registry.
     """
     if veto:
-        return reply_deny(f"its causes include one of kind {veto}")
-    return reply_pass("none of its causes lies outside of the record")
+        return deny(f"its causes include one of kind {veto}")
+    return allow("none of its causes lies outside of the record")
 
 
 def identified(*, definitive: frozenset[str], conflicting: frozenset[str]) -> GuardReply:
     """At least one certain method identifies the record, and no method contradicts it."""
     if conflicting:
-        return reply_deny(f"{', '.join(sorted(conflicting))} points to another record, or to none")
+        return deny(f"{', '.join(sorted(conflicting))} points to another record, or to none")
     if not definitive:
-        return reply_deny("no method says for certain which record it is")
-    return reply_pass(f"identified by {', '.join(sorted(definitive))}")
+        return deny("no method says for certain which record it is")
+    return allow(f"identified by {', '.join(sorted(definitive))}")
 
 
 def quorum(*, signals: frozenset[PoisonSignal]) -> GuardReply:
     """The position stands still, and at least two other signals indicate poison."""
     said = f"signals: {', '.join(sorted(signals)) or 'none'}; {SIGNALS_MIN} are required"
-    return reply_pass_if(
-        said, if_=len(signals) >= SIGNALS_MIN and PoisonSignal.FROZEN_OFFSET in signals
-    )
+    return allow_if(said, if_=len(signals) >= SIGNALS_MIN and PoisonSignal.FROZEN_OFFSET in signals)
 
 
 def alone(*, alike: frozenset[ConnectorKey]) -> GuardReply:
@@ -98,37 +90,35 @@ def alone(*, alike: frozenset[ConnectorKey]) -> GuardReply:
     ten minutes.
     """
     said = f"{len(alike)} similar connectors fail within ten minutes"
-    return reply_pass_if(said, if_=len(alike) < SIMILAR_FAILURES_MAX)
+    return allow_if(said, if_=len(alike) < SIMILAR_FAILURES_MAX)
 
 
 def shown_first(*, policy: Policy, now: float, shown_since: float) -> GuardReply:
     """The problem was reported long enough for people to act themselves."""
     shown_s = now - shown_since
     said = f"reported for {shown_s:.0f} s; {policy.alert_before_s:.0f} s are required"
-    return reply_pass_if(said, if_=shown_s >= policy.alert_before_s)
+    return allow_if(said, if_=shown_s >= policy.alert_before_s)
 
 
 def restarts_left(*, now: float, restarted_at: tuple[float, ...]) -> GuardReply:
     """An incident gets at most two restarts, five minutes apart."""
     if not restarted_at:
-        return reply_pass("not restarted for this yet")
+        return allow("not restarted for this yet")
     since_s = now - max(restarted_at)
     said = f"restarted {len(restarted_at)} times for this, {since_s:.0f} s ago for the last time"
-    return reply_pass_if(
-        said, if_=len(restarted_at) < RESTARTS_MAX and since_s >= RESTART_BACKOFF_S
-    )
+    return allow_if(said, if_=len(restarted_at) < RESTARTS_MAX and since_s >= RESTART_BACKOFF_S)
 
 
 def restart_helps(*, failure_kind: str, veto: str) -> GuardReply:
     """The failure may not recur after a restart; failures of settings and permissions would."""
     hopeless = sorted({failure_kind, veto} & HOPELESS_KINDS)
     if hopeless:
-        return reply_deny(f"a restart does not help against a failure of kind {hopeless[0]}")
-    return reply_pass(f"a failure of kind {failure_kind} may be gone after a restart")
+        return deny(f"a restart does not help against a failure of kind {hopeless[0]}")
+    return allow(f"a failure of kind {failure_kind} may be gone after a restart")
 
 
 def harmful(*, policy: Policy, findings: frozenset[str]) -> GuardReply:
     """A connector is stopped only for findings that do harm while it runs."""
     found = sorted(findings & set(policy.stop_on))
     wanted = ", ".join(policy.stop_on) or "nothing"
-    return reply_pass_if(f"found: {', '.join(found) or 'nothing'} of {wanted}", if_=bool(found))
+    return allow_if(f"found: {', '.join(found) or 'nothing'} of {wanted}", if_=bool(found))

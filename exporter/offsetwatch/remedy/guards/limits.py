@@ -12,14 +12,7 @@ from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S
 from offsetwatch.remedy.model.approval import PROPOSAL_S
 from offsetwatch.remedy.model.fleet_state import Breaker, ConnectorKey, RecordSkip
-from offsetwatch.remedy.model.guard_answer import (
-    GuardReply,
-    Stage,
-    reply_deny,
-    reply_pass,
-    reply_pass_if,
-    reply_unknown,
-)
+from offsetwatch.remedy.model.guard_answer import GuardReply, Stage, allow, allow_if, deny, unknown
 from offsetwatch.remedy.model.policy import (
     FLEET_SCOPE,
     MassFailure,
@@ -55,7 +48,7 @@ def storm(
         if after.calm_since is None
         else f"; fewer than before for {now - after.calm_since:.0f} s"
     )
-    return reply_pass_if(f"{said}{calm}", if_=not after.rages)
+    return allow_if(f"{said}{calm}", if_=not after.rages)
 
 
 def blast(
@@ -63,13 +56,13 @@ def blast(
 ) -> GuardReply:
     """Only few connectors are in remediation at once, and each with one plan."""
     if (connect, connector) in in_remedy:
-        return reply_deny("another plan for this connector is not over")
+        return deny("another plan for this connector is not over")
     here = sum(key[0] == connect for key in in_remedy)
     said = (
         f"{here} others in {connect} and {len(in_remedy)} in all are in remediation; at most "
         f"{policy.per_connect} and {policy.total} are allowed, this one included"
     )
-    return reply_pass_if(said, if_=here < policy.per_connect and len(in_remedy) < policy.total)
+    return allow_if(said, if_=here < policy.per_connect and len(in_remedy) < policy.total)
 
 
 def cool_down(
@@ -79,7 +72,7 @@ def cool_down(
     proposed once it can begin within its hour.
     """
     if not remedied_at:
-        return reply_pass("no plan has ended here")
+        return allow("no plan has ended here")
     ended_at = max(remedied_at)
     over_at = ended_at + policy.cool_down_s
     said = (
@@ -87,7 +80,7 @@ def cool_down(
         f"until {format_moment(over_at)}"
     )
     ahead_s = PROPOSAL_S - APPROVED_TTL_S if stage is Stage.PLAN else 0.0
-    return reply_pass_if(said, if_=now + ahead_s >= over_at)
+    return allow_if(said, if_=now + ahead_s >= over_at)
 
 
 def budget_connector(
@@ -101,11 +94,7 @@ def budget_connector(
 ) -> GuardReply:
     """The records skipped of one connector are limited by hour, day and week."""
     over = find_exceeded_budget(policy, skips, in_remedy, (connect, connector), now)
-    return (
-        reply_pass("within its budgets")
-        if over is None
-        else reply_deny(f"of this connector {over}")
-    )
+    return allow("within its budgets") if over is None else deny(f"of this connector {over}")
 
 
 def budget_fleet(
@@ -113,12 +102,12 @@ def budget_fleet(
 ) -> GuardReply:
     """The records skipped of all connectors are limited by hour and day."""
     over = find_exceeded_fleet_budget(policy, skips, in_remedy, now)
-    return reply_pass("within the budgets of all") if over is None else reply_deny(f"of all {over}")
+    return allow("within the budgets of all") if over is None else deny(f"of all {over}")
 
 
 def one_record(*, records: int) -> GuardReply:
     """A plan skips one record."""
-    return reply_pass_if(f"{records} records are skipped", if_=records == RECORDS_PER_PLAN)
+    return allow_if(f"{records} records are skipped", if_=records == RECORDS_PER_PLAN)
 
 
 def progress(
@@ -130,11 +119,11 @@ def progress(
 ) -> GuardReply:
     """Between two skips a connector delivers a thousand records, or an operator inspects it."""
     if not any(skip.whose == (connect, connector) for skip in skips):
-        return reply_pass("nothing was skipped here within a week")
+        return allow("nothing was skipped here within a week")
     if records_since_skip is None:
-        return reply_unknown("how many records were delivered since the last skip")
+        return unknown("how many records were delivered since the last skip")
     said = f"{records_since_skip} records since the last skip; {PROGRESS_RECORDS} are required"
-    return reply_pass_if(said, if_=records_since_skip >= PROGRESS_RECORDS)
+    return allow_if(said, if_=records_since_skip >= PROGRESS_RECORDS)
 
 
 def breaker(*, connect: str, connector: str, breakers: tuple[Breaker, ...]) -> GuardReply:
@@ -142,17 +131,17 @@ def breaker(*, connect: str, connector: str, breakers: tuple[Breaker, ...]) -> G
     scopes = {scope_of(connect, connector), FLEET_SCOPE}
     for each in breakers:
         if each.scope in scopes:
-            return reply_deny(f"the breaker {each.scope} is open: {each.said}")
-    return reply_pass("no breaker is open here")
+            return deny(f"the breaker {each.scope} is open: {each.said}")
+    return allow("no breaker is open here")
 
 
 def proven(*, approved_successes: int) -> GuardReply:
     """An action without approval must have succeeded here once with an operator's approval."""
     said = f"succeeded {approved_successes} times here with an operator's approval"
-    return reply_pass_if(said, if_=approved_successes > 0)
+    return allow_if(said, if_=approved_successes > 0)
 
 
 def small(*, tasks: int, partitions: int) -> GuardReply:
     """A connector that is stopped without approval has at most 8 tasks and 64 partitions."""
     said = f"{tasks} tasks and {partitions} partitions would stand still"
-    return reply_pass_if(said, if_=tasks <= TASKS_MAX and partitions <= PARTITIONS_MAX)
+    return allow_if(said, if_=tasks <= TASKS_MAX and partitions <= PARTITIONS_MAX)

@@ -52,7 +52,7 @@ GuardReply = tuple[GuardResult, str]
 """Result of a guard's function, and the fact it rests on."""
 
 
-def reply_pass_if(said: str, *, if_: bool) -> GuardReply:
+def allow_if(said: str, *, if_: bool) -> GuardReply:
     """Return a pass if `if_` holds, else a denial.
 
     `said` is true in both cases: it states the actual value beside the required one.
@@ -60,16 +60,16 @@ def reply_pass_if(said: str, *, if_: bool) -> GuardReply:
     return (GuardResult.PASS if if_ else GuardResult.DENY, said)
 
 
-def reply_pass(said: str) -> GuardReply:
+def allow(said: str) -> GuardReply:
     """Return a pass."""
     return (GuardResult.PASS, said)
 
 
-def reply_deny(said: str) -> GuardReply:
+def deny(said: str) -> GuardReply:
     """Return a denial."""
     return (GuardResult.DENY, said)
 
 
-def reply_unknown(said: str) -> GuardReply:
+def unknown(said: str) -> GuardReply:
     """Return an unknown result, which denies."""
     return (GuardResult.UNKNOWN, said)
