@@ -3,6 +3,11 @@
 The service itself only uses the journal; all else is passed in. The daemon has one for its control
 listener, and an operator's process on the daemon's host has another on the same journal. Each
 decision is taken under the journal's lock, so the later of two is refused.
+
+Authorisation comes before: `by` is the name of an authenticated principal whose role allows the
+call and whose scope includes the connector. At most three threads call a service at the same time:
+`hint` from one, slow calls (`propose` and `verify`) from another, everything else from the third,
+`inventory` from each.
 """
 
 from __future__ import annotations
@@ -88,7 +93,7 @@ class ServiceCallbacks(NamedTuple):
 
 
 class RemediationService:
-    """Remediation service on the journal; implements RemediationApi.
+    """Remediation service on the journal.
 
     folder      the state directory
     mode        as configured: the mode that an operator sets is never above it
@@ -135,7 +140,10 @@ class RemediationService:
     # --- from the listener's own thread ----------------------------------------------------------
 
     def hint(self, hint: AlertHint) -> bool:
-        """See RemediationApi."""
+        """Have a connector inspected soon; return False if this very hint was given before.
+
+        Never waits for a request.
+        """
         known = (hint.fingerprint, hint.starts_at, hint.firing)
         if known in self._hints:
             return False
@@ -146,13 +154,13 @@ class RemediationService:
         return True
 
     def inventory(self) -> frozenset[tuple[str, str]]:
-        """See OperatorApi."""
+        """Return every known (Connect cluster, connector) as of the last poll. Returns at once."""
         return self._world.inventory()
 
     # --- plans -----------------------------------------------------------------------------------
 
     def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
-        """See OperatorApi."""
+        """Return the plans, newest first; all of them if `state` is None."""
         now = self._clock.now()
         ledger = self._read()
         rows = (
@@ -162,7 +170,7 @@ class RemediationService:
         return tuple(row for row in rows if state in {None, row.state})
 
     def plan(self, plan_id: str) -> PlanDetails | None:
-        """See OperatorApi."""
+        """Return one plan; None if there is none with this id."""
         ledger = self._read()
         found = ledger.dossier(plan_id)
         if found is None:
@@ -194,7 +202,7 @@ class RemediationService:
         )
 
     def propose(self, request: PlanRequest, by: str) -> ProposalAnswer:
-        """See OperatorApi."""
+        """Propose the plan that is requested. `key` is unique among requests of the same `by`."""
         ledger = self._read()
         earlier = self._earlier(ledger, request, by)
         if earlier is not None:
@@ -244,7 +252,7 @@ class RemediationService:
         )
 
     def approve(self, plan_id: str, sha256: str, by: str, because: str) -> ApprovalAnswer:
-        """See OperatorApi."""
+        """Approve exactly the plan with this hash."""
         now = self._clock.now()
         found = self._read().journal.decide(
             plan_id,
@@ -269,7 +277,7 @@ class RemediationService:
         return self._answer(plan_id, found)
 
     def reject(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
-        """See OperatorApi."""
+        """Reject a plan that has not begun."""
         now = self._clock.now()
         found = self._read().journal.decide(
             plan_id, lambda written: reject_plan(written, by=by, because=because, now=now)
@@ -277,7 +285,7 @@ class RemediationService:
         return self._answer(plan_id, found)
 
     def abort(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
-        """See OperatorApi."""
+        """Request the rollback of a running plan, as far as that is possible."""
         now = self._clock.now()
         found = self._read().journal.decide(
             plan_id, lambda written: request_abort(written, by=by, because=because, now=now)
@@ -288,7 +296,10 @@ class RemediationService:
         return self._answer(plan_id, found)
 
     def resolve(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
-        """See OperatorApi. An open plan that no process works on counts as parked."""
+        """Close a parked or in-doubt plan that the operator has handled.
+
+        An open plan that no process works on counts as parked.
+        """
         ledger = self._read()
         if ledger.dossier(plan_id) is None:
             return RequestTargetNotFound()
@@ -321,7 +332,7 @@ class RemediationService:
     # --- switches --------------------------------------------------------------------------------
 
     def switches(self) -> Switches:
-        """See OperatorApi. The mode is the lower of the configured one and the one set."""
+        """Return mode, pause and open breakers. The mode is the lower of configured and set."""
         fleet, now = self._read().fleet, self._clock.now()
         held = fleet.paused(now)
         return Switches(
@@ -340,17 +351,17 @@ class RemediationService:
         )
 
     def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
-        """See OperatorApi."""
+        """Set the mode from now on."""
         record = ModeSet(at=self._clock.now(), mode=mode.value, by=by, because=because)
         self._read().journal.control(record)
         return ChangeRecorded()
 
     def pause(self, until: float | None, by: str, because: str) -> ChangeRecorded:
-        """See OperatorApi."""
+        """Begin nothing new until then; None: until `unpause`."""
         return self._set_pause(paused=True, until=until, by=by, because=because)
 
     def unpause(self, by: str, because: str) -> ChangeRecorded:
-        """See OperatorApi."""
+        """End the pause. Without one, nothing changes."""
         if self.switches().pause is None:
             return ChangeRecorded()
         return self._set_pause(paused=False, until=None, by=by, because=because)
@@ -367,7 +378,7 @@ class RemediationService:
     def ack_breaker(
         self, scope: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound:
-        """See OperatorApi."""
+        """Close a breaker."""
         ledger, now = self._read(), self._clock.now()
 
         def decided(_: tuple[AnyRecord, ...]) -> BreakerSet | RequestTargetNotFound:
@@ -392,7 +403,7 @@ class RemediationService:
     # --- what is kept ----------------------------------------------------------------------------
 
     def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
-        """See OperatorApi."""
+        """Return records of the journal from this one on, in order."""
         return tuple(
             JournalLine(
                 seq=line.seq,
@@ -405,18 +416,18 @@ class RemediationService:
         )
 
     def verify(self) -> JournalCheckPassed | JournalCheckFailed:
-        """See OperatorApi."""
+        """Read the whole journal, and compare it with its own hashes."""
         try:
             return JournalCheckPassed(records=self._read().journal.verify())
         except JournalDamaged as exc:
             return JournalCheckFailed(said=str(exc))
 
     def quarantine(self) -> tuple[QuarantineRow, ...]:
-        """See OperatorApi. Lists every copy that was read back before its record was skipped."""
+        """Return the records that were copied and read back before their skip, newest first."""
         return tuple(reversed(self._read().copied))
 
     def backups(self) -> tuple[BackupRow, ...]:
-        """See OperatorApi."""
+        """Remediation API for operators and alerts."""
         return tuple(
             BackupRow(
                 name=kept.path.name,

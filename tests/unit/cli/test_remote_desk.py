@@ -44,7 +44,6 @@ from offsetwatch.remedy.model.service_api import (
     JournalCheckPassed,
     KeyReused,
     Mode,
-    OperatorApi,
     PlanHashMismatch,
     PlanState,
     ProposalAccepted,
@@ -124,8 +123,7 @@ def elsewhere(tmp_path: Path) -> Iterator[Elsewhere]:
 
 
 def test_a_remote_desk_is_one_for_people(elsewhere):
-    with closing(elsewhere.desk("eve")) as made:
-        far: OperatorApi = made
+    with closing(elsewhere.desk("eve")) as far:
         assert far.plans() == ()
         assert far.verify() == JournalCheckPassed(records=0)
 

@@ -35,7 +35,6 @@ from offsetwatch.remedy.model.service_api import (
     PlanState,
     ProposalAccepted,
     ProposalExpired,
-    RemediationApi,
     RequestTargetNotFound,
     SelfApproval,
     lowest_mode,
@@ -64,8 +63,7 @@ def office(bureau: Bureau) -> RemediationService:
 
 
 def test_an_office_is_a_desk(office):
-    whole: RemediationApi = office
-    assert whole.plans() == ()
+    assert office.plans() == ()
 
 
 # --- hints ----------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from offsetwatch.cli.plans.print import (
     select_denying_guards,
 )
 from offsetwatch.cli.plans.service_access import (
+    OperatorService,
     ServiceAccess,
     because_option,
     build_service_access,
@@ -48,7 +49,6 @@ from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.remedy.model.service_api import (
     KeyReused,
-    OperatorApi,
     PlanDetails,
     PlanRequest,
     PlanState,
@@ -360,7 +360,7 @@ def _require_backup_name(access: ServiceAccess, backup: Path) -> str:
 def _report_refusal(
     answer: ProposalRefused | RequestTargetNotFound | KeyReused,
     request: PlanRequest,
-    api: OperatorApi,
+    api: OperatorService,
 ) -> int:
     match answer:
         case ProposalRefused():
@@ -376,7 +376,7 @@ def _report_refusal(
             raise ConfigError((f"there is no connector {subject}{what}{right}",))
 
 
-def _suggest_connector(request: PlanRequest, api: OperatorApi) -> str:
+def _suggest_connector(request: PlanRequest, api: OperatorService) -> str:
     """Return a hint with a similar connector or Connect cluster; "" if there is none."""
     try:
         known = api.inventory()

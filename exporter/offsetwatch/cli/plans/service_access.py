@@ -32,11 +32,12 @@ from offsetwatch.config import Config, RemedyConfig
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.model.service_api import (
     Mode,
-    OperatorApi,
     PlanningAnswer,
     PlanRequest,
 )
 from offsetwatch.remedy.service import RemediationService, ServiceCallbacks
+
+OperatorService = RemediationService | RemoteRemediationService
 
 REASON_CHARS_MAX: Final = 500
 CONTROL_VARIABLE: Final = "OFFSETWATCH_CONTROL_URL"
@@ -171,7 +172,7 @@ class ServiceSession(NamedTuple):
     office      the service itself if it uses this host's journal; else None
     """
 
-    desk: OperatorApi
+    desk: OperatorService
     by: str
     options: str
     office: RemediationService | None = None

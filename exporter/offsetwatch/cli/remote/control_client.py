@@ -288,7 +288,7 @@ class _JournalVerification(msgspec.Struct):
 
 
 class RemoteRemediationService:
-    """An OperatorApi over HTTP.
+    """The RemediationService of a daemon over HTTP, for operators.
 
     Raises ClientError if the listener does not answer or denies the request.
     """
@@ -301,20 +301,20 @@ class RemoteRemediationService:
         self._asking.close()
 
     def inventory(self) -> frozenset[tuple[str, str]]:
-        """See OperatorApi."""
+        """See RemediationService."""
         found = self._asking.read(self._asking.ask("GET", "/connectors"), _Connectors).connectors
         return frozenset((connector.connect_cluster, connector.connector) for connector in found)
 
     # --- plans -----------------------------------------------------------------------------------
 
     def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
-        """See OperatorApi."""
+        """See RemediationService."""
         query = {} if state is None else {"state": state.value}
         answer = self._asking.ask("GET", "/plans", params=query)
         return self._asking.read(answer, _Plans).plans
 
     def plan(self, plan_id: str) -> PlanDetails | None:
-        """See OperatorApi."""
+        """See RemediationService."""
         answer = self._asking.ask("GET", _format_plan_path(plan_id), also=frozenset({404}))
         return (
             None
@@ -323,7 +323,7 @@ class RemoteRemediationService:
         )
 
     def propose(self, request: service_api.PlanRequest, by: str) -> ProposalAnswer:
-        """See OperatorApi."""
+        """See RemediationService."""
         del by
         body: dict[str, Any] = {
             "action": request.wish.value,
@@ -347,7 +347,7 @@ class RemoteRemediationService:
         raise self._asking.strange(answer)
 
     def approve(self, plan_id: str, sha256: str, by: str, because: str) -> ApprovalAnswer:
-        """See OperatorApi."""
+        """See RemediationService."""
         del by
         body = {"plan_sha256": sha256, "because": because}
         answer = self._asking.ask(
@@ -368,17 +368,17 @@ class RemoteRemediationService:
         raise self._asking.strange(answer)
 
     def reject(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
-        """See OperatorApi."""
+        """See RemediationService."""
         del by
         return self._decide(plan_id, "reject", because)
 
     def abort(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
-        """See OperatorApi."""
+        """See RemediationService."""
         del by
         return self._decide(plan_id, "abort", because)
 
     def resolve(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
-        """See OperatorApi."""
+        """See RemediationService."""
         del by
         return self._decide(plan_id, "resolve", because)
 
@@ -399,7 +399,7 @@ class RemoteRemediationService:
     def ack_breaker(
         self, scope: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound:
-        """See OperatorApi."""
+        """See RemediationService."""
         del by
         body = {"scope": scope, "because": because}
         answer = self._asking.ask("POST", "/breakers/ack", body, also=frozenset({404}))
@@ -408,17 +408,17 @@ class RemoteRemediationService:
         )
 
     def switches(self) -> Switches:
-        """See OperatorApi."""
+        """See RemediationService."""
         return self._asking.read(self._asking.ask("GET", "/mode"), Switches)
 
     def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
-        """See OperatorApi."""
+        """See RemediationService."""
         del by
         self._asking.ask("PUT", "/mode", {"mode": mode.value, "because": because})
         return ChangeRecorded()
 
     def pause(self, until: float | None, by: str, because: str) -> ChangeRecorded:
-        """See OperatorApi."""
+        """See RemediationService."""
         del by
         how: dict[str, Any]
         how = {"indefinite": True} if until is None else {"until": Moment(until)}
@@ -426,7 +426,7 @@ class RemoteRemediationService:
         return ChangeRecorded()
 
     def unpause(self, by: str, because: str) -> ChangeRecorded:
-        """See OperatorApi."""
+        """See RemediationService."""
         del by
         self._asking.ask("POST", "/unpause", {"because": because})
         return ChangeRecorded()
@@ -434,13 +434,13 @@ class RemoteRemediationService:
     # --- what is kept ----------------------------------------------------------------------------
 
     def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
-        """See OperatorApi."""
+        """See RemediationService."""
         answer = self._asking.ask("GET", "/journal", params={"from_seq": str(from_seq)})
         lines = answer.body.splitlines()[:count_max]
         return tuple(self._asking.decoded(line, JournalLine) for line in lines)
 
     def verify(self) -> JournalCheckPassed | JournalCheckFailed:
-        """See OperatorApi."""
+        """See RemediationService."""
         found = self._asking.read(self._asking.ask("GET", "/journal/verify"), _JournalVerification)
         return (
             JournalCheckPassed(records=found.records)
@@ -449,11 +449,11 @@ class RemoteRemediationService:
         )
 
     def quarantine(self) -> tuple[QuarantineRow, ...]:
-        """See OperatorApi."""
+        """See RemediationService."""
         return self._asking.read(self._asking.ask("GET", "/quarantine"), _QuarantineRows).quarantine
 
     def backups(self) -> tuple[BackupRow, ...]:
-        """See OperatorApi."""
+        """See RemediationService."""
         return self._asking.read(self._asking.ask("GET", "/backups"), _Backups).backups
 
     def _no(

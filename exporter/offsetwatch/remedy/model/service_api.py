@@ -1,19 +1,13 @@
-"""Remediation API: requests of operators and alerts, and the answers to them.
+"""Requests of operators and alerts to remediation, and the answers to them.
 
-The control listener uses remediation through this alone; the service on the journal implements it.
-Authorisation comes before: `by` is the name of an authenticated principal whose role allows the
-call and whose scope includes the connector. A request that cannot be fulfilled gets an answer, not
-an exception; the one exception is JournalDamaged, as nothing is decided without a journal.
-
-At most three threads call it at the same time: `hint` from one, slow calls (`propose` and `verify`)
-from another, everything else from the third, `inventory` from each. Another process may write the
-same journal meanwhile: of two that decide the same thing, only one is answered that it did.
+A request that cannot be fulfilled gets an answer, not an exception; the one exception is
+JournalDamaged, as nothing is decided without a journal.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -306,70 +300,3 @@ class RequestedPlan(NamedTuple):
 
 
 PlanningAnswer = RequestedPlan | ProposalRefused | RequestTargetNotFound
-
-
-class OperatorApi(Protocol):
-    """Operators' part of the remediation API."""
-
-    def inventory(self) -> frozenset[tuple[str, str]]:
-        """Return every known (Connect cluster, connector) as of the last poll. Returns at once."""
-
-    def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
-        """Return the plans, newest first; all of them if `state` is None."""
-
-    def plan(self, plan_id: str) -> PlanDetails | None:
-        """Return one plan; None if there is none with this id."""
-
-    def propose(self, request: PlanRequest, by: str) -> ProposalAnswer:
-        """Propose the plan that is requested. `key` is unique among requests of the same `by`."""
-
-    def approve(self, plan_id: str, sha256: str, by: str, because: str) -> ApprovalAnswer:
-        """Approve exactly the plan with this hash."""
-
-    def reject(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
-        """Reject a plan that has not begun."""
-
-    def abort(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
-        """Request the rollback of a running plan, as far as that is possible."""
-
-    def resolve(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
-        """Close a parked or in-doubt plan that the operator has handled."""
-
-    def ack_breaker(
-        self, scope: str, by: str, because: str
-    ) -> ChangeRecorded | RequestTargetNotFound:
-        """Close a breaker."""
-
-    def switches(self) -> Switches:
-        """Return mode, pause and open breakers."""
-
-    def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
-        """Set the mode from now on."""
-
-    def pause(self, until: float | None, by: str, because: str) -> ChangeRecorded:
-        """Begin nothing new until then; None: until `unpause`."""
-
-    def unpause(self, by: str, because: str) -> ChangeRecorded:
-        """End the pause. Without one, nothing changes."""
-
-    def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
-        """Return records of the journal from this one on, in order."""
-
-    def verify(self) -> JournalCheckPassed | JournalCheckFailed:
-        """Read the whole journal, and compare it with its own hashes."""
-
-    def quarantine(self) -> tuple[QuarantineRow, ...]:
-        """Return the quarantined records, newest first, without their bytes."""
-
-    def backups(self) -> tuple[BackupRow, ...]:
-        """Return the backups, newest first, without their offsets."""
-
-
-class RemediationApi(OperatorApi, Protocol):
-    """Remediation API for operators and alerts."""
-
-    def hint(self, hint: AlertHint) -> bool:
-        """Have a connector inspected soon; return False if this very hint was given before.
-
-        Never waits for a request.
-        """

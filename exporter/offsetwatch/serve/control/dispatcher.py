@@ -21,7 +21,7 @@ from offsetwatch.clock import UnixClock
 from offsetwatch.config import Control, WebConfig
 from offsetwatch.config.schema.types import is_loopback
 from offsetwatch.errors import JournalDamaged, NotLeader
-from offsetwatch.remedy.model.service_api import RemediationApi
+from offsetwatch.remedy.service import RemediationService
 from offsetwatch.serve.control import openapi, responses, routes
 from offsetwatch.serve.control.access import AuthenticatedPrincipal, Principals, UserRole
 from offsetwatch.serve.control.alertmanager_webhook import parse_payload
@@ -61,7 +61,7 @@ class ControlDispatcher:
     def __init__(
         self,
         control: Control,
-        remediation_api: RemediationApi,
+        remediation_api: RemediationService,
         clock: UnixClock,
         counts: ControlRequestCounters,
         workers: ControlWorkers,

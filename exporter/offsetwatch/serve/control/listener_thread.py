@@ -16,7 +16,7 @@ import structlog
 from offsetwatch.clock import UnixClock
 from offsetwatch.config import Control, WebConfig
 from offsetwatch.model.observations import ControlRequestsCounted
-from offsetwatch.remedy.model.service_api import RemediationApi
+from offsetwatch.remedy.service import RemediationService
 from offsetwatch.serve.control.connection import ControlConnectionBounds, ControlHttpServer
 from offsetwatch.serve.control.dispatcher import ControlDispatcher
 from offsetwatch.serve.control.request_counters import ControlRequestCounters
@@ -47,7 +47,7 @@ class ControlServer:
     def __init__(
         self,
         control: Control,
-        remediation_api: RemediationApi,
+        remediation_api: RemediationService,
         clock: UnixClock,
         *,
         snapshot: Callable[[], Snapshot],

@@ -26,11 +26,11 @@ from offsetwatch.remedy.model.service_api import (
     ProposalAccepted,
     ProposalExpired,
     ProposalRefused,
-    RemediationApi,
     RequestTargetNotFound,
     SelfApproval,
     Switches,
 )
+from offsetwatch.remedy.service import RemediationService
 from offsetwatch.serve.control.access import AuthenticatedPrincipal, UserRole
 from offsetwatch.serve.control.request_bodies import (
     Approval,
@@ -62,7 +62,7 @@ _SEQ = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 class Call:
     """Authenticated and parsed request. `plan_id` is "" if the path has none."""
 
-    desk: RemediationApi
+    desk: RemediationService
     by: AuthenticatedPrincipal
     now: float
     plan_id: str = ""
