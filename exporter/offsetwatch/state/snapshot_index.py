@@ -78,6 +78,15 @@ class SnapshotIndex:
         )
 
     @property
+    def unhealthy(self) -> frozenset[ConnectorKey]:
+        """Return the connectors that have failed or have a failed task, are stalled or silent.
+
+        There may be 100,000, and most snapshots have the same as the one before.
+        """
+        failed = self._part("failed", self._snapshot.connectors, _find_failed)
+        return failed | self._part("stuck", self._snapshot.judgements, _find_stuck)
+
+    @property
     def lists(self) -> Mapping[str, ConnectorListView]:
         """Return how far the lists of connectors can be believed, by Connect cluster."""
         return self._part(
@@ -188,6 +197,23 @@ def _group_by_connector(items: Iterable[_Item]) -> Mapping[ConnectorKey, Sequenc
     for item in items:
         found.setdefault((item.connect_cluster, item.connector), []).append(item)
     return found
+
+
+def _find_failed(views: Iterable[ConnectorView]) -> frozenset[ConnectorKey]:
+    return frozenset(
+        (view.connect_cluster, view.name)
+        for view in views
+        if view.state == "failed" or any(task.state == "failed" for task in view.tasks)
+    )
+
+
+def _find_stuck(judgements: Iterable[Judgement]) -> frozenset[ConnectorKey]:
+    return frozenset(
+        (judgement.connect_cluster, judgement.connector)
+        for judgement in judgements
+        if judgement.scope is Scope.CONNECTOR
+        and judgement.verdict in {Verdict.STALLED, Verdict.SILENT}
+    )
 
 
 def _group_by_verdict(

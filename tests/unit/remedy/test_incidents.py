@@ -16,12 +16,10 @@ from offsetwatch.model.findings import (
     Severity,
     Verdict,
 )
-from offsetwatch.remedy.gather.snapshot_queries import UnhealthyConnectors
 from offsetwatch.remedy.model.incidents import (
     Incident,
     IncidentKind,
     find_incidents,
-    find_unhealthy_connectors,
     is_target,
 )
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, Snapshot
@@ -95,23 +93,21 @@ def test_what_was_just_started_again_shows_nothing_and_is_in_the_same_trouble(
     found = only(seen(at, runs=(run(),)))
     assert found.shows is shows
     assert found.key == only(seen(view(FAILED), runs=(run(),))).key
-    assert find_unhealthy_connectors(seen(at)) == (
-        frozenset({("lab", "orders")}) if shows else frozenset()
-    )
+    assert seen(at).index.unhealthy == (frozenset({("lab", "orders")}) if shows else frozenset())
 
 
 def test_who_is_ill_is_told_by_the_connectors_and_by_the_verdicts_of_now():
-    ill, well = UnhealthyConnectors(), seen(view(RUNNING))
-    assert ill.of(well) == frozenset()
+    well = seen(view(RUNNING))
+    assert well.index.unhealthy == frozenset()
     failed = replace(well, connectors=seen(view(FAILED)).connectors)
-    assert ill.of(failed) == {("lab", "orders")}
-    assert ill.of(replace(failed, at=failed.at + 1)) == {("lab", "orders")}
-    assert ill.of(well) == frozenset()
+    assert failed.index.unhealthy == {("lab", "orders")}
+    assert replace(failed, at=failed.at + 1).index.unhealthy == {("lab", "orders")}
+    assert well.index.unhealthy == frozenset()
     silent = Judgement(Scope.CONNECTOR, "lab", "files", "", Verdict.SILENT, 5, "so it is", 1.0)
-    assert ill.of(replace(well, judgements=(silent,))) == {("lab", "files")}
+    assert replace(well, judgements=(silent,)).index.unhealthy == {("lab", "files")}
     fine = replace(silent, connector="more", verdict=Verdict.OK)
     both = replace(failed, judgements=(silent, fine))
-    assert ill.of(both) == {("lab", "files"), ("lab", "orders")}
+    assert both.index.unhealthy == {("lab", "files"), ("lab", "orders")}
 
 
 def test_trouble_keeps_its_key_while_it_is_the_same():

@@ -27,7 +27,6 @@ from offsetwatch.remedy.gather.broker_queries import Brokers, call_or_none
 from offsetwatch.remedy.gather.snapshot_queries import (
     LiveConnectorState,
     RemediationCase,
-    UnhealthyConnectors,
 )
 from offsetwatch.remedy.model import facts, fleet_state
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
@@ -82,13 +81,12 @@ class FactsCollector:
         self._started_at = self._clock.now()
         self._drift = self._steady.now() - self._clock.now()
         self._storm = MassFailure()
-        self._ill = UnhealthyConnectors()
         self._lags: dict[str, int] = {}
 
     def look_around(self) -> None:
         """Update whether a mass failure is going on, which needs several observations."""
         snapshot = self._snapshot()
-        unwell = self._ill.of(snapshot) | self._past.at_work()
+        unwell = snapshot.index.unhealthy | self._past.at_work()
         self._storm = update_mass_failure(
             self._storm,
             connectors=len(snapshot.connectors),
@@ -183,7 +181,7 @@ class FactsCollector:
         begun = case.altering or case.plan is not None
         return facts.FleetFacts(
             connectors=len(snapshot.connectors),
-            unhealthy=self._ill.of(snapshot),
+            unhealthy=snapshot.index.unhealthy,
             in_remedy=at_work - {case.key} if begun else at_work,
             storm_before=self._storm,
             alike=queries.find_similar_failures(snapshot, case, self._clock.now()),

@@ -10,7 +10,7 @@ import msgspec
 
 from offsetwatch.decode.rest_answers import ConnectRoot
 from offsetwatch.model.connectors import ConnectorKind, StateChange
-from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.remedy.classify import Failure
 from offsetwatch.remedy.drivers.rest.connect_state import RestConnectorState
@@ -18,7 +18,7 @@ from offsetwatch.remedy.execute.incarnation_pins import find_deletion_times
 from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model import facts
 from offsetwatch.remedy.model.fleet_state import ConnectorKey
-from offsetwatch.remedy.model.incidents import Incident, find_unhealthy_connectors
+from offsetwatch.remedy.model.incidents import Incident
 from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
@@ -79,32 +79,6 @@ class LiveConnectorState(NamedTuple):
     config: dict[str, str | None] | None
     pairs: tuple[PartitionOffset, ...] | None
     at: float
-
-
-class UnhealthyConnectors:
-    """Connectors that are failed, stalled or silent, cached between snapshots.
-
-    It is queried once a second, and most snapshots have the same judgements and connectors as the
-    one before. There may be 100,000 connectors, so they are scanned only when they have changed.
-    """
-
-    def __init__(self) -> None:
-        self._read: tuple[tuple[Judgement, ...], frozenset[ConnectorKey]] = ((), frozenset())
-        self._listed: tuple[tuple[ConnectorView, ...], frozenset[ConnectorKey]] = ((), frozenset())
-
-    def of(self, snapshot: Snapshot) -> frozenset[ConnectorKey]:
-        """Return the connectors that are failed, stalled or silent."""
-        if self._read[0] is not snapshot.judgements:
-            bad = (Verdict.STALLED, Verdict.SILENT)
-            found = (
-                (judgement.connect_cluster, judgement.connector)
-                for judgement in snapshot.judgements
-                if judgement.verdict in bad and judgement.scope is Scope.CONNECTOR
-            )
-            self._read = (snapshot.judgements, frozenset(found))
-        if self._listed[0] is not snapshot.connectors:
-            self._listed = (snapshot.connectors, find_unhealthy_connectors(snapshot))
-        return self._listed[1] | self._read[1]
 
 
 def kind_of(view: ConnectorView | None) -> facts.SubjectKind:

@@ -130,15 +130,6 @@ def _build_finding_incident(finding: Finding, stop_on: frozenset[str]) -> Incide
     )
 
 
-def find_unhealthy_connectors(snapshot: Snapshot) -> frozenset[tuple[str, str]]:
-    """Return the connectors that have failed, or have a failed task."""
-    return frozenset(
-        (view.connect_cluster, view.name)
-        for view in snapshot.connectors
-        if view.state == "failed" or any(task.state == "failed" for task in view.tasks)
-    )
-
-
 def is_target(kind: ConnectorKind, class_name: str) -> bool:
     """Check whether a connector can be remediated at all.
 

@@ -7,10 +7,12 @@ remedy/policy_settings.py builds a Policy from the configuration; remedy/guards 
 from __future__ import annotations
 
 import hashlib
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from typing import Final
 
 from offsetwatch.remedy.model.fleet_state import ConnectorKey, RecordSkip
@@ -179,21 +181,8 @@ class Policy:
 
 def is_selected(selector: str, name: str) -> bool:
     """Check whether a selector matches the whole name."""
-    first, *others = selector.split("*")
-    if not others:
-        return selector == name and name != ""
-    *middle, last = others
-    if len(name) < len(first) + len(last):
-        return False
-    if not (name.startswith(first) and name.endswith(last)) or not name:
-        return False
-    position, end = len(first), len(name) - len(last)
-    for part in middle:
-        found = name.find(part, position, end)
-        if found < 0:
-            return False
-        position = found + len(part)
-    return True
+    pattern = re.sub(r"[?\[]", r"[\g<0>]", selector)  # only * stands for anything
+    return name != "" and fnmatchcase(name, pattern)
 
 
 class SinkProfile(StrEnum):
