@@ -15,12 +15,7 @@ from offsetwatch.errors import ClientError
 from offsetwatch.model.findings import TIMES, Evidence, EvidenceItem
 from offsetwatch.remedy.classify import SKIPPABLE, Failure, classify
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient, compute_config_sha256
-from offsetwatch.remedy.execute.incarnation_pins import (
-    compare_incarnation,
-    compare_state,
-    parse_pin,
-    pin_state,
-)
+from offsetwatch.remedy.execute.incarnation_pins import pin_state, requested_state_of
 from offsetwatch.remedy.execute.runner import create_plan_id
 from offsetwatch.remedy.gather import snapshot_queries as queries
 from offsetwatch.remedy.gather.broker_queries import call_or_none
@@ -151,31 +146,12 @@ class Planner:
         config = call_or_none(client.config, case.connector)
         if connector is None or config is None:
             return None
-        changes = queries.find_state_changes(snapshot, case.key)
-        pin = parse_pin(pins.token)
-        state = None if pin is None else compare_state(pin, connector.standing.state, changes)
+        incarnation, token = queries.compare_pins(snapshot, plan, connector.standing.state)
+        config_sha256 = compute_config_sha256(case.connector, config)
         pinned = (
-            (
-                "its configuration has changed",
-                pins.config_sha256,
-                compute_config_sha256(case.connector, config),
-            ),
-            (
-                "it was deleted and created again",
-                pins.incarnation,
-                compare_incarnation(
-                    pins.incarnation,
-                    pin,
-                    changes,
-                    unlisted_at=queries.find_unlisted_times(snapshot, case.key),
-                    created_at=plan.created_at,
-                ),
-            ),
-            (
-                "another client has changed its state since",
-                None if pin is None else pin.text,
-                None if state is None else state.text,
-            ),
+            ("its configuration has changed", pins.config_sha256, config_sha256),
+            ("it was deleted and created again", pins.incarnation, incarnation),
+            ("another client has changed its state since", pins.token, token),
         )
         known_pins = (key for key in pinned if None not in key[1:])
         return next((said for said, was, is_ in known_pins if was != is_), None)
@@ -346,10 +322,7 @@ class Planner:
             return None
         changes = queries.find_state_changes(snapshot, case.key)
         moment = self._clock()
-        # As far as its actual state shows what was requested.
         state = now.seen.standing.state
-        paused = state in {RequestedState.PAUSED, RequestedState.STOPPED}
-        original = RequestedState(state) if paused else RequestedState.RUNNING
         incident = case.incident
         failures = 0 if incident is None else self._gatherer.failures(incident)
         return plan_templates.PlanHeader(
@@ -363,7 +336,7 @@ class Planner:
                 kind=queries.kind_of(snapshot.index.connectors.get(case.key)).value,
                 identity=now.root.kafka_cluster_id,
             ),
-            original=original,
+            original=RequestedState(requested_state_of(state)),
             incident="" if incident is None else incident.key,
             config_sha256=compute_config_sha256(case.connector, now.config),
             evidence=_build_evidence(case, because, failures),

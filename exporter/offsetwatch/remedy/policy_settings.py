@@ -5,6 +5,7 @@ Time zones are looked up only here: a Policy holds each as a table.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from datetime import UTC, datetime
 from functools import cache
 from typing import Final
@@ -78,21 +79,17 @@ def _build_clock(name: str) -> Clock:
     Each change is searched for between two days whose offsets differ.
     """
     zone = ZoneInfo(name)
-    position = int(datetime(_FROM_YEAR, 1, 1, tzinfo=UTC).timestamp())
+    start = int(datetime(_FROM_YEAR, 1, 1, tzinfo=UTC).timestamp())
     end = int(datetime(_TO_YEAR, 1, 1, tzinfo=UTC).timestamp())
-    found = [(float(position), _compute_utc_offset(zone, position))]
-    while position < end:
-        following = position + _DAY_S
-        if _compute_utc_offset(zone, following) != found[-1][1]:
-            low, high = position, following
-            while high - low > 1:
-                middle = (low + high) // 2
-                if _compute_utc_offset(zone, middle) == found[-1][1]:
-                    low = middle
-                else:
-                    high = middle
-            found.append((float(high), _compute_utc_offset(zone, high)))
-        position = following
+    found = [(float(start), _compute_utc_offset(zone, start))]
+
+    def has_changed(moment: int) -> bool:
+        return _compute_utc_offset(zone, moment) != found[-1][1]
+
+    for day in range(start, end, _DAY_S):
+        if has_changed(day + _DAY_S):
+            moment = day + bisect_left(range(day, day + _DAY_S), True, key=has_changed)
+            found.append((float(moment), _compute_utc_offset(zone, moment)))
     return Clock(tuple(found))
 
 

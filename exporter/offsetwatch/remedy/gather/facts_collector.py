@@ -17,11 +17,6 @@ from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.classify import FailureKind
 from offsetwatch.remedy.drivers.common_steps import parse_position
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient, compute_config_sha256
-from offsetwatch.remedy.execute.incarnation_pins import (
-    compare_incarnation,
-    compare_state,
-    parse_pin,
-)
 from offsetwatch.remedy.gather import snapshot_queries as queries
 from offsetwatch.remedy.gather.broker_queries import Brokers, call_or_none
 from offsetwatch.remedy.gather.snapshot_queries import (
@@ -257,25 +252,17 @@ class FactsCollector:
         view = snapshot.index.connectors.get(case.key)
         config = None if now.config is None else compute_config_sha256(case.connector, now.config)
         planned = None if case.plan is None else case.plan.remedy
-        connector, state, life = now.seen, None, None
-        changes = queries.find_state_changes(snapshot, case.key)
-        pin = None if planned is None else parse_pin(planned.token)
-        if planned is None:
-            life = queries.compute_incarnation(snapshot, case.key)
+        connector = now.seen
+        state = None if connector is None else connector.standing.state
+        incarnation: str | None = None
+        token: str | None = None
+        if planned is None or case.plan is None:
+            incarnation = queries.compute_incarnation(snapshot, case.key)
         else:
-            assert case.plan is not None
-            life = compare_incarnation(
-                planned.incarnation,
-                pin,
-                changes,
-                unlisted_at=queries.find_unlisted_times(snapshot, case.key),
-                created_at=case.plan.created_at,
-            )
-        if connector is not None and pin is not None:
-            state = compare_state(
-                pin,
-                connector.standing.state,
-                changes,
+            incarnation, token = queries.compare_pins(
+                snapshot,
+                case.plan,
+                state,
                 stopped_at=case.stopped_at or None,
                 altering=case.altering,
             )
@@ -290,7 +277,7 @@ class FactsCollector:
             class_name=None if view is None else view.class_name,
             tasks=tasks if not case.altering else None if view is None else len(view.tasks),
             partitions=None if now.pairs is None else len(now.pairs),
-            state=None if now.seen is None else now.seen.standing.state,
+            state=state,
             tasks_now=tasks,
             group_members=self._members(snapshot, case),
             identity_planned=None if case.plan is None else case.plan.subject.identity,
@@ -298,9 +285,9 @@ class FactsCollector:
             config_planned=None if planned is None else planned.config_sha256,
             config_now=config,
             incarnation_planned=None if planned is None else planned.incarnation,
-            incarnation_now=life,
+            incarnation_now=incarnation,
             token_planned=None if planned is None else planned.token,
-            token_now=None if state is None else state.text,
+            token_now=token,
             read_at=now.at,
         )
 

@@ -14,7 +14,12 @@ from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.remedy.classify import Failure
 from offsetwatch.remedy.drivers.rest.connect_state import RestConnectorState
-from offsetwatch.remedy.execute.incarnation_pins import find_deletion_times
+from offsetwatch.remedy.execute.incarnation_pins import (
+    compare_incarnation,
+    compare_state,
+    find_deletion_times,
+    parse_pin,
+)
 from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model import facts
 from offsetwatch.remedy.model.fleet_state import ConnectorKey
@@ -114,6 +119,36 @@ def find_state_changes(snapshot: Snapshot, key: ConnectorKey) -> tuple[StateChan
     """Return the state changes of the connector itself that its status topic shows."""
     history = snapshot.index.histories.get((*key, None))
     return () if history is None else history.changes
+
+
+def compare_pins(
+    snapshot: Snapshot,
+    plan: Plan,
+    state: str | None,
+    *,
+    stopped_at: float | None = None,
+    altering: bool = False,
+) -> tuple[str | None, str | None]:
+    """Return a plan's pins of its connector's incarnation and state, as they are now.
+
+    Each is as in the plan unless it has changed since, and None if that is unknown.
+
+    state       as REST reports it; None if that is unknown
+    """
+    assert plan.remedy is not None
+    pin = parse_pin(plan.remedy.token)
+    changes = find_state_changes(snapshot, plan.connector_key)
+    incarnation = compare_incarnation(
+        plan.remedy.incarnation,
+        pin,
+        changes,
+        unlisted_at=find_unlisted_times(snapshot, plan.connector_key),
+        created_at=plan.created_at,
+    )
+    if pin is None or state is None:
+        return incarnation, None
+    token = compare_state(pin, state, changes, stopped_at=stopped_at, altering=altering)
+    return incarnation, None if token is None else token.text
 
 
 def parse_version(version: str) -> tuple[int, ...] | None:
