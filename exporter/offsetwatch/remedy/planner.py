@@ -323,6 +323,9 @@ class Planner:
         changes = queries.find_state_changes(snapshot, case.key)
         moment = self._clock()
         state = now.seen.standing.state
+        # A restart changes nothing declared that the operator would revert.
+        owned = self._sight_of(case.connect).operator_managed
+        reconciled = owned and case.action is not Action.RESTART_FAILED
         incident = case.incident
         failures = 0 if incident is None else self._gatherer.failures(incident)
         return plan_templates.PlanHeader(
@@ -330,7 +333,7 @@ class Planner:
             at=moment,
             by=by,
             subject=PlanSubject(
-                driver=self._driver(case),
+                driver="strimzi" if reconciled else "rest",
                 place=case.connect,
                 connector=case.connector,
                 kind=queries.kind_of(snapshot.index.connectors.get(case.key)).value,
@@ -345,15 +348,6 @@ class Planner:
             token=pin_state(state, changes).text,
             policy_sha256=self._policy.sha256,
         )
-
-    def _driver(self, case: RemediationCase) -> str:
-        """Return the driver of the plan: `strimzi` where an operator manages Connect, else `rest`.
-
-        A restart uses `rest` in any case: it changes nothing declared that the operator would
-        revert.
-        """
-        owned = self._sight_of(case.connect).operator_managed
-        return "strimzi" if owned and case.action is not Action.RESTART_FAILED else "rest"
 
     def _case_of_plan(
         self, plan: Plan, incident: Incident | None, approval: PlanApproval | None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping, Sized
+from typing import Final
 
 from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.decode.json_text import parse_flat_map
@@ -21,46 +23,40 @@ _REQUESTS = {
 }
 
 
+_STEP_TEXTS: Final[Mapping[type[steps.Step], str]] = {
+    steps.Settle: "wait until the connector writes nothing",
+    steps.Freeze: "read all offsets and back them up",
+    steps.Reset: "reset all offsets",
+    steps.Create: "create the connector, stopped",
+    steps.Delete: "delete the connector",
+    steps.Restart: "restart the connector",
+}
+
+
 def describe_step(step: steps.AnyStep) -> str:
     """Describe a step, as something that is being done."""
     match step:
         case steps.ToState():
             return f"{_REQUESTS[step.state]} the connector"
-        case steps.Settle():
-            return "wait until the connector writes nothing"
-        case steps.Freeze():
-            return "read all offsets and back them up"
         case steps.Alter():
-            return f"set the offsets of {_format_partition_count(len(step.pairs))}"
-        case steps.Reset():
-            return "reset all offsets"
+            return f"set the offsets of {_format_count(step.pairs, 'source partition')}"
         case steps.Write():
-            return f"write {_format_record_count(len(step.records))} to {step.where}"
-        case steps.Create():
-            return "create the connector, stopped"
-        case steps.Delete():
-            return "delete the connector"
-        case steps.Restart():
-            return "restart the connector"
+            return f"write {_format_count(step.records, 'record')} to {step.where}"
         case steps.Watch():
             return f"check that it runs for {step.quiet_s:.0f} s"
         case steps.DeleteTopic():
             return f"delete the topic {step.kafka}/{step.topic}"
-        case _:
-            return _describe_record_step(step)
-
-
-def _describe_record_step(step: steps.Copy | steps.Expect | steps.Prove) -> str:
-    match step:
         case steps.Copy():
             return f"copy {_format_record(step.record)} to {step.to}"
         case steps.Expect():
-            return f"check that {'; '.join(_format_pair(pair) for pair in step.pairs)} is unchanged"
+            return f"check that {'; '.join(map(_format_pair, step.pairs))} is unchanged"
         case steps.Prove():
             return (
                 f"check that it passes {_format_record(step.record)} and runs for "
                 f"{step.quiet_s:.0f} s"
             )
+        case _:
+            return _STEP_TEXTS[type(step)]
 
 
 def _format_record(location: steps.RecordLocation) -> str:
@@ -71,12 +67,8 @@ def _format_pair(pair: steps.PartitionOffset) -> str:
     return f"{pair.partition} -> {pair.offset or 'none'}"
 
 
-def _format_partition_count(count: int) -> str:
-    return "one source partition" if count == 1 else f"{count} source partitions"
-
-
-def _format_record_count(count: int) -> str:
-    return "one record" if count == 1 else f"{count} records"
+def _format_count(items: Sized, noun: str) -> str:
+    return f"one {noun}" if len(items) == 1 else f"{len(items)} {noun}s"
 
 
 def describe_live_record(record: records.StepRecord, progress: PlanProgress) -> str:
@@ -248,9 +240,7 @@ def describe_past_record(record: records.AnyRecord) -> str:
                 f"{_format_direction(record.undoing)} step {record.index + 1}: "
                 f"{record.said or 'done'}"
             )
-        case records.RollbackStarted():
-            return f"{record.cause}: {record.said}"
-        case records.PlanParked():
+        case records.RollbackStarted() | records.PlanParked():
             return f"{record.cause}: {record.said}"
         case records.PlanEnded():
             return f"{record.ending}: {record.said}"
