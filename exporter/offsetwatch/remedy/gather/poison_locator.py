@@ -6,18 +6,23 @@ logs.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import structlog
 
 from offsetwatch.clock import UnixClock
-from offsetwatch.config import Config
+from offsetwatch.config import Config, properties
+from offsetwatch.config.files import describe_file_error
 from offsetwatch.errors import ClientError, NotFound
+from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.records import Headers
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition
 from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
-from offsetwatch.remedy.gather import worker_properties
 from offsetwatch.remedy.gather.broker_queries import Brokers
-from offsetwatch.remedy.gather.failure_positions import FailurePositions
 from offsetwatch.remedy.gather.record_window import (
     DEFAULT_LIMITS,
     BoundedLogReader,
@@ -28,9 +33,15 @@ from offsetwatch.remedy.gather.record_window import (
 from offsetwatch.remedy.gather.snapshot_queries import (
     LiveConnectorState,
     RemediationCase,
+    is_label_of,
     parse_version,
 )
-from offsetwatch.remedy.locate.connector_settings import read_mirror_facts, read_sink_facts
+from offsetwatch.remedy.locate.connect_error_log import LOG_CHARS_MAX
+from offsetwatch.remedy.locate.connector_settings import (
+    WORKER_SETTINGS,
+    read_mirror_facts,
+    read_sink_facts,
+)
 from offsetwatch.remedy.locate.search import (
     IdentifiedRecord,
     MirrorSubject,
@@ -51,8 +62,10 @@ from offsetwatch.remedy.locate.sources import (
     refuse_mirror,
     select_own_partitions,
 )
+from offsetwatch.remedy.model.fleet_state import ConnectorKey
 from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation
 from offsetwatch.remedy.model.policy import Policy, SinkProfile, classify_sink
+from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.mirror.mm2_names import find_remote_topic
 from offsetwatch.state.snapshot import Snapshot
 
@@ -60,7 +73,11 @@ OPERATOR_METHOD: Final = "named_by_a_person"
 MIRROR_BATCH: Final = 500  # max.poll.records of MirrorMaker's consumer, unless it is set
 READ_S: Final = 20.0
 IDS_MAX: Final = 10_000
+OBSERVATIONS_MAX: Final = 10_000
 READ_BYTES: Final = 64 * 1024 * 1024
+
+
+_log = structlog.get_logger()
 
 
 class PoisonLocator:
@@ -112,9 +129,7 @@ class PoisonLocator:
         if sink.kafka is None or view is None:
             return NoIdentification("cluster_unknown", "its Kafka cluster is not configured here")
         connect = self._connects[case.connect]
-        facts = read_sink_facts(
-            now.config, worker_properties.read_worker_settings(connect.worker_properties_file)
-        )
+        facts = read_sink_facts(now.config, read_worker_settings(connect.worker_properties_file))
         run = None if case.incident is None else case.incident.worst
         key = (case.connect, case.connector)
         config = compute_config_sha256(case.connector, now.config)
@@ -142,7 +157,7 @@ class PoisonLocator:
             facts=facts,
             failures_alone=failures if facts.batch_max == 1 else 0,
             put_at_once=classify_sink(self._policy, view.class_name) is SinkProfile.SAFE,
-            log=worker_properties.read_log_end(connect.worker_logs) if facts.logs_records else None,
+            log=read_log_end(connect.worker_logs) if facts.logs_records else None,
             topics=sink.topics,
             letters_kafka=connect.kafka,  # unless a worker is told otherwise
             connect_version=_version_of(now),
@@ -157,9 +172,7 @@ class PoisonLocator:
             return NoIdentification(
                 "cluster_unknown", "its upstream cluster is not configured here"
             )
-        worker = worker_properties.read_worker_settings(
-            self._connects[case.connect].worker_properties_file
-        )
+        worker = read_worker_settings(self._connects[case.connect].worker_properties_file)
         run = None if case.incident is None else case.incident.worst
         partitions = []
         for pair in now.pairs:
@@ -326,3 +339,123 @@ def _is_mirror_moving(
 
 def _version_of(now: LiveConnectorState) -> tuple[int, ...] | None:
     return None if now.root is None else parse_version(now.root.version)
+
+
+# --- files of the worker -------------------------------------------------------------------------
+
+
+def read_worker_settings(path: Path | None) -> dict[str, str | None] | None:
+    """Read the worker's defaults for connectors from its properties file; None if unreadable.
+
+    The file may hold secrets: no other properties are returned.
+    """
+    if path is None:
+        return None
+    try:
+        found = properties.read_properties(path)
+    except (OSError, ValueError) as exc:
+        _log.warning("worker_properties_unread", path=str(path), reason=describe_file_error(exc))
+        return None
+    return {name: value for name, value in found.items() if name in WORKER_SETTINGS}
+
+
+def read_log_end(paths: Sequence[str]) -> str | None:
+    """Read whole lines from the end of each log, at most LOG_CHARS_MAX in all.
+
+    None if no log can be read.
+    """
+    found = []
+    for path in paths:
+        try:
+            found.append(_read_end(path, LOG_CHARS_MAX // len(paths)))
+        except OSError as exc:
+            _log.warning("worker_log_unread", path=path, reason=describe_file_error(exc))
+    return "\n".join(found) if found else None
+
+
+def _read_end(path: str, size_max: int) -> str:
+    with Path(path).open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - size_max))
+        raw = file.read(size_max)
+    if size > size_max:
+        raw = raw.partition(b"\n")[2]
+    return raw.decode(errors="replace")
+
+
+# --- positions at failures -----------------------------------------------------------------------
+
+
+class _PositionObservation(NamedTuple):
+    """A configuration or a position, and the run of failures when it was first observed.
+
+    what                        the configuration or the position
+    first_at, last_at, times    of the run of failures at that time
+    """
+
+    what: str
+    first_at: float
+    last_at: float
+    times: int
+
+    def tells_of(self, run: FailureRun) -> bool:
+        """Return whether the number of this run's failures since the observation is known."""
+        return run.first_at == self.first_at or is_later(run.first_at, self.last_at)
+
+    def failures(self, run: FailureRun) -> int:
+        """Return how often the run has failed since the observation."""
+        return run.count - self.times if run.first_at == self.first_at else run.count
+
+
+class FailurePositions:
+    """Configurations and positions at the failures of each connector. For one thread.
+
+    A run of failures has the positions that have not changed since its first failure. A sink with
+    max.poll.records=1 advances once more, up to the poison record, and stops there. A failure
+    counts for that setting only if it came after the setting did, because a trace stays in the
+    status until the tasks are restarted.
+
+    A state that this process has not observed counts as no failure, and so does one whose time is
+    unknown: after a restart of the daemon, and when another task's failures become the most, as
+    many failures are needed again.
+    """
+
+    def __init__(self) -> None:
+        self._since: dict[tuple[ConnectorKey, TopicPartition | None], _PositionObservation] = {}
+
+    def failures_under(self, key: ConnectorKey, config: str, run: FailureRun | None) -> int:
+        """Return how many failures certainly came under this configuration, given by its hash."""
+        if run is None:
+            return 0
+        return self._seen(key, None, config, run).failures(run)
+
+    def moved(
+        self, key: ConnectorKey, run: FailureRun | None, partition: ReadPosition | None
+    ) -> bool | None:
+        """Return whether a position has moved since the run's first failure; None if unknown.
+
+        A position that was the same at two failures has not moved.
+        """
+        if run is None or partition is None:
+            return None
+        if any(
+            is_label_of(label, partition.at.topic, partition.at.partition) for label, _ in run.same
+        ):
+            return False
+        since = self._seen(key, partition.at, f"{partition.next} in {run.first_at!r}", run)
+        if since.failures(run) > 0:
+            return False
+        return True if run.moved else None
+
+    def _seen(
+        self, key: ConnectorKey, partition: TopicPartition | None, what: str, run: FailureRun
+    ) -> _PositionObservation:
+        """Return the observation of this value; if the value is new, record it as of now."""
+        known = self._since.get((key, partition))
+        if known is None or known.what != what or not known.tells_of(run):
+            if len(self._since) >= OBSERVATIONS_MAX:
+                self._since.clear()
+            known = self._since[key, partition] = _PositionObservation(
+                what, run.first_at, run.last_at, run.count
+            )
+        return known

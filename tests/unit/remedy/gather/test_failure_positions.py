@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from offsetwatch.model.findings import FailureRun
-from offsetwatch.remedy.gather.failure_positions import OBSERVATIONS_MAX, FailurePositions
+from offsetwatch.remedy.gather.poison_locator import OBSERVATIONS_MAX, FailurePositions
 from offsetwatch.remedy.locate.search import ReadPosition
 from tests.unit.remedy.standstills import AT
 

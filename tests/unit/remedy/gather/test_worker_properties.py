@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.remedy.gather import worker_properties
+from offsetwatch.remedy.gather import poison_locator
 from offsetwatch.remedy.locate.connect_error_log import LOG_CHARS_MAX
 from offsetwatch.remedy.locate.connector_settings import read_mirror_facts, read_sink_facts
 from offsetwatch.remedy.locate.converters import Converter
@@ -32,45 +32,43 @@ def worker(tmp_path):
 
 
 def test_a_sink_that_names_no_converters_has_those_of_its_worker(worker):
-    facts = read_sink_facts({}, worker_properties.read_worker_settings(worker))
+    facts = read_sink_facts({}, poison_locator.read_worker_settings(worker))
     assert facts.converters.key == Converter(STRING)
     assert facts.converters.value == Converter(JSON, envelope=False)
     assert facts.converters.header.name.endswith("SimpleHeaderConverter")
     assert (facts.batch, facts.read_committed) == (50, True)
-    assert read_mirror_facts({}, worker_properties.read_worker_settings(worker)).request_max == 2000
+    assert read_mirror_facts({}, poison_locator.read_worker_settings(worker)).request_max == 2000
 
 
 def test_what_a_sink_names_itself_counts_and_takes_nothing_from_the_worker(worker):
-    facts = read_sink_facts(
-        {"value.converter": JSON}, worker_properties.read_worker_settings(worker)
-    )
+    facts = read_sink_facts({"value.converter": JSON}, poison_locator.read_worker_settings(worker))
     assert facts.converters.value == Converter(JSON, envelope=True)
 
 
 def test_nothing_that_may_be_secret_is_taken_from_the_file(worker):
-    found = worker_properties.read_worker_settings(worker)
+    found = poison_locator.read_worker_settings(worker)
     assert "hunter2" not in repr(found)
     assert len(found) == 6
 
 
 def test_without_a_file_that_can_be_read_nothing_is_known_of_the_worker(tmp_path, worker):
-    assert worker_properties.read_worker_settings(None) is None
+    assert poison_locator.read_worker_settings(None) is None
     worker.unlink()
-    assert worker_properties.read_worker_settings(worker) is None
-    assert worker_properties.read_log_end([str(worker)]) is None
-    assert worker_properties.read_log_end([]) is None
+    assert poison_locator.read_worker_settings(worker) is None
+    assert poison_locator.read_log_end([str(worker)]) is None
+    assert poison_locator.read_log_end([]) is None
 
 
 def test_a_file_that_changes_is_read_again(worker):
-    assert worker_properties.read_worker_settings(worker)["value.converter"] == JSON
+    assert poison_locator.read_worker_settings(worker)["value.converter"] == JSON
     worker.write_text(WORKER.replace(JSON, STRING))
-    assert worker_properties.read_worker_settings(worker)["value.converter"] == STRING
+    assert poison_locator.read_worker_settings(worker)["value.converter"] == STRING
 
 
 def test_of_each_log_the_end_is_read_in_whole_lines(tmp_path):
     one, other, gone = (tmp_path / name for name in ("one.log", "other.log", "gone.log"))
     one.write_bytes(b"x" * LOG_CHARS_MAX + b"\nERROR a \xff\nERROR b\n")
     other.write_text("ERROR c\nERROR d")
-    found = worker_properties.read_log_end([str(path) for path in (one, gone, other)])
+    found = poison_locator.read_log_end([str(path) for path in (one, gone, other)])
     assert [at for at in found.splitlines() if at] == ["ERROR a �", "ERROR b", "ERROR c", "ERROR d"]
-    assert len(worker_properties.read_log_end([str(one)] * 9)) <= LOG_CHARS_MAX
+    assert len(poison_locator.read_log_end([str(one)] * 9)) <= LOG_CHARS_MAX
