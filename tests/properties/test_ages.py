@@ -87,11 +87,11 @@ def step(log: Log, ages: OldestRecordAges, verb: str, number: int) -> None:
             log.shown = (log.start, log.end)
             log.seen.append((log.now, log.end))
             ages.identify("west", {"orders": f"id-{log.lives}"}, log.now)
-            ages.saw("west", [(WHO, stretch(log))], at=log.now, now=log.now)
+            ages.apply_bounds("west", [(WHO, stretch(log))], at=log.now, now=log.now)
         case "probe":
-            wanted = ages.behind("west", WHO, stretch(log)).probe_from
+            wanted = ages.compute_lateness("west", WHO, stretch(log)).probe_from
             if wanted is not None and log.start <= wanted <= log.end:
-                ages.told([ProbeResult(WHO, wanted, log.first(wanted))], log.now)
+                ages.apply_probes([ProbeResult(WHO, wanted, log.first(wanted))], log.now)
         case "recreate":
             # Its end may be anywhere, and MirrorMaker still stands where it stood in the old one.
             log.start, log.end, log.records, log.seen = 0, 4 * number, {}, []
@@ -107,7 +107,7 @@ def test_what_is_told_is_true_and_nothing_older_than_the_truth_is_told_of_a_reco
     for verb, number in steps:
         step(log, ages, verb, number)
         at = stretch(log)
-        told = ages.behind("west", WHO, at)
+        told = ages.compute_lateness("west", WHO, at)
         truth = log.first(at.following)
         waits = isinstance(truth, FirstRecord)
         if told.caught_up:
@@ -137,4 +137,4 @@ def test_a_read_of_what_is_wanted_leaves_nothing_to_be_wanted(steps):
         step(log, ages, verb, number)
         step(log, ages, "ends", 0)
         step(log, ages, "probe", 0)
-        assert ages.behind("west", WHO, stretch(log)).probe_from is None
+        assert ages.compute_lateness("west", WHO, stretch(log)).probe_from is None

@@ -38,7 +38,7 @@ def forget(world: World) -> None:
     replication = book._replication
     replication._joined = TupleMemo()
     replication._positions_made.clear()
-    replication._views.forget()
+    replication._views._made.clear()
     replication._sync_views_memo, replication._shared_syncs_memo = Memo(), Memo()
     for site in book._sites.values():
         site._joined = TupleMemo()

@@ -152,7 +152,7 @@ class Mm2World:
             self.syncs.runs.get(ORDERS),
             self.now,
         )
-        told = self.fates.look(
+        told = self.fates.inspect(
             FlowInspection(
                 now=self.now,
                 flow=FLOW,
@@ -168,7 +168,7 @@ class Mm2World:
         self.trail.forget(told)
 
     def counted(self) -> dict[str, int]:
-        return dict(self.fates.told(FLOW, ORDERS)[0])
+        return dict(self.fates.find_losses(FLOW, ORDERS)[0])
 
 
 STEPS = st.lists(

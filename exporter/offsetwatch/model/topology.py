@@ -170,6 +170,11 @@ class MirrorFlow:
         return (self.connect_cluster, self.source, self.target)
 
     @property
+    def connector_flow_key(self) -> tuple[str, str, str, str]:
+        """Return the key of the flow among those of all connectors."""
+        return (self.connect_cluster, self.connector, self.source, self.target)
+
+    @property
     def connector_key(self) -> tuple[str, str]:
         """Return the Connect cluster and the connector."""
         return (self.connect_cluster, self.connector)

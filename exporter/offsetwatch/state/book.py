@@ -439,7 +439,7 @@ class Book:
         if not losses.changed and sites == self._remembered_sites:
             return None
         self._remembered_sites = sites
-        losses.forget_unseen()
+        losses.forget_unused_topics()
         losses.changed = losses.urgent = False
         return encode_losses(losses, sites)
 

@@ -333,7 +333,10 @@ class FailoverGroups:
             topic = locate_checkpoints(flow)
             if topic is None or not self._whole(topic, now):
                 continue
-            known, gone = self._checkpoints.get(topic), self._gone(key)
+            known, answer = self._checkpoints.get(topic), self._answers.get(key)
+            offsets = () if answer is None else answer.read.offsets
+            alive = {offset.group for offset in offsets if offset.upstream is not None}
+            gone = {offset.group for offset in offsets} - alive
             found += [
                 CheckpointView(*key, group=group, at=moment)
                 for group, moment in sorted(known.by_group.items() if known is not None else ())
@@ -372,15 +375,6 @@ class FailoverGroups:
             and self._inputs.whole(InputId.of_tail(syncs), now)
             and self._inputs.live(build_groups_input(flow.key), now)
         )
-
-    def _gone(self, key: FlowKey) -> frozenset[str]:
-        """Return the groups that no longer have an offset upstream, among those requested."""
-        answer = self._answers.get(key)
-        if answer is None:
-            return frozenset()
-        offsets = answer.read.offsets
-        alive = {offset.group for offset in offsets if offset.upstream is not None}
-        return frozenset(offset.group for offset in offsets) - alive
 
     def _to_ask(self, flow: MirrorFlow) -> GroupOffsetsRequest | None:
         topic = locate_checkpoints(flow)

@@ -84,11 +84,8 @@ class Readiness:
         offsets = {offsets.at for offsets in topology.offsets_topics}
         if state.errors["denied"] < DENIALS or topic not in offsets:
             return state.errors["denied"] >= DENIALS
-        return any(self._is_caught_up(other) for other in offsets)
-
-    def _is_caught_up(self, topic: KafkaTopic) -> bool:
-        state = self._inputs.find(InputId.of_tail(topic))
-        return state is not None and state.tail is not None and state.tail.caught_up
+        states = (self._inputs.find(InputId.of_tail(other)) for other in offsets)
+        return any(state and state.tail and state.tail.caught_up for state in states)
 
     def _unpolled(self) -> Iterator[str]:
         sources = [

@@ -209,7 +209,6 @@ PER_BASELINE: Final = 3 * len(QUANTILES)
 
 _RUNNING: Final = "running"
 
-ConnectorLists = tuple[tuple[Connector, ...], ...]
 _SizesByGroup = dict[SeriesGroup, list[tuple[SeriesOwner, int]]]
 _LeftOutOwners = frozenset[tuple[SeriesGroup, SeriesOwner]]
 

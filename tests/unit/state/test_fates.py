@@ -51,7 +51,7 @@ class Looks:
         """`ends` are those of orders-0, orders-1 and so on."""
         self.now += later_s
         logs = {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in enumerate(ends)}
-        return self.fates.look(
+        return self.fates.inspect(
             FlowInspection(
                 now=self.now,
                 flow=self.flow,
@@ -70,7 +70,9 @@ class Looks:
 
     def lost(self, where: TopicPartition = ZERO) -> dict[str, int]:
         """The causes of which there is anything."""
-        return {cause: count for cause, count in self.fates.told(self.flow, where)[0] if count}
+        return {
+            cause: count for cause, count in self.fates.find_losses(self.flow, where)[0] if count
+        }
 
     def recreations(self) -> int:
         return sum(at.count for at in self.fates.recreations_of([self.flow]))
@@ -163,13 +165,13 @@ def test_a_log_end_that_fell_is_urgent():
 def test_of_whom_something_else_is_told_is_said_once():
     look = Looks()
     look({ZERO: 99, ONE: 99}, 100, 100)
-    assert look.fates.news_of(FLOW) == set()
+    assert look.fates.pop_changed(FLOW) == set()
     begins = {ZERO: LogBounds(150, 200, 200), ONE: LogBounds(0, 100, 100)}
     for _ in range(8):
         look({ZERO: 99, ONE: 99}, bounds=begins)
     assert look.lost() == {"retention": 50}
-    assert look.fates.news_of(FLOW) == {ZERO}
-    assert look.fates.news_of(FLOW) == set()
+    assert look.fates.pop_changed(FLOW) == {ZERO}
+    assert look.fates.pop_changed(FLOW) == set()
 
 
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "all"])
@@ -336,8 +338,8 @@ def test_of_a_connector_that_is_not_listed_nothing_is_known():
 def test_a_topic_that_is_copied_is_kept_however_long_ago_it_was_first_seen():
     look = at_rest()
     look({ZERO: 99}, 100, later_s=UNUSED_TOPIC_TTL_S + 1)
-    look.fates.forget_unseen()
-    assert look.fates.told(FLOW, ZERO) == (NOTHING_LOST, None)
+    look.fates.forget_unused_topics()
+    assert look.fates.find_losses(FLOW, ZERO) == (NOTHING_LOST, None)
     assert set(look.fates.flows) == {("lab", "mm2", "west", "east")}
 
 
@@ -346,7 +348,7 @@ def test_a_topic_that_was_not_seen_for_a_day_is_kept_and_after_a_week_goes_with_
     look.flow = replace(FLOW, connector="other")
     for later_s, kept in ((DAY_S, {"mm2", "other"}), (UNUSED_TOPIC_TTL_S, {"other"})):
         look({ZERO: 99}, 100, later_s=later_s)
-        look.fates.forget_unseen()
+        look.fates.forget_unused_topics()
         assert {connector for _, connector, _, _ in look.fates.flows} == kept
 
 
@@ -354,5 +356,5 @@ def test_the_oldest_range_makes_room_for_the_newest(monkeypatch):
     monkeypatch.setattr(fate, "LOSSES_MAX", 2)
     fates = LossAccounting()
     for first in (10, 20, 30):
-        fates.keep(Loss("lab", "mm2", "west", "east", "orders", 0, "retention", first, first, NOW))
+        fates.add(Loss("lab", "mm2", "west", "east", "orders", 0, "retention", first, first, NOW))
     assert [loss.first for loss in fates.losses] == [20, 30]

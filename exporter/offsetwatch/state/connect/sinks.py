@@ -104,11 +104,11 @@ class Sinks:
             _build_follower(offsets.connect_cluster, offset): offset for offset in offsets.by_rest
         }
         self._polled_ends[offsets.connect_cluster] = (asked_at, ends)
-        self._ages.saw(offsets.connect_cluster, found, at=asked_at, now=now)
+        self._ages.apply_bounds(offsets.connect_cluster, found, at=asked_at, now=now)
 
     def probed(self, probe_round: ProbeRoundRead) -> None:
         """Apply the results of probes."""
-        self._ages.told(probe_round.answers, probe_round.at)
+        self._ages.apply_probes(probe_round.answers, probe_round.at)
 
     def views(self, now: float) -> tuple[SinkPartitionView, ...]:
         """Return the views of all partitions that sinks consume and whose inputs are live."""
@@ -169,7 +169,7 @@ class Sinks:
         # A position beyond the end is none in this log: nothing lies "after" it.
         if stretch is None or (offset.committed or 0) > stretch.end:
             return UNKNOWN_LATENESS
-        return self._ages.behind(cluster, _build_follower(cluster, offset), stretch)
+        return self._ages.compute_lateness(cluster, _build_follower(cluster, offset), stretch)
 
 
 def _build_view(

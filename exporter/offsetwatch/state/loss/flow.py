@@ -104,18 +104,18 @@ class LossAccounting:
         self.urgent = False
         self.changed = False
         self.version = 0
-        self.news: dict[ConnectorFlowKey, set[TopicPartition]] = {}
+        self._changed_partitions: dict[ConnectorFlowKey, set[TopicPartition]] = {}
         self._doing: dict[ConnectorFlowKey, ConnectorActivity] = {}
-        self._passed = False  # did time alone pass somewhere since it was last told?
-        self._looked_at = self._changed_at = 0.0
+        self._time_passed = False  # did time alone pass somewhere since the last save?
+        self._inspected_at = self._changed_at = 0.0
 
     # --- taking in -------------------------------------------------------------------------------
 
-    def look(self, inspection: FlowInspection) -> frozenset[TopicPartition]:
+    def inspect(self, inspection: FlowInspection) -> frozenset[TopicPartition]:
         """Apply one inspection. Return the partitions whose syncs so far are no longer needed."""
         quiet, runs = self._activity(inspection)
-        topics = self.flows.setdefault(_build_flow_key(inspection.flow), {})
-        told = set()
+        topics = self.flows.setdefault(inspection.flow.connector_flow_key, {})
+        inspected = set()
         for topic, places in _group_by_topic(inspection.known).items():
             if inspection.ids is not None and topic not in inspection.ids:
                 continue
@@ -129,37 +129,40 @@ class LossAccounting:
                 if self._rests(inspection, where, account):
                     continue
                 before = account.accounts.get(where.partition)
-                lost, kept = _find_losses(before), _collect_persisted_state(before)
+                lost, persisted = _find_losses(before), _collect_persisted_state(before)
                 was_undecided = _is_undecided(before)
-                seen = _build_inspection(inspection, where, account, quiet=quiet, runs=runs)
-                if (
-                    seen is not None
-                    and not self._take(inspection.flow, where, account, seen, fell).waits
-                ):
-                    told.add(where)
+                found = _build_inspection(inspection, where, account, quiet=quiet, runs=runs)
+                if found and not self._take(inspection.flow, where, account, found, fell).waits:
+                    inspected.add(where)
                 after = account.accounts.get(where.partition)
                 if _find_losses(after) != lost:
-                    self.news.setdefault(_build_flow_key(inspection.flow), set()).add(where)
-                self.changed |= _collect_persisted_state(after) != kept
+                    self._changed_partitions.setdefault(
+                        inspection.flow.connector_flow_key, set()
+                    ).add(where)
+                self.changed |= _collect_persisted_state(after) != persisted
                 self.version += _is_undecided(after) is not was_undecided
             self._fallen(account, fell, inspection.now)
-        self._looked_at = inspection.now
-        # That all was looked at again is told for UNSEEN_S alone; and from where the pace of what
-        # stands still is measured may be as old as another window, or it would be told all the
-        # time: topics take turns.
-        told_every_s = WINDOW_S if self._passed else SAVE_INTERVAL_MAX_S
-        self.changed |= self.urgent or not 0 <= inspection.now - self._changed_at < told_every_s
+        self._inspected_at = inspection.now
+        # When all was last inspected is saved for UNUSED_TOPIC_TTL_S alone. The start of rates of
+        # what stands still may be as old as another window: topics take turns, and it would be
+        # saved all the time.
+        save_interval_s = WINDOW_S if self._time_passed else SAVE_INTERVAL_MAX_S
+        self.changed |= self.urgent or not 0 <= inspection.now - self._changed_at < save_interval_s
         if self.changed:
-            self._changed_at, self._passed = inspection.now, False
-        return frozenset(told)
+            self._changed_at, self._time_passed = inspection.now, False
+        return frozenset(inspected)
 
     def _rests(
-        self, inspection: FlowInspection, where: TopicPartition, fate: TopicLossAccount
+        self, inspection: FlowInspection, where: TopicPartition, topic_account: TopicLossAccount
     ) -> bool:
         """Apply a partition that stands still, all of it copied, as most are. Or return False."""
-        account = fate.accounts.get(where.partition)
+        account = topic_account.accounts.get(where.partition)
         position, log = inspection.known[where], inspection.bounds.get(where)
-        if account is None or account.generation != fate.generation or where in inspection.came:
+        if (
+            account is None
+            or account.generation != topic_account.generation
+            or where in inspection.came
+        ):
             return False
         if position is None or log is None:
             return False
@@ -167,32 +170,33 @@ class LossAccounting:
         end = log.stable_end if inspection.flow.read_committed else log.end
         if not account.rests(position, log.start, end, inspection.now):
             return False
-        self._passed |= account.pace.middle is not middle
+        self._time_passed |= account.pace.middle is not middle
         return True
 
     def _take(
         self,
         flow: MirrorFlow,
         where: TopicPartition,
-        fate: TopicLossAccount,
+        topic_account: TopicLossAccount,
         inspection: PartitionInspection,
         fell: set[int],
     ) -> PartitionLossAccount:
-        account = fate.accounts.get(where.partition)
+        account = topic_account.accounts.get(where.partition)
         if account is None:
-            account = fate.accounts[where.partition] = PartitionLossAccount.opened(inspection)
+            account = PartitionLossAccount.opened(inspection)
+            topic_account.accounts[where.partition] = account
         if not inspection.renewed and account.fallen(inspection):
             fell.add(where.partition)
         for cause, first, last in account.look(inspection):
-            self.keep(
+            self.add(
                 Loss(
-                    *(*_build_flow_key(flow), where.topic, where.partition),
+                    *(*flow.connector_flow_key, where.topic, where.partition),
                     *(cause, first, last, inspection.now),
                 )
             )
             self.urgent = True
             self.version += 1
-        account.generation = fate.generation
+        account.generation = topic_account.generation
         return account
 
     def _identify(self, account: TopicLossAccount, new: str | None, now: float) -> None:
@@ -204,14 +208,14 @@ class LossAccounting:
         account.id = new
         self.urgent = True  # what is not remembered of a topic cannot be missed
 
-    def _fallen(self, fate: TopicLossAccount, fell: Collection[int], now: float) -> None:
+    def _fallen(self, topic_account: TopicLossAccount, fell: Collection[int], now: float) -> None:
         """Count a recreation for log ends that fell, once for the topic over inspections."""
         if fell and not any(
             _is_undecided(account)
-            for number, account in fate.accounts.items()
+            for number, account in topic_account.accounts.items()
             if number not in fell
         ):
-            self._recreated(fate, fate.id, fate.id, now)
+            self._recreated(topic_account, topic_account.id, topic_account.id, now)
 
     def _recreated(
         self, account: TopicLossAccount, before: str | None, after: str | None, now: float
@@ -221,7 +225,7 @@ class LossAccounting:
         self.urgent = True
         self.version += 1
 
-    def keep(self, loss: Loss) -> None:
+    def add(self, loss: Loss) -> None:
         """Add a lost range to the newest ones, joined with one of its cause that it continues."""
         begun = self._losses.pop(_build_range_end(loss, loss.first), None)
         if begun is not None:
@@ -236,7 +240,7 @@ class LossAccounting:
         Both must also hold at the last inspection. Quiet means that it is stopped and its last
         flush is long done.
         """
-        key = _build_flow_key(inspection.flow)
+        key = inspection.flow.connector_flow_key
         last = self._doing.get(key)
         if last is None or last.doing != inspection.doing:
             self._doing[key] = ConnectorActivity(inspection.doing, inspection.now, inspection.now)
@@ -252,18 +256,20 @@ class LossAccounting:
         """Return the newest lost ranges."""
         return tuple(self._losses.values())
 
-    def told(self, flow: MirrorFlow, where: TopicPartition) -> tuple[LossCounts, float | None]:
+    def find_losses(
+        self, flow: MirrorFlow, where: TopicPartition
+    ) -> tuple[LossCounts, float | None]:
         """Return the records ever lost of a partition by cause, and its headroom in seconds."""
-        topic = self.flows.get(_build_flow_key(flow), {}).get(where.topic)
+        topic = self.flows.get(flow.connector_flow_key, {}).get(where.topic)
         return _find_losses(None if topic is None else topic.accounts.get(where.partition))
 
-    def news_of(self, flow: MirrorFlow) -> set[TopicPartition]:
-        """Return the partitions for which the result of `told` changed since the last call."""
-        return self.news.pop(_build_flow_key(flow), set())
+    def pop_changed(self, flow: MirrorFlow) -> set[TopicPartition]:
+        """Return the partitions whose losses or headroom changed since the last call."""
+        return self._changed_partitions.pop(flow.connector_flow_key, set())
 
     def losses_of(self, flows: Collection[MirrorFlow]) -> tuple[Loss, ...]:
         """Return the newest lost ranges of these flows."""
-        keys = {_build_flow_key(flow) for flow in flows}
+        keys = {flow.connector_flow_key for flow in flows}
         return tuple(
             loss
             for loss in self._losses.values()
@@ -274,30 +280,30 @@ class LossAccounting:
         """Return the recreated topics of these flows."""
         return tuple(
             TopicRecreation(
-                *_build_flow_key(flow),
+                *flow.connector_flow_key,
                 topic=topic,
-                count=fate.recreations,
-                at=fate.recreated_at,
-                before=fate.before,
-                after=fate.after,
+                count=topic_account.recreations,
+                at=topic_account.recreated_at,
+                before=topic_account.before,
+                after=topic_account.after,
                 undecided=tuple(
                     partition
-                    for partition, account in sorted(fate.accounts.items())
+                    for partition, account in sorted(topic_account.accounts.items())
                     if _is_undecided(account)
                 ),
             )
             for flow in flows
-            for topic, fate in sorted(self.flows.get(_build_flow_key(flow), {}).items())
-            if fate.recreations
+            for topic, topic_account in sorted(self.flows.get(flow.connector_flow_key, {}).items())
+            if topic_account.recreations
         )
 
-    def forget_unseen(self) -> None:
+    def forget_unused_topics(self) -> None:
         """Forget topics that no flow has copied for a week."""
         for key, topics in list(self.flows.items()):
             for topic in [
                 name
                 for name, account in topics.items()
-                if self._looked_at - account.at > UNUSED_TOPIC_TTL_S
+                if self._inspected_at - account.at > UNUSED_TOPIC_TTL_S
             ]:
                 del topics[topic]
             if not topics:
@@ -330,10 +336,6 @@ def _collect_persisted_state(account: PartitionLossAccount | None) -> tuple[obje
     )
 
 
-def _build_flow_key(flow: MirrorFlow) -> ConnectorFlowKey:
-    return (flow.connect_cluster, flow.connector, flow.source, flow.target)
-
-
 def _build_range_end(loss: Loss, after: int) -> _LossRangeEnd:
     flow = (loss.connect_cluster, loss.connector, loss.source, loss.target)
     return (flow, loss.topic, loss.partition, loss.cause, after)
@@ -349,14 +351,14 @@ def _group_by_topic(known: Collection[TopicPartition]) -> dict[str, list[TopicPa
 def _build_inspection(
     inspection: FlowInspection,
     where: TopicPartition,
-    fate: TopicLossAccount,
+    topic_account: TopicLossAccount,
     *,
     quiet: bool,
     runs: bool,
 ) -> PartitionInspection | None:
     """Build the inspection of one partition; None if it has no log bounds or no position."""
     position, log = inspection.known[where], inspection.bounds.get(where)
-    account = fate.accounts.get(where.partition)
+    account = topic_account.accounts.get(where.partition)
     if position is None and account is not None:
         account.position_gone()
     if position is None or log is None:
@@ -368,7 +370,7 @@ def _build_inspection(
         position=position,
         start=log.start,
         end=log.stable_end if inspection.flow.read_committed else log.end,
-        renewed=account is not None and account.generation != fate.generation,
+        renewed=account is not None and account.generation != topic_account.generation,
         quiet=quiet and not copied,
         runs=runs,
         news=syncs,

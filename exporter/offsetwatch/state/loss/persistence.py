@@ -130,7 +130,7 @@ def restore_losses(fates: LossAccounting, document: bytes) -> dict[str, Persiste
         raise LossDocumentError("a loss that cannot be")
     fates.flows = flows
     for loss in found.losses:
-        fates.keep(loss)
+        fates.add(loss)
     fates.version += 1
     return found.sites
 

@@ -68,11 +68,11 @@ def compute_sink_lag(committed: int, log_end: int) -> int:
     return max(0, log_end - committed)
 
 
-# Of how many log ends each past is told, and how much older each kept one may be than the next: so
-# many reach back for weeks, as finely as an age needs it.
+# How many log ends are retained, and how much older each may be than the next: so many reach back
+# for weeks, as finely as an age needs it.
 ENDS_MAX: Final = 48
 AGE_RATIO_MAX: Final = 2.0
-# A record that waits may be compacted away meanwhile: so old an answer is looked at again.
+# A record that waits may be compacted away meanwhile: so old a probe is made again.
 RECHECK_S: Final = 300.0
 RECORD: Final = "record"
 LOG_ENDS: Final = "log_ends"
@@ -127,7 +127,7 @@ class _Age:
 
     ends: list[tuple[int, float]] = field(default_factory=list)
     live: bool = False
-    look: _ProbeResult | None = None
+    probe: _ProbeResult | None = None
     start: int = 0
     committed: bool = False
     cut_at: float | None = None
@@ -138,7 +138,7 @@ class _Age:
             self.ends[-1] = (self.ends[-1][0], read_at)
         self.live = False
 
-    def saw(self, unread_range: UnreadRange, at: float, now: float) -> None:
+    def apply_bounds(self, unread_range: UnreadRange, at: float, now: float) -> None:
         """Apply the bounds of the log, read not before `at`."""
         shrunk = unread_range.start < self.start or (
             bool(self.ends) and unread_range.end < self.ends[-1][0]
@@ -147,7 +147,7 @@ class _Age:
             self.cut(now)
         self.start, self.committed = unread_range.start, unread_range.committed
         while self.ends and self.ends[-1][1] > at:
-            self.ends.pop()  # the clock was set back: what was seen in the future tells nothing
+            self.ends.pop()  # the clock was set back: what was read in the future is void
         if not self.ends or self.ends[-1][0] != unread_range.end:
             self.ends.append((unread_range.end, at))
         self._thin(unread_range.following)
@@ -164,31 +164,31 @@ class _Age:
     def cut(self, now: float) -> None:
         """Forget all that is known of the log: it is another one, or was truncated."""
         self.ends.clear()
-        self.look = None
+        self.probe = None
         self.cut_at = now
 
-    def told(self, start: int, found: FirstRecord | NoRecordBefore, moment: float) -> bool:
+    def apply_probe(self, start: int, found: FirstRecord | NoRecordBefore, moment: float) -> bool:
         """Apply a probe that began after `moment`. Return True if it is new information."""
         if self.cut_at is not None and moment <= self.cut_at:
             return False
         record = found if isinstance(found, FirstRecord) else None
         until = found.offset if isinstance(found, FirstRecord) else found.end
         result = _ProbeResult(first=start, until=until, found=record, at=moment)
-        known = self.look
+        known = self.probe
         if known is not None and known.first <= start <= known.until:
             if result.until < known.until:
                 return False  # an older read, late
             result.first = known.first
-        self.look = result
+        self.probe = result
         return True
 
-    def behind(self, unread_range: UnreadRange, read_at: float) -> Lateness:
+    def compute_lateness(self, unread_range: UnreadRange, read_at: float) -> Lateness:
         """Return the lateness; `read_at` is when the logs of its group were last read."""
         if self.live and self.ends:
             self.ends[-1] = (self.ends[-1][0], read_at)
         if unread_range.following >= unread_range.end:
             return NO_LATENESS
-        result, reach = self.look, unread_range.following
+        result, reach = self.probe, unread_range.following
         if result is not None and result.first <= unread_range.following <= result.until:
             if result.found is not None:
                 return self._since(result.found, self._due(result))
@@ -223,15 +223,15 @@ class _Age:
 def _thin_ends(ends: list[tuple[int, float]]) -> list[tuple[int, float]]:
     """Return the log ends without those whose neighbours are near enough to each other in time."""
     newest = ends[-1][1]
-    kept = [ends[0]]
-    for seen, newer in pairwise(ends[1:]):
-        if newest - kept[-1][1] > AGE_RATIO_MAX * (newest - newer[1]):
-            kept.append(seen)
-    return [*kept[: ENDS_MAX - 1], ends[-1]]
+    retained = [ends[0]]
+    for end, newer in pairwise(ends[1:]):
+        if newest - retained[-1][1] > AGE_RATIO_MAX * (newest - newer[1]):
+            retained.append(end)
+    return [*retained[: ENDS_MAX - 1], ends[-1]]
 
 
-def _end_of(seen: tuple[int, float]) -> int:
-    return seen[0]
+def _end_of(end: tuple[int, float]) -> int:
+    return end[0]
 
 
 @dataclass(slots=True)
@@ -250,7 +250,7 @@ class OldestRecordAges:
         self._ids: dict[str, dict[str, str]] = {}
         self._ids_kept: dict[str, int] = {}  # how many, when those of no follower were forgotten
 
-    def saw(
+    def apply_bounds(
         self,
         group: str,
         followers: Iterable[tuple[Follower, UnreadRange | None]],
@@ -277,11 +277,11 @@ class OldestRecordAges:
                 )
             age.settle(read_at)
             if unread_range is not None:
-                age.saw(unread_range, at, now)
+                age.apply_bounds(unread_range, at, now)
             after[partition] = age
         self._groups[group] = _Group(after, at)
 
-    def saw_again(
+    def apply_changed_bounds(
         self,
         group: str,
         changed: Iterable[tuple[Follower, UnreadRange | None]],
@@ -291,7 +291,8 @@ class OldestRecordAges:
     ) -> bool:
         """Apply the log bounds of `changed` followers; nothing changed for all others.
 
-        Returns False and does nothing if the clock was set back: then `saw` must be called for all.
+        Returns False and does nothing if the clock was set back: then `apply_bounds` must be called
+        for all.
         """
         known = self._groups.get(group)
         if known is None or at < known.at:
@@ -301,10 +302,10 @@ class OldestRecordAges:
             age = known.ages[partition]
             age.settle(read_at)
             if unread_range is not None:
-                age.saw(unread_range, at, now)
+                age.apply_bounds(unread_range, at, now)
         return True
 
-    def told(self, answers: Iterable[ProbeResult], moment: float) -> list[Follower]:
+    def apply_probes(self, answers: Iterable[ProbeResult], moment: float) -> list[Follower]:
         """Apply the results of probes that all began after `moment`.
 
         Returns the followers with new information. Results for unknown followers are dropped.
@@ -313,7 +314,7 @@ class OldestRecordAges:
         for answer in answers:
             for group in self._groups.values():
                 age = group.ages.get(answer.of)
-                if age is not None and age.told(answer.start, answer.found, moment):
+                if age is not None and age.apply_probe(answer.start, answer.found, moment):
                     news.append(answer.of)
         return news
 
@@ -323,23 +324,25 @@ class OldestRecordAges:
         Its log end may already have passed the old one's.
         """
         known = self._ids.setdefault(group, {})
-        told = {topic: told for topic, told in ids.items() if told is not None}
-        others = {topic for topic, new in told.items() if known.get(topic, new) != new}
-        known.update(told)
+        reported = {topic: new for topic, new in ids.items() if new is not None}
+        others = {topic for topic, new in reported.items() if known.get(topic, new) != new}
+        known.update(reported)
         if len(known) > 2 * self._ids_kept.get(group, 0):  # of topics that nobody follows any more
             followed = {partition[2].topic for partition in self._ages(group)}
-            kept = {name: known[name] for name in known.keys() & (followed | told.keys())}
-            self._ids[group], self._ids_kept[group] = kept, len(kept)
+            retained = {name: known[name] for name in known.keys() & (followed | reported.keys())}
+            self._ids[group], self._ids_kept[group] = retained, len(retained)
         for partition, age in self._ages(group).items() if others else ():
             if partition[2].topic in others:
                 age.cut(now)
 
-    def behind(self, group: str, partition: Follower, unread_range: UnreadRange) -> Lateness:
+    def compute_lateness(
+        self, group: str, partition: Follower, unread_range: UnreadRange
+    ) -> Lateness:
         """Return the lateness of a follower with this unread range."""
         found = self._groups.get(group)
         if found is None or partition not in found.ages:
             return NO_LATENESS if unread_range.following >= unread_range.end else UNKNOWN_LATENESS
-        return found.ages[partition].behind(unread_range, found.at)
+        return found.ages[partition].compute_lateness(unread_range, found.at)
 
     def _ages(self, group: str) -> dict[Follower, _Age]:
         found = self._groups.get(group)

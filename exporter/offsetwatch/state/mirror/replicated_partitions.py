@@ -324,7 +324,7 @@ class LogEndsBook:
             stretch = _build_unread_range(flow, replicated, bounds)
             # A position beyond the end is none in this log: nothing lies "after" it.
             if stretch is not None and lag is not None and not lag.ahead:
-                behind = ages.behind(flow.upstream or "", position.where, stretch)
+                behind = ages.compute_lateness(flow.upstream or "", position.where, stretch)
         committed = position.committed
         from_rest = committed is not None and committed.at == UNDATED
         return MirrorPartitionView(
@@ -434,10 +434,6 @@ class MirrorViews:
         for flow in self._made.keys() - set(flows):
             del self._made[flow]
 
-    def forget(self) -> None:
-        """Drop all views. Rebuilt ones are equal."""
-        self._made.clear()
-
     def probed(self, partition: Iterable[Follower]) -> None:
         """Rebuild the views of these partitions, for which probes gave new information."""
         for flow, made in self._made.items():
@@ -450,17 +446,13 @@ class MirrorViews:
         found, views, live = made.found, made.views, made.version[1]
         renewed: list[MirrorPartitionView] = []
         for connect_cluster, connector, item in partition:
-            of = (
-                connect_cluster,
-                connector,
-                item.cluster if isinstance(item, MirrorPartition) else "",
-            )
-            if of != (flow.connect_cluster, flow.connector, flow.source):
+            source = item.cluster if isinstance(item, MirrorPartition) else ""
+            if (connect_cluster, connector, source) != (*flow.connector_key, flow.source):
                 continue
             where = TopicPartition(item.topic, item.partition)
             place = find_partition_index(found, where)
             if place is not None:
-                told = self._fates.told(flow, where)
+                told = self._fates.find_losses(flow, where)
                 renewed = renewed or list(views)
                 renewed[place] = self._ends.view(found[place], self._ages, live=live, told=told)
         return replace(made, views=tuple(renewed)) if renewed else made
@@ -486,7 +478,7 @@ class MirrorViews:
         """Build the views of a flow, comparing only those that a response may have changed."""
         fates, ends, ages = self._fates, self._ends, self._ages
         number, live = version
-        news = fates.news_of(flow)
+        news = fates.pop_changed(flow)
         before = made if made is not None and made.found is found and live else None
         at_rest = ends.known(flow.upstream).get(flow) is found
         views: list[MirrorPartitionView | None] = [None] * len(found)
@@ -506,7 +498,7 @@ class MirrorViews:
             places = before.waiting.union(place for place in told if place is not None)
         for place in places:
             partition, old = found[place], views[place]
-            fate = fates.told(flow, partition.upstream)
+            fate = fates.find_losses(flow, partition.upstream)
             if old is None or not ends.still(old, partition, fate):
                 views[place] = old = ends.view(partition, ages, live=live, told=fate)
             if not _is_caught_up(old):

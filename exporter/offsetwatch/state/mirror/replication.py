@@ -235,7 +235,7 @@ class Replication:
                 continue
             syncs = self._syncs_of(flow)
             not_ours = shared.get(flow.offset_syncs, frozenset())
-            inspected = self.losses.look(
+            inspected = self.losses.inspect(
                 FlowInspection(
                     now=now,
                     flow=flow,
@@ -271,16 +271,16 @@ class Replication:
         if rest and changed is not None:
             moved = _select_partitions(parts, changed)
             followers = ((position.where, self._ends.stretch(position)) for position in moved)
-            if self._ages.saw_again(kafka, followers, at=moment, now=now):
+            if self._ages.apply_changed_bounds(kafka, followers, at=moment, now=now):
                 return
         found = (
             (position.where, self._ends.stretch(position)) for part in parts for position in part
         )
-        self._ages.saw(kafka, found, at=moment, now=now)
+        self._ages.apply_bounds(kafka, found, at=moment, now=now)
 
     def probed(self, probe_round: ProbeRoundRead) -> None:
         """Apply the results of probes."""
-        self._views.probed(self._ages.told(probe_round.answers, probe_round.at))
+        self._views.probed(self._ages.apply_probes(probe_round.answers, probe_round.at))
 
     # --- giving out ------------------------------------------------------------------------------
 
@@ -292,7 +292,8 @@ class Replication:
         """Return whether there are positions to show, and no response was ever paired with one."""
         if self._ends.compared(kafka):
             return False
-        return any(self.positions(kafka, self._shown_flows(now)))
+        flows = [flow for flow in self._shown_flows(now) if flow.upstream == kafka]
+        return any(self._found(flows))
 
     def partial(self) -> frozenset[tuple[str, str]]:
         """Return the connectors of flows that may have positions missing among the views."""
@@ -301,14 +302,6 @@ class Replication:
             for flow in self.flows
             if self._sites[flow.connect_cluster].vague(flow.connector, flow.source)
         )
-
-    def positions(
-        self, upstream: str, flows: Iterable[MirrorFlow] | None = None
-    ) -> tuple[ReplicatedPartition, ...]:
-        """Return the positions of these flows (None: all) that read from one Kafka cluster."""
-        wanted = self.flows if flows is None else flows
-        found = self._found([flow for flow in wanted if flow.upstream == upstream])
-        return tuple(partition for part in found for partition in part)
 
     def views(self, now: float) -> tuple[MirrorPartitionView, ...]:
         """Return the views whose inputs are live; the same tuple while nothing changes."""

@@ -562,7 +562,7 @@ def test_a_topic_that_no_flow_copies_any_more_is_forgotten_after_a_week():
 def test_no_more_ranges_are_kept_than_the_newest_so_many():
     fates = LossAccounting()
     for number in range(LOSSES_MAX + 5):
-        fates.keep(Loss("lab", "mm2", "w", "e", "t", 0, "retention", 10 * number, 10 * number, 0))
+        fates.add(Loss("lab", "mm2", "w", "e", "t", 0, "retention", 10 * number, 10 * number, 0))
     assert len(fates.losses) == LOSSES_MAX
     assert fates.losses[0].first == 50
 
@@ -582,7 +582,7 @@ def test_two_flows_into_two_targets_are_told_apart():
     flow = copying(99).world.snapshot().topology.flows[0]
     where = TopicPartition("orders", 0)
     for now, start in ((0.0, 0), (10.0, 150), (80.0, 150)):
-        fates.look(
+        fates.inspect(
             FlowInspection(
                 now=now,
                 flow=flow,
@@ -594,6 +594,6 @@ def test_two_flows_into_two_targets_are_told_apart():
                 news_of=lambda _where: None,
             )
         )
-    assert dict(fates.told(flow, where)[0])["retention"] == 50
+    assert dict(fates.find_losses(flow, where)[0])["retention"] == 50
     other = mirrors(mirror(target="north")).snapshot().topology.flows[0]
-    assert fates.told(other, where) == (NOTHING_LOST, None)
+    assert fates.find_losses(other, where) == (NOTHING_LOST, None)

@@ -275,11 +275,13 @@ def test_without_live_ends_nothing_is_known_and_nothing_is_to_be_read():
 
 def saw(ages: OldestRecordAges, end: int, at: float, *, following: int = 0) -> None:
     seen = UnreadRange(following=following, start=0, end=end)
-    ages.saw("west", [(WHO, seen)], at=at, now=at)
+    ages.apply_bounds("west", [(WHO, seen)], at=at, now=at)
 
 
 def since(ages: OldestRecordAges, following: int, end: int) -> float | None:
-    return ages.behind("west", WHO, UnreadRange(following=following, start=0, end=end)).since
+    return ages.compute_lateness(
+        "west", WHO, UnreadRange(following=following, start=0, end=end)
+    ).since
 
 
 def test_a_clock_that_is_set_back_takes_what_was_seen_in_the_future_with_it():
@@ -332,15 +334,15 @@ def test_an_end_that_stands_is_one_sample():
 def test_who_is_no_longer_among_the_followers_is_forgotten():
     ages = OldestRecordAges()
     saw(ages, 10, NOW)
-    ages.saw("west", [], at=NOW + 1, now=NOW + 1)
+    ages.apply_bounds("west", [], at=NOW + 1, now=NOW + 1)
     assert ages._groups["west"].ages == {}
-    ages.told([], NOW)
+    ages.apply_probes([], NOW)
 
 
 def test_a_log_that_could_not_be_asked_for_once_keeps_what_is_known():
     ages = OldestRecordAges()
     saw(ages, 10, NOW)
-    ages.saw("west", [(WHO, None)], at=NOW + 1, now=NOW + 1)
+    ages.apply_bounds("west", [(WHO, None)], at=NOW + 1, now=NOW + 1)
     assert since(ages, 10, 20) == NOW
 
 
@@ -348,7 +350,7 @@ def test_a_log_that_cannot_be_asked_for_is_not_taken_to_stand_where_it_stood():
     ages = OldestRecordAges()
     saw(ages, 10, NOW)
     for later in (1, 2, 3):
-        ages.saw("west", [(WHO, None)], at=NOW + later, now=NOW + later)
+        ages.apply_bounds("west", [(WHO, None)], at=NOW + later, now=NOW + later)
     assert since(ages, 10, 20) == NOW
 
 
@@ -362,17 +364,17 @@ def test_of_what_a_follower_has_passed_only_the_newest_end_is_kept():
 
 def test_an_answer_counts_though_its_follower_could_not_be_asked_for_at_first():
     ages = OldestRecordAges()
-    ages.saw("west", [(WHO, None)], at=NOW, now=NOW)
+    ages.apply_bounds("west", [(WHO, None)], at=NOW, now=NOW)
     saw(ages, 20, NOW + 2)
-    assert ages.told([answer(10, 12)], NOW + 1) == [WHO]
+    assert ages.apply_probes([answer(10, 12)], NOW + 1) == [WHO]
 
 
 def test_what_nobody_was_told_of_waits_only_if_there_is_anything():
     ages = OldestRecordAges()
     for _ in range(2):
-        assert ages.behind("west", WHO, UnreadRange(10, 0, 20)) == UNKNOWN_LATENESS
-        assert ages.behind("west", WHO, UnreadRange(20, 0, 20)) == NO_LATENESS
-        ages.saw("west", [(OTHER, UnreadRange(10, 0, 20))], at=NOW, now=NOW)
+        assert ages.compute_lateness("west", WHO, UnreadRange(10, 0, 20)) == UNKNOWN_LATENESS
+        assert ages.compute_lateness("west", WHO, UnreadRange(20, 0, 20)) == NO_LATENESS
+        ages.apply_bounds("west", [(OTHER, UnreadRange(10, 0, 20))], at=NOW, now=NOW)
 
 
 # --- the answers by themselves -------------------------------------------------------------------
@@ -383,7 +385,7 @@ def answer(start: int, offset: int, at: float = NOW) -> ProbeResult:
 
 
 def waits(ages: OldestRecordAges, following: int) -> tuple[bool | None, float | None]:
-    found = ages.behind("west", WHO, UnreadRange(following, 0, 99))
+    found = ages.compute_lateness("west", WHO, UnreadRange(following, 0, 99))
     return (found.caught_up, found.since)
 
 
@@ -397,67 +399,67 @@ def asked() -> OldestRecordAges:
 
 def test_an_answer_that_begins_earlier_says_something_new():
     ages = asked()
-    assert ages.told([answer(10, 12)], NOW) == [WHO]
-    assert ages.told([answer(5, 6, NOW - 1)], NOW) == [WHO]
+    assert ages.apply_probes([answer(10, 12)], NOW) == [WHO]
+    assert ages.apply_probes([answer(5, 6, NOW - 1)], NOW) == [WHO]
     assert waits(ages, 5) == (False, NOW - 1)
 
 
 def test_an_answer_from_beyond_the_last_one_says_nothing_of_what_lies_between():
     ages = asked()
-    ages.told([answer(10, 12)], NOW)
-    ages.told([ProbeResult(WHO, 20, NoRecordBefore(30))], NOW)
+    ages.apply_probes([answer(10, 12)], NOW)
+    ages.apply_probes([ProbeResult(WHO, 20, NoRecordBefore(30))], NOW)
     assert waits(ages, 15)[0] is None
 
 
 def test_an_answer_that_reaches_less_far_is_no_news():
     ages = asked()
-    ages.told([answer(10, 12)], NOW)
-    assert ages.told([answer(10, 11)], NOW) == []
-    assert ages.told([answer(10, 12)], NOW) == [WHO]  # looked at again: it still stands
+    ages.apply_probes([answer(10, 12)], NOW)
+    assert ages.apply_probes([answer(10, 11)], NOW) == []
+    assert ages.apply_probes([answer(10, 12)], NOW) == [WHO]  # looked at again: it still stands
 
 
 def test_what_was_read_of_a_log_before_it_was_cut_is_no_news():
     ages = asked()
     saw(ages, 50, NOW + 5)
-    assert ages.told([answer(10, 12)], NOW + 5) == []
-    assert ages.told([answer(10, 12)], NOW + 6) == [WHO]
+    assert ages.apply_probes([answer(10, 12)], NOW + 5) == []
+    assert ages.apply_probes([answer(10, 12)], NOW + 6) == [WHO]
 
 
 def test_an_answer_for_a_stranger_is_no_news():
     ages = asked()
-    assert ages.told([ProbeResult(OTHER, 10, NoRecordBefore(20))], NOW) == []
+    assert ages.apply_probes([ProbeResult(OTHER, 10, NoRecordBefore(20))], NOW) == []
 
 
 # --- all but a few as the last time --------------------------------------------------------------
 
 
-def saw_again(ages: OldestRecordAges, at: float, *changed: tuple) -> bool:
-    return ages.saw_again("west", changed, at=at, now=at)
+def apply_changed_bounds(ages: OldestRecordAges, at: float, *changed: tuple) -> bool:
+    return ages.apply_changed_bounds("west", changed, at=at, now=at)
 
 
 def test_what_is_not_told_of_again_stood_where_it_stood():
     ages = OldestRecordAges()
     saw(ages, 10, NOW)
-    assert saw_again(ages, NOW + 7)
+    assert apply_changed_bounds(ages, NOW + 7)
     assert since(ages, 10, 20) == NOW + 7
 
 
 def test_of_what_is_told_of_again_the_last_time_counts_up_to_then():
     ages = OldestRecordAges()
     saw(ages, 10, NOW)
-    assert saw_again(ages, NOW + 5)
-    assert saw_again(ages, NOW + 7, (WHO, UnreadRange(0, 0, 20)))
+    assert apply_changed_bounds(ages, NOW + 5)
+    assert apply_changed_bounds(ages, NOW + 7, (WHO, UnreadRange(0, 0, 20)))
     assert (since(ages, 10, 30), since(ages, 20, 30)) == (NOW + 5, NOW + 7)
-    assert saw_again(ages, NOW + 9, (WHO, None))
+    assert apply_changed_bounds(ages, NOW + 9, (WHO, None))
     assert since(ages, 20, 30) == NOW + 7
 
 
 def test_where_the_clock_was_set_back_or_nothing_was_told_all_has_to_be():
     ages = OldestRecordAges()
-    assert not saw_again(ages, NOW)
+    assert not apply_changed_bounds(ages, NOW)
     saw(ages, 10, NOW)
-    assert saw_again(ages, NOW)
-    assert not saw_again(ages, NOW - 1)
+    assert apply_changed_bounds(ages, NOW)
+    assert not apply_changed_bounds(ages, NOW - 1)
     assert since(ages, 10, 20) == NOW
 
 

@@ -87,14 +87,14 @@ def _no_such_partition(world: World) -> None:
 def _loss(world: World) -> None:
     told = (("retention", 7), ("recreated", 0), ("altered", 0)), None
     fates = world.book._replication.losses
-    fates.told, fates.news_of = (lambda _flow, _where: told), lambda _flow: {ORDERS}
+    fates.find_losses, fates.pop_changed = (lambda _flow, _where: told), lambda _flow: {ORDERS}
     world.ends(100)
 
 
 def _nearer_retention(world: World) -> None:
     told = NOTHING_LOST, 60.0
     fates = world.book._replication.losses
-    fates.told, fates.news_of = (lambda _flow, _where: told), lambda _flow: {ORDERS}
+    fates.find_losses, fates.pop_changed = (lambda _flow, _where: told), lambda _flow: {ORDERS}
     world.ends(100)
 
 
