@@ -51,27 +51,23 @@ def build_step_request(connector: str, step: AnyStep) -> ConnectRequest | None:
     """
     match step:
         case ToState(state=state):  # KIP-875, Kafka 3.5
-            return ConnectRequest("PUT", _build_path(connector, _STATES[state]))
+            return ConnectRequest("PUT", build_connector_path(connector, _STATES[state]))
         case Restart():  # KIP-745, Kafka 3.0
             tasks, failed = (str(flag).lower() for flag in (step.include_tasks, step.only_failed))
             query = f"?includeTasks={tasks}&onlyFailed={failed}"
-            return ConnectRequest("POST", _build_path(connector, "restart") + query)
+            return ConnectRequest("POST", build_connector_path(connector, "restart") + query)
         case Alter(pairs=pairs):  # KIP-875, Kafka 3.6
             return ConnectRequest(
-                "PATCH", _build_path(connector, "offsets"), build_offsets_body(pairs)
+                "PATCH", build_connector_path(connector, "offsets"), build_offsets_body(pairs)
             )
         case Reset():
-            return ConnectRequest("DELETE", _build_path(connector, "offsets"))
+            return ConnectRequest("DELETE", build_connector_path(connector, "offsets"))
         case Delete():
             return ConnectRequest("DELETE", build_connector_path(connector))
         case Create():
             return ConnectRequest("POST", "/connectors")
         case _:
             return None
-
-
-def _build_path(connector: str, what: str) -> str:
-    return build_connector_path(connector, what)
 
 
 def build_offsets_body(pairs: tuple[PartitionOffset, ...]) -> bytes:

@@ -82,9 +82,7 @@ _EXIT_CODES: Final = {
     PlanFailureCause.UNAUTHORISED: 6,
     PlanFailureCause.INTERRUPTED: 3,
 }
-INSPECTION_AGE_S_MAX: Final = (
-    30.0  # what was seen longer ago was seen before this process stood still
-)
+INSPECTION_AGE_S_MAX: Final = 30.0  # what is older was inspected before this process stood still
 _CANCELLABLE_COMMANDS: Final = (InspectCommand, WaitCommand, BackUpCommand)
 
 
@@ -272,7 +270,7 @@ class Runner:
             if isinstance(move.command, EndCommand):
                 return self._result(move.progress)
             event: Event | None = self._wanted(move)
-            if event is None:
+            if event is None:  # an event without fields is false
                 event = self._event(move.command, plan, recheck)
             move = engine.compute_next_move(move.progress, event, self._clock.now())
 
@@ -311,9 +309,8 @@ class Runner:
             self._interrupted = True
             self._say("interrupted: coming to a safe end; once more ends at once")
             if isinstance(command, AttemptCommand):
-                return AttemptEvent(
-                    Outcome(AttemptResult.IN_DOUBT, "interrupted before there was an answer")
-                )
+                said = "interrupted before there was an answer"
+                return AttemptEvent(Outcome(AttemptResult.IN_DOUBT, said))
             return InterruptEvent()
 
     def _done(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
@@ -324,15 +321,12 @@ class Runner:
                 self._say(plan_text.describe_wait(command.said))
                 self._pause(command.seconds)
                 return WaitOverEvent()
-            case _:
-                try:
-                    return self._seen(command, plan, recheck)
-                except ClientError as exc:
-                    denied = isinstance(exc, AccessDenied)
-                    return UnavailableEvent(
-                        PlanFailureCause.UNAUTHORISED if denied else PlanFailureCause.UNREACHABLE,
-                        str(exc),
-                    )
+        try:
+            return self._seen(command, plan, recheck)
+        except AccessDenied as exc:
+            return UnavailableEvent(PlanFailureCause.UNAUTHORISED, str(exc))
+        except ClientError as exc:
+            return UnavailableEvent(PlanFailureCause.UNREACHABLE, str(exc))
 
     def _seen(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
         self._looked_at = self._clock.now()
@@ -382,10 +376,7 @@ class Runner:
         except OSError as exc:
             return BackupFailureEvent(f"the offsets could not be backed up: {exc}")
         frozen = FrozenOffsets(
-            pairs=found.pairs,
-            backup=str(backup.path),
-            backup_sha256=backup.sha256,
-            raw=found.raw,
+            pairs=found.pairs, backup=str(backup.path), backup_sha256=backup.sha256, raw=found.raw
         )
         if not self._journal.holds(OffsetsBackedUp(at=self._clock.now(), frozen=frozen)):
             return BackupFailureEvent("the offsets are too many for one record of the journal")
@@ -394,17 +385,15 @@ class Runner:
     def _tried(self, command: AttemptCommand) -> AttemptEvent:
         idle_s = self._clock.now() - self._looked_at
         if idle_s > INSPECTION_AGE_S_MAX:  # stopped and woken, or the disk hung: others were not
-            return AttemptEvent(
-                Outcome(AttemptResult.RETRY, f"it was read {idle_s:.0f} s ago: once more")
-            )
+            said = f"it was read {idle_s:.0f} s ago: once more"
+            return AttemptEvent(Outcome(AttemptResult.RETRY, said))
         try:
             return AttemptEvent(self._driver.carry_out(command.step, command.before))
         except (TargetUnreachable, Conflict, TooManyRequests, LeaderNotAvailable) as exc:
             return AttemptEvent(Outcome(AttemptResult.RETRY, str(exc)))
         except AccessDenied as exc:
-            return AttemptEvent(
-                Outcome(AttemptResult.NACK, str(exc)), PlanFailureCause.UNAUTHORISED
-            )
+            outcome = Outcome(AttemptResult.NACK, str(exc))
+            return AttemptEvent(outcome, PlanFailureCause.UNAUTHORISED)
         except RemoteRefusal as exc:
             return AttemptEvent(Outcome(AttemptResult.NACK, str(exc)))
         except ClientError as exc:

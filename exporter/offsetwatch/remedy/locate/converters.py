@@ -50,13 +50,17 @@ class ConversionCheck(NamedTuple):
     why: str
 
 
+def _unknown(why: str) -> ConversionCheck:
+    return ConversionCheck(ConversionVerdict.UNKNOWN, why)
+
+
+def _fails(why: str) -> ConversionCheck:
+    return ConversionCheck(ConversionVerdict.FAILS, why)
+
+
 FINE: Final = ConversionCheck(ConversionVerdict.FINE, "")
-_EMPTY: Final = ConversionCheck(
-    ConversionVerdict.UNKNOWN, "holds nothing"
-)  # which some versions take for null
-_LENIENT: Final = ConversionCheck(
-    ConversionVerdict.UNKNOWN, "is converted or not, depending on the parser"
-)
+_EMPTY: Final = _unknown("holds nothing")  # which some versions take for null
+_LENIENT: Final = _unknown("is converted or not, depending on the parser")
 
 # --- the text -------------------------------------------------------------------------------------
 
@@ -81,7 +85,7 @@ class _AmbiguousJson(Exception):
 def read_text(raw: bytes) -> tuple[ConversionCheck, Any]:
     """Predict how a parser reads the bytes; return the value too if it is FINE."""
     if len(raw) > TEXT_BYTES_MAX:
-        return ConversionCheck(ConversionVerdict.UNKNOWN, "too large to be decoded here"), None
+        return _unknown("too large to be decoded here"), None
     if not raw.strip(b" \t\r\n"):
         return _EMPTY, None
     if 0 in raw[:4] or raw[:2] in {b"\xfe\xff", b"\xff\xfe"} or raw[:3] == b"\xef\xbb\xbf":
@@ -90,7 +94,7 @@ def read_text(raw: bytes) -> tuple[ConversionCheck, Any]:
         end = _find_value_end(raw)
         value = msgspec.json.decode(raw[:end])
     except _InvalidJson:
-        return ConversionCheck(ConversionVerdict.FAILS, "no JSON"), None
+        return _fails("no JSON"), None
     except (_AmbiguousJson, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _LENIENT, None
     if raw[end:].strip(b" \t\r\n") and not isinstance(value, dict | list):
@@ -107,7 +111,7 @@ def _check_encodings(raw: bytes) -> ConversionCheck:
         text = raw.decode(encoding, errors="replace").removeprefix("\ufeff").lstrip(" \t\r\n")
         if not text or text[0] in _BEGINNINGS:
             return _LENIENT
-    return ConversionCheck(ConversionVerdict.FAILS, "no JSON")
+    return _fails("no JSON")
 
 
 def _find_value_end(raw: bytes) -> int:
@@ -190,13 +194,9 @@ def _skip_space(raw: bytes, position: int) -> int:
 
 _INTEGERS: Final = {"int8": 7, "int16": 15, "int32": 31, "int64": 63}
 _LOGICAL: Final = "org.apache.kafka.connect.data."
-_NO_SCHEMA: Final = ConversionCheck(ConversionVerdict.FAILS, "holds no schema that there is")
-_NO_PAYLOAD: Final = ConversionCheck(
-    ConversionVerdict.FAILS, "holds a payload that its schema does not allow"
-)
-_NO_ENVELOPE: Final = ConversionCheck(
-    ConversionVerdict.FAILS, "no envelope of a schema and a payload"
-)
+_NO_SCHEMA: Final = _fails("holds no schema that there is")
+_NO_PAYLOAD: Final = _fails("holds a payload that its schema does not allow")
+_NO_ENVELOPE: Final = _fails("no envelope of a schema and a payload")
 
 
 def read_json(raw: bytes | None, *, envelope: bool | None) -> ConversionCheck:
@@ -209,9 +209,7 @@ def read_json(raw: bytes | None, *, envelope: bool | None) -> ConversionCheck:
     if said.reading is not ConversionVerdict.FINE or envelope is False:
         return said
     if envelope is None:
-        return ConversionCheck(
-            ConversionVerdict.UNKNOWN, "it is unknown whether it must have a schema"
-        )
+        return _unknown("it is unknown whether it must have a schema")
     if not isinstance(value, dict) or value.keys() != {"schema", "payload"}:
         return _NO_ENVELOPE
     return _choose_worst(
@@ -471,10 +469,8 @@ def check_conversion(
     if name in _FRAMED:
         return _check_frame(raw, headers)
     if name is None:
-        return ConversionCheck(ConversionVerdict.UNKNOWN, "the converter is not known")
-    return ConversionCheck(
-        ConversionVerdict.UNKNOWN, "not decoded: nothing is known of the converter"
-    )
+        return _unknown("the converter is not known")
+    return _unknown("not decoded: nothing is known of the converter")
 
 
 def check_header_conversion(converter: Converter, headers: Headers) -> ConversionCheck:
@@ -482,7 +478,7 @@ def check_header_conversion(converter: Converter, headers: Headers) -> Conversio
     if not headers:
         return FINE
     if converter.class_name in _FRAMED:
-        return ConversionCheck(ConversionVerdict.UNKNOWN, "no header converter")
+        return _unknown("no header converter")
     found = [check_conversion(converter, value) for _, value in headers]
     bad = [said for said in found if said.reading is ConversionVerdict.FAILS]
     unclear = [said for said in found if said.reading is not ConversionVerdict.FINE]
@@ -493,27 +489,19 @@ def _check_size(raw: bytes | None, size: int, *, boolean: bool) -> ConversionChe
     if raw is None:
         return FINE
     if len(raw) != size:
-        return ConversionCheck(ConversionVerdict.FAILS, f"has {len(raw)} bytes, not {size}")
-    return (
-        ConversionCheck(ConversionVerdict.FAILS, "neither 0 nor 1")
-        if boolean and raw[0] > 1
-        else FINE
-    )
+        return _fails(f"has {len(raw)} bytes, not {size}")
+    return _fails("neither 0 nor 1") if boolean and raw[0] > 1 else FINE
 
 
 def _check_frame(raw: bytes | None, headers: Headers) -> ConversionCheck:
     if raw is None:
         return FINE
     if any(name in _ID_HEADERS for name, _ in headers):
-        return ConversionCheck(
-            ConversionVerdict.UNKNOWN, "not decoded: its schema is named in a header"
-        )
+        return _unknown("not decoded: its schema is named in a header")
     if not raw or raw[0] == _GUID_FRAME:
-        return ConversionCheck(
-            ConversionVerdict.UNKNOWN, "not decoded: no frame that every version has"
-        )
+        return _unknown("not decoded: no frame that every version has")
     if raw[0] != 0:
-        return ConversionCheck(ConversionVerdict.FAILS, "unknown magic byte")
+        return _fails("unknown magic byte")
     if len(raw) < _FRAME_BYTES:
-        return ConversionCheck(ConversionVerdict.FAILS, "cut off within its schema's id")
+        return _fails("cut off within its schema's id")
     return ConversionCheck(ConversionVerdict.FRAMED, "not decoded: its schema is in a registry")

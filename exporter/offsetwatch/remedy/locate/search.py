@@ -186,9 +186,9 @@ class ReadPosition(NamedTuple):
 class Suspect(NamedTuple):
     """A partition that does not advance although it has records to read."""
 
-    standing: SubjectPartition
-    place: ReadPosition
-    seen: PartitionReading
+    partition: SubjectPartition
+    position: ReadPosition
+    reading: PartitionReading
     window: LogWindow
 
 
@@ -230,47 +230,45 @@ def refuse_by_failure(failure: Failure | None) -> NoIdentification | None:
 
 
 def refuse_by_offsets(
-    partitions: tuple[SubjectPartition, ...], where: PositionParser
+    partitions: tuple[SubjectPartition, ...], parse: PositionParser
 ) -> NoIdentification | None:
     """Return why the offsets rule out an alteration: unknown format or duplicate partitions."""
-    there: set[TopicPartition] = set()
-    for standing in partitions:
-        partition = where(standing.pair)
-        if standing.pair.offset is None:
+    known: set[TopicPartition] = set()
+    for pair in (partition.pair for partition in partitions):
+        if pair.offset is None:
             continue
-        if partition is None:
+        position = parse(pair)
+        if position is None:
             return NoIdentification(
                 "offset_not_understood",
-                f"{standing.pair.partition} has {standing.pair.offset}: which record is next is "
-                "unknown",
+                f"{pair.partition} has {pair.offset}: which record is next is unknown",
             )
-        if partition.at in there:
+        if position.at in known:
             return NoIdentification(
                 "partition_twice",
-                f"two offsets stand for {_format_partition(partition.at)}: which one is read is "
+                f"two offsets stand for {_format_partition(position.at)}: which one is read is "
                 "not certain",
             )
-        there.add(partition.at)
+        known.add(position.at)
     return None
 
 
 def find_suspects(
     partitions: tuple[SubjectPartition, ...],
-    where: PositionParser,
-    seen: Mapping[TopicPartition, PartitionReading],
+    parse: PositionParser,
+    readings: Mapping[TopicPartition, PartitionReading],
 ) -> tuple[Suspect, ...] | NoIdentification:
     """Return partitions that do not advance and have records to read, or why that is unknown.
 
     One partition in an unclear state rules out all: the record may be there.
     """
     found = []
-    for standing in partitions:
-        partition = where(standing.pair)
-        if partition is None or standing.moved:
+    for partition in partitions:
+        position = parse(partition.pair)
+        if position is None or partition.moved:
             continue
-        suspect = _build_suspect(
-            standing, partition, seen.get(partition.at, PartitionReading(unread="not_read"))
-        )
+        reading = readings.get(position.at, PartitionReading(unread="not_read"))
+        suspect = _build_suspect(partition, position, reading)
         if isinstance(suspect, NoIdentification):
             return suspect
         if suspect is not None:
@@ -283,53 +281,45 @@ def find_suspects(
 
 
 def _build_suspect(
-    standing: SubjectPartition, partition: ReadPosition, partition_reading: PartitionReading
+    partition: SubjectPartition, position: ReadPosition, reading: PartitionReading
 ) -> Suspect | NoIdentification | None:
     """Build the suspect from its reading; None if the partition has nothing to read."""
-    name, window = _format_partition(partition.at), partition_reading.window
+    name, window = _format_partition(position.at), reading.window
     if window is None:
-        return NoIdentification(
-            "window_not_read", f"{name} could not be read: {partition_reading.unread}"
-        )
-    problem = _find_log_change(standing, partition, partition_reading, window)
+        return NoIdentification("window_not_read", f"{name} could not be read: {reading.unread}")
+    problem = _find_log_change(partition, position, reading.topic_id, window)
     if problem is not None:
         return NoIdentification(problem[0], f"{name} {problem[1]}")
     nothing = not window.records and window.corrupt_at is None
-    if partition.next == window.end or (nothing and window.next_offset >= window.end):
+    if position.next == window.end or (nothing and window.next_offset >= window.end):
         return None  # markers of transactions are no records
     if nothing:
         return NoIdentification("window_not_read", f"{name} could not be read in time")
-    if partition_reading.levels_differ:
+    if reading.levels_differ:
         return NoIdentification(
             "isolation_unknown",
             f"it is unknown whether aborted transactions of {name} are read: that depends on the "
             "worker's consumer.isolation.level",
         )
-    return Suspect(standing, partition, partition_reading, window)
+    return Suspect(partition, position, reading, window)
 
 
 def _find_log_change(
-    standing: SubjectPartition,
-    partition: ReadPosition,
-    partition_reading: PartitionReading,
-    window: LogWindow,
+    partition: SubjectPartition, position: ReadPosition, topic_id: str | None, window: LogWindow
 ) -> tuple[str, str] | None:
     """Return why this log is not the one that the offset was committed for, as (reason, detail)."""
-    if standing.topic_id is None or partition_reading.topic_id is None:
+    if partition.topic_id is None or topic_id is None:
         return "topic_id_unknown", "may have been recreated: its topic id is unknown"
-    if standing.topic_id != partition_reading.topic_id:
+    if partition.topic_id != topic_id:
         return "topic_recreated", "was deleted and created again since the trouble began"
-    if standing.end_seen is not None and window.end < standing.end_seen:
-        return "log_end_went_back", f"ended at {standing.end_seen} before, and ends at {window.end}"
-    if partition.next > window.end:
-        said = (
-            f"ends at {window.end}, and {partition.next} is next: a reader would begin at its start"
-        )
+    before, end, following = partition.end_seen, window.end, position.next
+    if before is not None and end < before:
+        return "log_end_went_back", f"ended at {before} before, and ends at {end}"
+    if following > end:
+        said = f"ends at {end}, and {following} is next: a reader would begin at its start"
         return "position_past_end", said
-    if partition.next < window.log_start:
-        said = (
-            f"begins at {window.log_start}, and {partition.next} was next: retention took the rest"
-        )
+    if following < window.log_start:
+        said = f"begins at {window.log_start}, and {following} was next: retention took the rest"
         return "log_start_past_position", said
     return None
 
@@ -339,37 +329,33 @@ def find_only_corrupt(suspects: Iterable[Suspect]) -> Suspect | NoIdentification
 
     Its bytes must be readable without checksums, and its batch must contain no other record.
     """
-    bad = [partition for partition in suspects if partition.window.corrupt_at is not None]
-    at_once = [partition for partition in bad if not partition.window.records]
-    if not bad:
+    corrupt = [
+        (suspect, _format_partition(suspect.position.at), suspect.window.corrupt_at)
+        for suspect in suspects
+        if suspect.window.corrupt_at is not None
+    ]
+    if not corrupt:
         return NoIdentification(
             "probe_is_clean", "what is to be read next can be read: nothing there is corrupt"
         )
-    if len(bad) > 1:
+    if len(corrupt) > 1:
         return NoIdentification(
             "corrupt_in_many",
             "records of several partitions are corrupt: a disk causes that, not a record",
-            tuple(
-                EvidenceItem(
-                    "corrupt at",
-                    f"{_format_partition(partition.place.at)}@{partition.window.corrupt_at}",
-                )
-                for partition in bad
-            ),
+            tuple(EvidenceItem("corrupt at", f"{name}@{offset}") for _, name, offset in corrupt),
         )
-    if not at_once:
+    suspect, name, offset = corrupt[0]
+    if suspect.window.records:
         return NoIdentification(
             "not_the_first_record",
-            f"{_format_partition(bad[0].place.at)} is corrupt at {bad[0].window.corrupt_at}, "
-            "after records "
-            "that are not, and were not yet processed",
+            f"{name} is corrupt at {offset}, after records that are not, and were not yet "
+            "processed",
         )
-    suspect = at_once[0]
-    if suspect.seen.salvaged is None:
+    if suspect.reading.salvaged is None:
         return NoIdentification(
             "cannot_copy", "the corrupt record cannot be read even without its checksum"
         )
-    if suspect.seen.sound_after is not True:
+    if suspect.reading.sound_after is not True:
         return NoIdentification(
             "corrupt_batch",
             "the record after it is corrupt too: a batch is one to a consumer, and to skip one "
@@ -384,8 +370,6 @@ def _format_partition(partition: TopicPartition) -> str:
 
 def build_record_location(kafka: str, suspect: Suspect, record: RawRecord) -> RecordLocation:
     """Build the record's location, with the topic's id."""
-    assert suspect.seen.topic_id is not None
-    partition = suspect.place.at
-    return RecordLocation(
-        kafka, partition.topic, suspect.seen.topic_id, partition.partition, record.offset
-    )
+    topic_id, partition = suspect.reading.topic_id, suspect.position.at
+    assert topic_id is not None
+    return RecordLocation(kafka, partition.topic, topic_id, partition.partition, record.offset)

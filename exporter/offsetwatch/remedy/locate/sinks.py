@@ -201,7 +201,7 @@ def parse_sink_position(pair: PartitionOffset) -> ReadPosition | None:
 
 def find_in_sink(
     subject: SinkSubject,
-    seen: Mapping[TopicPartition, PartitionReading],
+    readings: Mapping[TopicPartition, PartitionReading],
     letters: tuple[Headers, ...] | None = (),
     uncommitted: frozenset[TopicPartition] | None = None,
 ) -> SearchAnswer:
@@ -214,7 +214,7 @@ def find_in_sink(
     if denied is not None:
         return denied
     assert subject.failure is not None
-    found = find_suspects(subject.partitions, parse_sink_position, seen)
+    found = find_suspects(subject.partitions, parse_sink_position, readings)
     if isinstance(found, NoIdentification):
         return found
     if subject.failure.kind == "corrupt":
@@ -256,9 +256,9 @@ def _find_corrupt_record(subject: SinkSubject, found: tuple[Suspect, ...]) -> Se
     suspect = find_only_corrupt(found)
     if isinstance(suspect, NoIdentification):
         return suspect
-    record = suspect.seen.salvaged
+    record = suspect.reading.salvaged
     assert record is not None
-    if record.offset != suspect.place.next:
+    if record.offset != suspect.position.next:
         return _explain_gap(suspect, record)
     return _build_identified(
         subject, suspect, record, ("checksum",), (), (recommendations.OTHER_REPLICAS,)
@@ -273,8 +273,8 @@ def _build_identified(
     evidence: Evidence,
     recommend: tuple[str, ...],
 ) -> IdentifiedRecord:
-    assert record.offset == suspect.place.next
-    frm = suspect.standing.pair
+    assert record.offset == suspect.position.next
+    frm = suspect.partition.pair
     return IdentifiedRecord(
         record=build_record_location(subject.kafka, suspect, record),
         frm=frm,
@@ -291,8 +291,8 @@ def _build_identified(
 def _explain_gap(suspect: Suspect, record: RawRecord) -> NoIdentification:
     return NoIdentification(
         "gap_at_committed",
-        f"{suspect.place.next} is committed, where no record is any more: {record.offset} is the "
-        "first after it; only a person skips over what is not there",
+        f"{suspect.position.next} is committed, where no record is any more: {record.offset} is "
+        "the first after it; only a person skips over what is not there",
     )
 
 
@@ -319,10 +319,7 @@ class _Search:
 
     def answer(self) -> SearchAnswer:
         """Return the record that all methods name, if its offset is the committed one."""
-        unreadable = [
-            suspect for suspect in self._suspects if suspect.window.corrupt_at is not None
-        ]
-        if unreadable:
+        if any(suspect.window.corrupt_at is not None for suspect in self._suspects):
             return self._none(
                 "window_corrupt",
                 "a record that it will come to is corrupt, which is not what it failed for",
@@ -335,11 +332,8 @@ class _Search:
                 self._evidence(),
                 (recommendations.CHECK_PRODUCER, *self._recommend),
             )
-        pointers = sorted(
-            set(self._pointers()), key=lambda partition: _METHODS.index(partition.method)
-        )
-        places = {(pointer.at, pointer.offset) for pointer in pointers}
-        if len(places) > 1:
+        pointers = sorted(set(self._pointers()), key=lambda found: _METHODS.index(found.method))
+        if len({(pointer.at, pointer.offset) for pointer in pointers}) > 1:
             return self._disagree(pointers)
         if not pointers:
             return self._nothing()
@@ -351,15 +345,14 @@ class _Search:
         decoded = self._decoded
         if decoded.whole and not decoded.unknown:
             yield from (
-                _Pointer("decode", failing_record.suspect.place.at, failing_record.record.offset)
-                for failing_record in decoded.bad
-                if failing_record.stage in self._converters
+                _Pointer("decode", failing.suspect.position.at, failing.record.offset)
+                for failing in decoded.bad
+                if failing.stage in self._converters
             )
         yield from self._alone()
         if self._facts.logs_records and self._subject.log is not None:
-            yield from self._said(
-                "error_log", parse_error_log(self._subject.log, self._subject.connector)
-            )
+            said = parse_error_log(self._subject.log, self._subject.connector)
+            yield from self._said("error_log", said)
         if self._facts.dead_letters is not None and self._letters is not None:
             said = parse_dead_letters(self._letters, self._subject.connector)
             yield from self._said("dead_letter", said)
@@ -375,12 +368,12 @@ class _Search:
         if len(self._suspects) != 1 or not all_known or not sure:
             return
         suspect = self._suspects[0]
-        if suspect.standing.moved is not False:
+        if suspect.partition.moved is not False:
             return  # what is committed may be another one than when it failed
         window = suspect.window
         if not window.records:
             return
-        pointer = _Pointer("", suspect.place.at, window.records[0].offset)
+        pointer = _Pointer("", suspect.position.at, window.records[0].offset)
         if len(window.records) == 1 and window.next_offset >= window.end:
             yield pointer._replace(method="only_record")
         if self._facts.batch_max == 1 and self._subject.failures_alone >= SINGLE_FAILURES_MIN:
@@ -388,11 +381,8 @@ class _Search:
 
     def _said(self, method: str, found: frozenset[Coordinates]) -> Iterator[_Pointer]:
         """Yield the records that Connect reported for this stage from the committed offset on."""
-        committed = {
-            partition.at: partition.next
-            for standing in self._subject.partitions
-            if (partition := parse_sink_position(standing.pair)) is not None
-        }
+        positions = (parse_sink_position(each.pair) for each in self._subject.partitions)
+        committed = {position.at: position.next for position in positions if position is not None}
         for said in found:
             here = said.stage == self._stage or said.stage in self._converters
             if here and said.offset >= committed.get(said.at, 0):
@@ -402,7 +392,7 @@ class _Search:
 
     def _pointed(self, pointers: list[_Pointer]) -> SearchAnswer:
         _, partition, offset = pointers[0]
-        suspect = next((each for each in self._suspects if each.place.at == partition), None)
+        suspect = next((each for each in self._suspects if each.position.at == partition), None)
         if suspect is None:
             return self._disagree(pointers, "nothing there stands still")
         where, window = f"{partition.topic}-{partition.partition}@{offset}", suspect.window
@@ -412,11 +402,11 @@ class _Search:
         if record is None or record is not window.records[0]:
             return self._none(
                 "committed_before_poison",
-                f"{where} fails, and {suspect.place.next} is committed: a skip would also skip the "
-                "good records in between",
+                f"{where} fails, and {suspect.position.next} is committed: a skip would also skip "
+                "the good records in between",
                 EvidenceItem("fails", where),
             )
-        if offset != suspect.place.next:
+        if offset != suspect.position.next:
             return _explain_gap(suspect, record)
         contradiction = find_contradiction(record, self._facts, self._stage)
         if contradiction is not None:
@@ -428,10 +418,8 @@ class _Search:
 
     def _disagree(self, pointers: list[_Pointer], contradiction: str = "") -> NoIdentification:
         said = tuple(
-            EvidenceItem(
-                pointer.method, f"{pointer.at.topic}-{pointer.at.partition}@{pointer.offset}"
-            )
-            for pointer in pointers
+            EvidenceItem(method, f"{partition.topic}-{partition.partition}@{offset}")
+            for method, partition, offset in pointers
         )
         more = (EvidenceItem("against it", contradiction),) if contradiction else ()
         return NoIdentification(
@@ -483,7 +471,6 @@ class _Search:
             EvidenceItem("stand still", len(self._suspects), PARTITIONS),
             EvidenceItem("inspected", self._decoded.records, RECORDS),
         )
-        unread = (
-            (EvidenceItem("dead letters", "could not be read"),) if self._letters is None else ()
-        )
+        dead_letters = EvidenceItem("dead letters", "could not be read")
+        unread = (dead_letters,) if self._letters is None else ()
         return (*found, *unread, *self._decoded.evidence(self._facts.converters, self._stage))

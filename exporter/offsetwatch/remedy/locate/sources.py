@@ -22,7 +22,6 @@ from offsetwatch.decode.dialects import (
     JDBC,
     MIRROR_CHECKPOINT,
     MIRROR_HEARTBEAT,
-    Dialect,
     find_dialect,
 )
 from offsetwatch.model.findings import BYTES, OFFSET, OFFSETS, RECORDS, Evidence, EvidenceItem
@@ -73,14 +72,14 @@ def parse_mirror_position(pair: PartitionOffset) -> ReadPosition | None:
 
 
 def find_in_mirror(
-    subject: MirrorSubject, seen: Mapping[TopicPartition, PartitionReading]
+    subject: MirrorSubject, readings: Mapping[TopicPartition, PartitionReading]
 ) -> SearchAnswer:
     """Identify the record that blocks a mirror, or return why none can be identified."""
     failure = subject.failure
     denied = refuse_mirror(subject)
     if denied is not None:
         return denied
-    found = find_suspects(select_own_partitions(subject), parse_mirror_position, seen)
+    found = find_suspects(select_own_partitions(subject), parse_mirror_position, readings)
     if isinstance(found, NoIdentification):
         return found
     if failure is None or failure.kind == "corrupt":
@@ -117,18 +116,16 @@ def select_own_partitions(subject: MirrorSubject) -> tuple[SubjectPartition, ...
 
 
 def _find_corrupt_record(subject: MirrorSubject, found: tuple[Suspect, ...]) -> SearchAnswer:
-    if subject.failure is None and not all(
-        partition.standing.moved is False for partition in found
-    ):
+    if subject.failure is None and any(suspect.partition.moved is not False for suspect in found):
         return NoIdentification(
             "not_known_to_stand_still", "it runs, and it is unknown whether it advances"
         )
     suspect = find_only_corrupt(found)
     if isinstance(suspect, NoIdentification):
         return suspect
-    record = suspect.seen.salvaged
+    record = suspect.reading.salvaged
     assert record is not None
-    if record.offset < suspect.place.next:
+    if record.offset < suspect.position.next:
         return NoIdentification("cannot_copy", "what is read without checksums is another record")
     evidence = (
         EvidenceItem("checksum fails at", suspect.window.corrupt_at, OFFSET),
@@ -150,24 +147,22 @@ def _find_large_record(
     evidence: Evidence = (EvidenceItem("size that was refused", size, BYTES),)
     if size is None:
         evidence = (EvidenceItem("size that was refused", "not named"),)
-    if any(partition.window.corrupt_at is not None for partition in found):
+    if any(suspect.window.corrupt_at is not None for suspect in found):
         return NoIdentification(
             "window_corrupt",
             "a record that it will come to is corrupt, which is not what it failed for",
             evidence,
         )
     large = [
-        _LargeRecord(partition, record)
-        for partition in found
-        for record in partition.window.records
-        if _is_refused(subject, partition, record, size)
+        _LargeRecord(suspect, record)
+        for suspect in found
+        for record in suspect.window.records
+        if _is_refused(subject, suspect, record, size)
     ]
-    first = [
-        partition for partition in large if partition.record is partition.suspect.window.records[0]
-    ]
+    first = [each for each in large if each.record is each.suspect.window.records[0]]
     if not first:
         return _explain_none_first(large, evidence, recommend)
-    if len({partition.suspect.place.at for partition in large}) > 1:
+    if len({each.suspect.position.at for each in large}) > 1:
         return NoIdentification(
             "more_than_one_partition",
             "records of several partitions are too large: it is unknown on which one it failed",
@@ -200,7 +195,7 @@ def _is_refused(
     of at least the size that it named are refused.
     """
     if size is None:
-        limit = suspect.seen.size_max
+        limit = suspect.reading.size_max
         return limit is not None and record.size_bytes - SLACK_BYTES > limit
     limit = subject.facts.request_max
     beyond = record.size_bytes >= size if limit is None else record.size_bytes > limit
@@ -241,7 +236,7 @@ def _explain_none_first(
 
 def _describe_gap(suspect: Suspect, record: RawRecord) -> Evidence:
     """Return the count of offsets without a record before it: compacted or control records."""
-    gap = record.offset - suspect.place.next
+    gap = record.offset - suspect.position.next
     return (EvidenceItem("without a record before it", gap, OFFSETS),) if gap else ()
 
 
@@ -254,9 +249,9 @@ def _build_identified(
     *,
     recommend: tuple[str, ...],
 ) -> IdentifiedRecord:
-    assert record.offset >= suspect.place.next
-    assert all(at.offset >= record.offset for at in suspect.window.records)
-    frm = suspect.standing.pair
+    assert record.offset >= suspect.position.next
+    assert all(other.offset >= record.offset for other in suspect.window.records)
+    frm = suspect.partition.pair
     return IdentifiedRecord(
         record=build_record_location(subject.kafka, suspect, record),
         frm=frm,
@@ -274,8 +269,8 @@ _TIMESTAMP_FIELDS: Final = ("timestamp", "timestamp_nanos")
 
 def explain_unsupported_source(subject: OpaqueSubject) -> NoIdentification:
     """Return why no record can be identified, and what an operator would have to give."""
-    dialect = _find_dialect(subject)
     fields = parse_fields(subject.pair.offset)
+    dialect = DIALECTS[find_dialect(parse_fields(subject.pair.partition), subject.class_name)]
     evidence: Evidence = (
         EvidenceItem("fields of its offset", ", ".join(sorted(fields)) or "none"),
     )
@@ -321,7 +316,3 @@ def explain_unsupported_source(subject: OpaqueSubject) -> NoIdentification:
         evidence,
         (recommendations.ASK_THE_CONNECTOR,),
     )
-
-
-def _find_dialect(subject: OpaqueSubject) -> Dialect:
-    return DIALECTS[find_dialect(parse_fields(subject.pair.partition), subject.class_name)]

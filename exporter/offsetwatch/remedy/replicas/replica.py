@@ -241,16 +241,12 @@ class Replica:
             return self._refuse([f"topic {settings.kafka}/{topic}: {said}" for said in weak])
         with (
             closing(JournalTopicCopy(self._folder, topic, found.topic_id)) as copy,
-            closing(self._reader(copy)) as reader,
+            closing(
+                JournalReader(settings.kafka, settings.properties, topic, copy.place.position)
+            ) as reader,
         ):
             self._follow(JournalTopicFollower(copy, reader))
         return RETRY_S
-
-    def _reader(self, copy: JournalTopicCopy) -> JournalReader:
-        settings = self._settings
-        return JournalReader(
-            settings.kafka, settings.properties, settings.wanted.topic, copy.place.position
-        )
 
     def _refuse(self, problems: list[str]) -> float:
         self._stand(problem="; ".join(problems))

@@ -127,44 +127,33 @@ class RecordCopier:
 def _read_planned_record(source: KafkaSource, step: Copy) -> RawRecord | StepInspection:
     """Read the planned record, or return why it is not the planned one."""
     location = step.record
-    name = _format_record(location)
+    topic, name = f"{location.kafka}/{location.topic}", _format_record(location)
+    partition = TopicPartition(location.topic, location.partition)
     try:
         topic_id = source.topic_id(location.topic)
         if location.topic_id and topic_id is not None and topic_id != location.topic_id:
-            return StepInspection(
-                StepStatus.FOREIGN, f"{location.kafka}/{location.topic} is another topic now"
-            )
-        window = source.window(
-            TopicPartition(location.topic, location.partition), location.offset, location.offset + 1
-        )
+            return StepInspection(StepStatus.FOREIGN, f"{topic} is another topic now")
+        window = source.window(partition, location.offset, location.offset + 1)
     except NotFound:
-        return StepInspection(
-            StepStatus.IMPOSSIBLE,
-            f"there is no {location.kafka}/{location.topic}-{location.partition}",
-        )
+        return StepInspection(StepStatus.IMPOSSIBLE, f"there is no {topic}-{location.partition}")
     except TopicChanged:
-        return StepInspection(
-            StepStatus.FOREIGN, f"the log ends before {name}: it was truncated or recreated"
-        )
+        said = f"the log ends before {name}: it was truncated or recreated"
+        return StepInspection(StepStatus.FOREIGN, said)
     if window.log_start > location.offset:
-        return StepInspection(
-            StepStatus.IMPOSSIBLE, f"{name} is gone: the log begins at {window.log_start}"
-        )
+        said = f"{name} is gone: the log begins at {window.log_start}"
+        return StepInspection(StepStatus.IMPOSSIBLE, said)
     if not window.records:
         if window.corrupt_at is not None:
             return StepInspection(StepStatus.IMPOSSIBLE, f"the batch of {name} cannot be decoded")
         if location.offset >= window.end:
-            return StepInspection(
-                StepStatus.FOREIGN, f"{name} is not there: the log ends at {window.end}"
-            )
-        return StepInspection(
-            StepStatus.IMPOSSIBLE, f"{name} is gone: there is no record at this offset"
-        )
+            said = f"{name} is not there: the log ends at {window.end}"
+            return StepInspection(StepStatus.FOREIGN, said)
+        said = f"{name} is gone: there is no record at this offset"
+        return StepInspection(StepStatus.IMPOSSIBLE, said)
     record = window.records[0]
     if record.sha256 != step.sha256:
-        return StepInspection(
-            StepStatus.FOREIGN, f"{name} is another record than the one that was read"
-        )
+        said = f"{name} is another record than the one that was read"
+        return StepInspection(StepStatus.FOREIGN, said)
     return record
 
 

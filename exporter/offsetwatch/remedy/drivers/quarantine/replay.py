@@ -6,7 +6,7 @@ and compared.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass
 from typing import Final
@@ -81,9 +81,8 @@ def prepare_replay(
         settings = writer.settings(topic)
     if settings is None:
         where = f"{target.kafka}/{topic}"
-        return PreparedRecordReplay(
-            where, problems=(f"there is no topic {where}, and none is made",)
-        )
+        problem = f"there is no topic {where}, and none is made"
+        return PreparedRecordReplay(where, problems=(problem,))
     partition = record.partition % settings.partitions
     where = f"{target.kafka}/{topic}-{partition}"
     # 0 is what the client takes for now; a record without a time has none to keep.
@@ -93,53 +92,49 @@ def prepare_replay(
         sizes = f"it has {outgoing.size_bytes} bytes, and the topic takes"
         problem = f"{sizes} {settings.message_bytes_max} (max.message.bytes)"
         return PreparedRecordReplay(where, problems=(problem,))
+    exact = stamp is not None and not settings.appended
     notes = (
         *_describe_consumers(target, request.found, topic, settings),
-        *_describe_partition(record.partition, partition, settings),
-        *_describe_timestamp(request, stamp, settings, now),
+        *_describe_changes(request, outgoing, settings, now),
     )
-    exact = stamp is not None and not settings.appended
     return PreparedRecordReplay(where, outgoing, exact, notes=notes)
 
 
 def _describe_consumers(
     target: RecordReplayTarget, found: QuarantinedRecord, topic: str, settings: TopicSettings
-) -> tuple[str, ...]:
+) -> Iterator[str]:
     about = found.about
-    said = []
     if (target.kafka, topic) == (about.kafka, found.record.topic):
-        said.append(
+        yield (
             f"everybody who reads {topic} gets this record again, {about.connector} among them: "
             "if nothing has changed since, it fails there again"
         )
         if about.topic_id and settings.topic_id and about.topic_id != settings.topic_id:
-            said.append(f"{topic} was recreated since the record was copied")
+            yield f"{topic} was recreated since the record was copied"
     if settings.compacted:
-        said.append(
+        yield (
             f"{topic} is compacted: this becomes the newest record of its key, and what was "
             "written under the key since is lost"
         )
-    return tuple(said)
 
 
-def _describe_partition(before: int, now: int, settings: TopicSettings) -> tuple[str, ...]:
-    if before == now:
-        return ()
-    return (f"it was in partition {before}, and there are {settings.partitions}: it goes to {now}",)
-
-
-def _describe_timestamp(
-    request: RecordReplayRequest, stamp: int | None, settings: TopicSettings, now: float
-) -> tuple[str, ...]:
+def _describe_changes(
+    request: RecordReplayRequest, outgoing: OutgoingRecord, settings: TopicSettings, now: float
+) -> Iterator[str]:
+    """Yield what will differ of the record: its partition and timestamp."""
+    before, stamp = request.found.record.partition, outgoing.timestamp_ms
+    if before != outgoing.partition:
+        there = f"it was in partition {before}, and there are {settings.partitions}"
+        yield f"{there}: it goes to {outgoing.partition}"
     if settings.appended:
-        return ("its timestamp will be the broker's: so the topic is made",)
-    if stamp is None:
-        return ("its timestamp will be that of now",) if request.keep_timestamp else ()
-    if settings.retention_ms != _NO_LIMIT and stamp < now * 1000 - settings.retention_ms:
+        yield "its timestamp will be the broker's: so the topic is made"
+    elif stamp is None:
+        if request.keep_timestamp:
+            yield "its timestamp will be that of now"
+    elif settings.retention_ms != _NO_LIMIT and stamp < now * 1000 - settings.retention_ms:
         kept = f"the {settings.retention_ms / _DAY_MS:g} days that the topic keeps records"
         wayout = "may be deleted at once: say --timestamp now if that is not meant"
-        return (f"it is older than {kept}, and {wayout}",)
-    return ()
+        yield f"it is older than {kept}, and {wayout}"
 
 
 def replay_record(target: RecordReplayTarget, prepared: PreparedRecordReplay) -> int:
@@ -164,11 +159,8 @@ def replay_record(target: RecordReplayTarget, prepared: PreparedRecordReplay) ->
     if not window.records:
         raise ResponseTimeout(prepared.where, unread)
     found = window.records[0]
-    same = (found.key, found.value, found.headers) == (
-        outgoing.key,
-        outgoing.value,
-        outgoing.headers,
-    )
+    sent = (outgoing.key, outgoing.value, outgoing.headers)
+    same = (found.key, found.value, found.headers) == sent
     if not same or (prepared.exact and found.timestamp_ms != outgoing.timestamp_ms):
         raise MalformedResponse(prepared.where, f"what was written at {offset} is not the record")
     return offset

@@ -72,12 +72,9 @@ class FileQuarantine:
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
         """See QuarantineStore."""
-        receipts = [
-            found
-            for path in self._paths(compute_key_id(skip_key))
-            for found in (_read_receipt(path, skip_key, sha256),)
-            if found is not None
-        ]
+        paths = self._paths(compute_key_id(skip_key))
+        found = [_read_receipt(path, skip_key, sha256) for path in paths]
+        receipts = [receipt for receipt in found if receipt is not None]
         if receipts:
             sync_folder(self._home)  # whoever wrote it may have ended before
         return max(receipts, key=lambda receipt: receipt.at, default=None)
@@ -101,22 +98,20 @@ class FileQuarantine:
     def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
         """Yield all copies by name, each with its record; None if the copy is damaged."""
         for path in self._paths(""):
-            told, whole = _read_head(path), read_copy(path)
-            if isinstance(told, DamagedCopy):
+            head, whole = _read_head(path), read_copy(path)
+            if isinstance(head, DamagedCopy):
                 receipt = Receipt(str(path), None, None, str(path), "", path.stat().st_mtime)
-                nobody = QuarantineContext("", "", "", "", "", "")
-                yield QuarantinedCopy(path.stem, receipt, nobody, ("", 0, 0), 0, told.reason), None
+                yield _build_damaged_entry(path.stem, receipt, 0, head), None
                 continue
-            receipt = Receipt(str(path), None, None, str(path), told.sha256, told.at)
-            kept = QuarantinedCopy(
-                id=compute_receipt_id(told.about.skip_key, told.sha256),
-                receipt=receipt,
-                about=told.about,
-                record=(told.topic, told.partition, told.offset),
-                size_bytes=told.size_bytes,
+            entry = QuarantinedCopy(
+                id=compute_receipt_id(head.about.skip_key, head.sha256),
+                receipt=Receipt(str(path), None, None, str(path), head.sha256, head.at),
+                about=head.about,
+                record=(head.topic, head.partition, head.offset),
+                size_bytes=head.size_bytes,
                 problem=whole.reason if isinstance(whole, DamagedCopy) else None,
             )
-            yield kept, whole if isinstance(whole, QuarantinedRecord) else None
+            yield entry, whole if isinstance(whole, QuarantinedRecord) else None
 
     def _paths(self, prefix: str) -> list[Path]:
         return sorted(self._home.glob(f"{prefix}*{SUFFIX}")) if self._home.exists() else []
@@ -307,9 +302,8 @@ class TopicQuarantine:
                 self.name, f"a copy was written and not read back: {exc}"
             ) from exc
         if receipt is None:
-            raise MalformedResponse(
-                self.name, f"the copy at {partition}@{offset} is not what was written"
-            )
+            said = f"the copy at {partition}@{offset} is not what was written"
+            raise MalformedResponse(self.name, said)
         self._seen.copies.setdefault(about.skip_key, []).append((partition, offset, sha256))
         return receipt
 
@@ -459,19 +453,24 @@ def _build_copy_entry(
     name: str, copy: RawRecord, found: QuarantinedRecord | DamagedCopy
 ) -> tuple[QuarantinedCopy, QuarantinedRecord | None]:
     if isinstance(found, DamagedCopy):
-        nobody = QuarantineContext("", "", "", "", "", "")
         receipt = _build_receipt(name, copy, "")
-        return QuarantinedCopy("", receipt, nobody, ("", 0, 0), copy.size_bytes, found.reason), None
-    record = found.record
-    sha256 = record.sha256
-    kept = QuarantinedCopy(
+        return _build_damaged_entry("", receipt, copy.size_bytes, found), None
+    record, sha256 = found.record, found.record.sha256
+    entry = QuarantinedCopy(
         id=compute_receipt_id(found.about.skip_key, sha256),
         receipt=_build_receipt(name, copy, sha256),
         about=found.about,
         record=(record.topic, record.partition, record.offset),
         size_bytes=record.size_bytes,
     )
-    return kept, found
+    return entry, found
+
+
+def _build_damaged_entry(
+    receipt_id: str, receipt: Receipt, size_bytes: int, copy: DamagedCopy
+) -> QuarantinedCopy:
+    unknown = QuarantineContext("", "", "", "", "", "")
+    return QuarantinedCopy(receipt_id, receipt, unknown, ("", 0, 0), size_bytes, copy.reason)
 
 
 class CombinedQuarantine:

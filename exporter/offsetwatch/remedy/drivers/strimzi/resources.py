@@ -105,22 +105,20 @@ class ConnectorResource:
     @property
     def base(self) -> str | None:
         """The JSON pointer of the connector's part of the specification; None if that is gone."""
-        if self.owner.plural == KAFKA_CONNECTORS:
-            return "/spec"
-        for connector, pointer, _ in find_mirror_parts(self.document):
-            if connector == self.owner.connector:
-                return pointer
-        return None
+        return self._find_part()[0]
 
     @property
     def part(self) -> Json:
         """The connector's part of the specification; empty if it is gone."""
+        return self._find_part()[1]
+
+    def _find_part(self) -> tuple[str | None, Json]:
         if self.owner.plural == KAFKA_CONNECTORS:
-            return _ensure_mapping(self.document.get("spec"))
-        for connector, _, part in find_mirror_parts(self.document):
+            return "/spec", _ensure_mapping(self.document.get("spec"))
+        for connector, pointer, part in find_mirror_parts(self.document):
             if connector == self.owner.connector:
-                return part
-        return {}
+                return pointer, part
+        return None, {}
 
     @property
     def wanted(self) -> RequestedState:
@@ -164,14 +162,12 @@ class ConnectorResource:
     def warnings(self) -> frozenset[tuple[str, str]]:
         """The operator's warnings as (reason, message)."""
         conditions = _ensure_mapping(self.document.get("status")).get("conditions")
-        found = set()
-        for condition in conditions if isinstance(conditions, list) else []:
-            if condition.get("status") == "True" and condition.get("type") in {
-                "Warning",
-                "NotReady",
-            }:
-                found.add((str(condition.get("reason") or ""), str(condition.get("message") or "")))
-        return frozenset(found)
+        return frozenset(
+            (str(condition.get("reason") or ""), str(condition.get("message") or ""))
+            for condition in (conditions if isinstance(conditions, list) else [])
+            if condition.get("status") == "True"
+            and condition.get("type") in {"Warning", "NotReady"}
+        )
 
     @property
     def operation(self) -> str | None:
@@ -340,10 +336,8 @@ def find_gitops_tool(document: Mapping[str, Any]) -> str | None:
     Argo CD marks its resources with a label that Helm also uses.
     """
     metadata = _ensure_mapping(document.get("metadata"))
-    labels, notes = (
-        _ensure_mapping(metadata.get("labels")),
-        _ensure_mapping(metadata.get("annotations")),
-    )
+    labels = _ensure_mapping(metadata.get("labels"))
+    notes = _ensure_mapping(metadata.get("annotations"))
     if any(notes.get(name) == value for name, value in _GITOPS_OPT_OUT.items()):
         return None
     for name in (*labels, *notes):
@@ -457,12 +451,6 @@ def find_obstacle(resource: ConnectorResource) -> tuple[str, str] | None:
     return None
 
 
-_PATCH_DENIED: Final = "the daemon may not patch {kind} {name} (RBAC)"
-_CREATE_CONFIG_MAPS_DENIED: Final = (
-    "the daemon may not create ConfigMaps in {namespace}, where offsets go (RBAC)"
-)
-
-
 class StrimziObstacles:
     """Obstacles to changing connectors through the resources that own them, for guards."""
 
@@ -524,9 +512,8 @@ def find_change_problem(read: KubeReader, strimzi: Strimzi, connector: str) -> s
         return found[0]
     owner = resource.owner
     if not read.may("patch", STRIMZI, owner.plural, owner.namespace, owner.name):
-        return _PATCH_DENIED.format(
-            kind=KINDS[owner.plural], name=f"{owner.namespace}/{owner.name}"
-        )
+        return f"the daemon may not patch {owner.said} (RBAC)"
     if not read.may("create", "", "configmaps", owner.namespace):
-        return _CREATE_CONFIG_MAPS_DENIED.format(namespace=owner.namespace)
+        where = f"{owner.namespace}, where offsets go"
+        return f"the daemon may not create ConfigMaps in {where} (RBAC)"
     return ""
