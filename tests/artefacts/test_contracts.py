@@ -60,7 +60,7 @@ PLANTS = {
             f"{WRITERS}.{writer}",
             allowed=("offsetwatch.remedy.drivers", WRITERS),
         )
-        for writer in ("connect", "journal", "kubernetes", "offsets", "records", "topics")
+        for writer in ("connect", "kafka", "kubernetes", "offsets")
     },
     "a clock": Plant("pure", "import time", "time", into=PURE),
     "a client": Plant(

@@ -224,7 +224,7 @@ class ProbationChecker:
         clock: UnixClock,
         nothing_after: LastRecordCheck,
     ) -> None:
-        self._sight = client
+        self._client = client
         self._connector = connector
         self._clock = clock
         self._nothing_after = nothing_after
@@ -237,47 +237,41 @@ class ProbationChecker:
         or if another client paused or stopped it before it passed.
         """
         try:
-            seen = self._sight.seen(self._connector)
-            now = {pair.partition: pair for pair in self._sight.pairs(self._connector)}
+            connector = self._client.seen(self._connector)
+            pairs = {pair.partition: pair for pair in self._client.pairs(self._connector)}
         except NotFound:
             # A worker that is still starting says so of everything, and then of this list, too.
-            if any(connector.name == self._connector for connector in self._sight.connectors()):
+            if any(connector.name == self._connector for connector in self._client.connectors()):
                 return StepInspection(
                     StepStatus.NOT_YET, "a worker lists it and has yet to find it"
                 )
             return StepInspection(StepStatus.DONE, "another client has deleted it since")
-        if seen is None:
+        if connector is None:
             return StepInspection(StepStatus.NOT_YET, "no worker has said anything of it yet")
-        target, position = parse_position(step.pair), parse_position(now.get(step.pair.partition))
+        target, position = parse_position(step.pair), parse_position(pairs.get(step.pair.partition))
         if target is None or position is None:
-            return StepInspection(
-                StepStatus.FOREIGN, "its offset is none that could be compared any more"
-            )
+            said = "its offset is none that could be compared any more"
+            return StepInspection(StepStatus.FOREIGN, said)
         if position < target:
-            return StepInspection(
-                StepStatus.FOREIGN, f"it is back at {position}, before the {target} it was given"
-            )
-        if seen.standing.state in {"stopped", "paused"}:
-            said = (
-                f"another client has requested {seen.standing.state} since, and it is at {position}"
-            )
-            return StepInspection(
-                StepStatus.DONE if position > target else StepStatus.FOREIGN, said
-            )
-        if _has_failed(seen):
+            said = f"it is back at {position}, before the {target} it was given"
+            return StepInspection(StepStatus.FOREIGN, said)
+        state = connector.standing.state
+        passed = StepStatus.DONE if position > target else StepStatus.FOREIGN
+        if state in {"stopped", "paused"}:
+            said = f"another client has requested {state} since, and it is at {position}"
+            return StepInspection(passed, said)
+        if state == "failed" or "failed" in connector.standing.tasks:
             self._quiet_since = None
             if position > target:
-                return StepInspection(
-                    StepStatus.DONE, f"it got past it, to {position}, and failed later on"
-                )
-            return StepInspection(StepStatus.FOREIGN, f"it failed again, still at {position}")
-        return self._moving(step, seen, position, target)
+                return StepInspection(passed, f"it got past it, to {position}, and failed later on")
+            return StepInspection(passed, f"it failed again, still at {position}")
+        return self._inspect_run(step, connector, position, target)
 
     def carry_out(self, _step: Prove) -> Outcome:
         """Do nothing: there is nothing to request."""
         return Outcome(AttemptResult.ACK, "nothing to request")
 
-    def _moving(
+    def _inspect_run(
         self, step: Prove, connector: RestConnectorState, position: int, target: int
     ) -> StepInspection:
         now = self._clock.now()
@@ -288,15 +282,13 @@ class ProbationChecker:
             self._quiet_since = now
         quiet_s = now - self._quiet_since
         if position == target and not self._nothing_after(step.record):
-            return StepInspection(
-                StepStatus.NOT_YET, f"it runs, and has not committed beyond {position} yet"
-            )
+            said = f"it runs, and has not committed beyond {position} yet"
+            return StepInspection(StepStatus.NOT_YET, said)
         if quiet_s < step.quiet_s:
             said = f"it runs, at {position}; it has to for {step.quiet_s:.0f} s"
             return StepInspection(StepStatus.NOT_YET, said)
-        return StepInspection(
-            StepStatus.DONE, f"it has run for {quiet_s:.0f} s, and is at {position}"
-        )
+        said = f"it has run for {quiet_s:.0f} s, and is at {position}"
+        return StepInspection(StepStatus.DONE, said)
 
 
 def build_last_record_check(brokers: Brokers) -> LastRecordCheck:
@@ -321,10 +313,6 @@ def parse_position(pair: PartitionOffset | None) -> int | None:
         if isinstance(found, int) and not isinstance(found, bool):
             return found
     return None
-
-
-def _has_failed(connector: RestConnectorState) -> bool:
-    return connector.standing.state == "failed" or "failed" in connector.standing.tasks
 
 
 def _is_running(connector: RestConnectorState) -> bool:

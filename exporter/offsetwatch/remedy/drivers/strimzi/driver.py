@@ -12,7 +12,6 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.clients.http.redaction import redact_secrets
 from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.clients.write.connect import ConnectReply
@@ -320,8 +319,7 @@ def _check_state(state: RequestedState, resource: ConnectorResource) -> StepInsp
 
 
 def _describe_with_warnings(resource: ConnectorResource) -> str:
-    said = [redact_secrets(f"{why}: {text}") for why, text in sorted(resource.warnings)]
-    return "; the operator complains: ".join((resource.said, *said[:1]))
+    return "; the operator complains: ".join((resource.said, *resource.complaints[:1]))
 
 
 def _format_patch(resource: ConnectorResource, ops: list[PatchOp]) -> str:

@@ -184,17 +184,13 @@ class StrimziOperatorClient:
                 if reason in _OFFSET_WARNING_REASONS:
                     raise OperatorRefusal(self._read.name, redact_secrets(message))
             if self._clock.now() - since >= self._wait_s:
-                raise ResponseTimeout(self._read.name, self._silence(operation, resource))
+                waited = f"the operator did not {operation} the offsets within {self._wait_s:.0f} s"
+                said = "; ".join(resource.complaints)
+                heard = f"the operator complains: {said}" if said else "is the operator running?"
+                said = f"{self._owner.said}: {waited}, and is no longer asked to; {heard}"
+                raise ResponseTimeout(self._read.name, said)
             self._pause(_PAUSES_S[min(looks, len(_PAUSES_S) - 1)])
             looks += 1
-
-    def _silence(self, operation: str, resource: ConnectorResource) -> str:
-        said = "; ".join(
-            redact_secrets(f"{why}: {text}") for why, text in sorted(resource.warnings)
-        )
-        heard = f"; the operator complains: {said}" if said else "; is the operator running?"
-        waited = f"the operator did not {operation} the offsets within {self._wait_s:.0f} s"
-        return f"{self._owner.said}: {waited}, and is no longer asked to{heard}"
 
     def edit(self, edit: Callable[[ConnectorResource], list[PatchOp]]) -> ConnectorResource:
         """Read the resource and patch it; repeat after a conflict with the operator."""
@@ -204,10 +200,8 @@ class StrimziOperatorClient:
             if not ops:
                 return resource
             try:
-                return ConnectorResource(
-                    self._owner,
-                    self._write.patch(resource.path, resource.version, ops),
-                )
+                document = self._write.patch(resource.path, resource.version, ops)
+                return ConnectorResource(self._owner, document)
             except Conflict:
                 if attempt + 1 == EDITS_MAX:
                     raise

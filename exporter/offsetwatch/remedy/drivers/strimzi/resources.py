@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from offsetwatch.clients.http.redaction import redact_secrets
 from offsetwatch.clients.kubernetes.access import find_kubernetes_access
 from offsetwatch.clients.kubernetes.reader import STRIMZI, KubeReader, strimzi_path
 from offsetwatch.config import Connect, Strimzi
@@ -168,6 +169,11 @@ class ConnectorResource:
             if condition.get("status") == "True"
             and condition.get("type") in {"Warning", "NotReady"}
         )
+
+    @property
+    def complaints(self) -> tuple[str, ...]:
+        """The operator's warnings for users, without secrets."""
+        return tuple(redact_secrets(f"{why}: {text}") for why, text in sorted(self.warnings))
 
     @property
     def operation(self) -> str | None:
