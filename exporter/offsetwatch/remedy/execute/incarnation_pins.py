@@ -65,10 +65,10 @@ def requested_state_of(state: str) -> str:
 
 def pin_state(state: str, changes: Sequence[StateChange]) -> StatePin:
     """Pin a connector's state, as REST (`state`) and its status topic report it."""
-    told = filter_requests(changes)
-    if not told:
+    requests = filter_requests(changes)
+    if not requests:
         return StatePin(requested_state_of(state), None)
-    return StatePin(requested_state_of(state), told[-1].at, told[-1].generation)
+    return StatePin(requested_state_of(state), requests[-1].at, requests[-1].generation)
 
 
 def compare_state(
@@ -94,7 +94,7 @@ def compare_state(
         later, unordered = _split_changes_since(pin, changes)
         others = _drop_own_stop(later, stopped_at)
         if others:
-            return _pin_of(others[-1])
+            return StatePin(others[-1].state, others[-1].at, others[-1].generation)
     shown = requested_state_of(state)
     if not altering and shown != pin.state:
         return StatePin(shown, None)
@@ -144,14 +144,14 @@ def _split_changes_since(
             later = filter_requests(changes[number:])[1:]
             is_pinned = change.state != pin.state and later[:1] and later[0].state == pin.state
             return later[1:] if is_pinned else later, ()  # REST was quicker than the topic
-    told = filter_requests(changes)
+    requests = filter_requests(changes)
     assert pin.at is not None
-    if told[0].state == pin.state and told[0].generation != pin.generation:
-        told = told[1:]  # written again in a rebalance; nothing tells of a request
-    later = [change for change in told if is_later(change.at, pin.at)]
+    if requests[0].state == pin.state and requests[0].generation != pin.generation:
+        requests = requests[1:]  # written again in a rebalance; nothing tells of a request
+    later = [change for change in requests if is_later(change.at, pin.at)]
     if later:
         return later, ()
-    return (), [change for change in told if not is_later(pin.at, change.at)]
+    return (), [change for change in requests if not is_later(pin.at, change.at)]
 
 
 def find_deletion_times(changes: Sequence[StateChange]) -> list[float]:
@@ -192,7 +192,3 @@ def _drop_own_stop(
         and not is_later(stopped_at, changes[-1].at)
     )
     return changes[:-1] if own else changes
-
-
-def _pin_of(change: StateChange) -> StatePin:
-    return StatePin(change.state, change.at, change.generation)

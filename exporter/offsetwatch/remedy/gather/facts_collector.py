@@ -50,7 +50,7 @@ class TimeSources(NamedTuple):
 class FactsCollector:
     """Collector of the facts for the guards. For one thread.
 
-    `resource_problem` is StrimziObstacles.problem (remedy/drivers/strimzi/ownership.py).
+    `resource_problem` is StrimziObstacles.problem (remedy/drivers/strimzi/resources.py).
     """
 
     def __init__(

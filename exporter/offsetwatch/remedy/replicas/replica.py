@@ -15,7 +15,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -325,8 +325,7 @@ class Replica:
 
     def _stand(self, **changed: Any) -> None:
         before = self._standing
-        values = {name: getattr(before, name) for name in before.__slots__}
-        self._standing = found = ReplicaStatus(**{**values, **changed})
+        self._standing = found = replace(before, **changed)
         now = time.monotonic()
         if found != before or now - self._told_at >= NOTIFY_S:
             self._told_at = now

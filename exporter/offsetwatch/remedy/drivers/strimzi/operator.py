@@ -97,21 +97,19 @@ class StrimziOperatorClient:
         client has requested an operation.
         """
         resource = self.through("list")
-        owner = self._owner
-        name = self._map_of(resource, "list")
+        namespace, name = self._owner.namespace, self._map_of(resource, "list")
+        where = f"ConfigMap {namespace}/{name}"
         try:
-            document = self._read.config_map(owner.namespace, name)
+            document = self._read.config_map(namespace, name)
         except NotFound as exc:
-            said = f"the operator has listed, and there is no ConfigMap {owner.namespace}/{name}"
+            said = f"the operator has listed, and there is no {where}"
             raise MalformedResponse(self._read.name, said) from exc
         text = (document.get("data") or {}).get(resource.key)
         if text is None:
-            said = f"ConfigMap {owner.namespace}/{name} has no {resource.key}"
-            raise MalformedResponse(self._read.name, said)
+            raise MalformedResponse(self._read.name, f"{where} has no {resource.key}")
         found = decode_offsets(str(text).encode())
         if isinstance(found, Undecodable):
-            said = f"ConfigMap {owner.namespace}/{name}, {resource.key}: {found.reason}"
-            raise MalformedResponse(self._read.name, said)
+            raise MalformedResponse(self._read.name, f"{where}, {resource.key}: {found.reason}")
         pairs = (PartitionOffset(partition, offset) for partition, offset in found)
         return tuple(sorted(pairs, key=lambda pair: pair.partition))
 
