@@ -91,7 +91,7 @@ class ClusterMonitor:
         self._supervisor = Supervisor(self._put)
         self._polls: dict[tuple[str, str], Callable[[], None]] = {}
         self._tails = Tails(self._start_tail, self._put)
-        self._asked_early: set[tuple[str, str]] = set()
+        self._polled_early: set[tuple[str, str]] = set()
         self._assigned_early: set[tuple[str, str]] = set()
         self._admins = {
             name: KafkaInspector(name, kafka.client_properties())
@@ -101,7 +101,9 @@ class ClusterMonitor:
             connect.name: connect.kafka for connect in config.connect if connect.kafka is not None
         }
         self._readers = wiring.build_connect_readers(config)
-        self._assignments = {at: AssignmentsPoll(reader) for at, reader in self._readers.items()}
+        self._assignments = {
+            name: AssignmentsPoll(reader) for name, reader in self._readers.items()
+        }
         self._sweeps = wiring.build_sweeps(config)
         self._ends = {
             name: LogEndsPoll(admin, self._put, self._clock) for name, admin in self._admins.items()
@@ -260,7 +262,7 @@ class ClusterMonitor:
         self._every(
             poll.offsets_s,
             f"REST offsets of {name}",
-            lambda: self._check_offsets(connect),
+            lambda: self._compare_offsets(connect),
             lambda: [rest],
             partial=True,
             delayed=True,
@@ -295,12 +297,9 @@ class ClusterMonitor:
         )
 
     def _polled(self, connect: Connect) -> list[str]:
-        found = self.snapshot.by_rest
-        return [
-            rest_connector.connector
-            for rest_connector in found
-            if rest_connector.connect_cluster == connect.name
-        ]
+        """Return the connectors whose offsets only REST has."""
+        polled = self.snapshot.by_rest
+        return [view.connector for view in polled if view.connect_cluster == connect.name]
 
     def _schedule_kafka(self, admin: KafkaInspector) -> None:
         name, memory, ends = admin.name, TopicMemory(), InputId(LOG_ENDS, kafka=admin.name)
@@ -336,9 +335,9 @@ class ClusterMonitor:
         )
         for name, job in (
             ("tails", lambda: self._tails.follow(self.snapshot.topology)),
-            ("first polls", self._ask_early),
+            ("first polls", self._poll_early),
         ):
-            self._every(self._reconcile_s, name, job, self._looking, retires=True)
+            self._every(self._reconcile_s, name, job, self._list_search_inputs, retires=True)
         self._every(GC_PERIOD_S, "memory", PeriodicGarbageCollector().look, delayed=True)
 
     def _discovery_of(self, connect: Connect) -> Callable[[], None]:
@@ -349,7 +348,7 @@ class ClusterMonitor:
             retires=True,
         )
 
-    def _looking(self) -> list[InputId]:
+    def _list_search_inputs(self) -> list[InputId]:
         """Return the inputs that report that the topics of a Connect cluster are not found."""
         return [InputId(TAIL, connect_cluster=connect.name) for connect in self._config.connect]
 
@@ -400,7 +399,7 @@ class ClusterMonitor:
             )
         self._polls[key]()
 
-    def _check_offsets(self, connect: Connect) -> None:
+    def _compare_offsets(self, connect: Connect) -> None:
         polled = set(self._polled(connect))
         connectors = [
             view.name
@@ -414,15 +413,15 @@ class ClusterMonitor:
 
     # --- what there is to read -------------------------------------------------------------------
 
-    def _ask_early(self) -> None:
+    def _poll_early(self) -> None:
         """Poll a new sink or flow at once, before its next scheduled poll."""
         snapshot = self.snapshot
         self._failover.early()
         for connect in self._config.connect:
             key = (GROUPS, connect.name)
-            wanted, asked = bool(self._sinks(connect)), key in self._asked_early
+            wanted, asked = bool(self._sinks(connect)), key in self._polled_early
             if wanted and not asked:
-                self._asked_early.add(key)
+                self._polled_early.add(key)
                 self._polls[key]()
             # The last sink is gone: there is nothing left to go stale.
             elif (
@@ -430,18 +429,18 @@ class ClusterMonitor:
                 and not wanted
                 and self._put((InputRetired(InputId(GROUPS, connect_cluster=connect.name)),))
             ):
-                self._asked_early.discard(key)
+                self._polled_early.discard(key)
         flows = {(flow.connect_cluster, flow.connector): flow for flow in snapshot.topology.flows}
         for key in flows.keys() - self._assigned_early:
             self._poll_assignment(flows[key])
         self._assigned_early = set(flows)
         upstreams = {key: flow.upstream for key, flow in flows.items() if flow.upstream}
-        for key in upstreams.keys() - self._asked_early:
+        for key in upstreams.keys() - self._polled_early:
             if any(
                 (partition.connect_cluster, partition.connector) == key
                 for partition in snapshot.mirror_partitions
             ):
-                self._asked_early.add(key)
+                self._polled_early.add(key)
                 self._polls[LOG_ENDS, upstreams[key]]()
 
     def _sinks(self, connect: Connect) -> list[SinkGroup]:

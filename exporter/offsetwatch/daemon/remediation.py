@@ -41,8 +41,8 @@ FOLLOWER_POLL_S: Final = 0.2  # how often one that follows looks whether it lead
 THREAD_NAME: Final = "remediation"
 # Those that are over are told by remediation_actions_total.
 _OPEN_STATES: Final = tuple(
-    at.value
-    for at in (PlanStatus.PROPOSED, PlanStatus.APPROVED, PlanStatus.RUNNING, PlanStatus.PARKED)
+    status.value
+    for status in (PlanStatus.PROPOSED, PlanStatus.APPROVED, PlanStatus.RUNNING, PlanStatus.PARKED)
 )
 
 _log = structlog.get_logger()
@@ -127,7 +127,7 @@ class Remediation:
         """Act for one leadership term; without replicas, until stopped."""
         term = None
         if config.remedy.journal is not None:
-            term = self._chosen(turn)
+            term = self._wait_for_term(turn)
             if term is None:
                 return
         stop = turn.stop
@@ -169,7 +169,7 @@ class Remediation:
             finally:
                 turn.agent = None
 
-    def _chosen(self, turn: _RemediationRun) -> LeadershipTerm | None:
+    def _wait_for_term(self, turn: _RemediationRun) -> LeadershipTerm | None:
         """Wait until this replica leads; return its term, or None if it is stopped before."""
         while not turn.stop.wait(FOLLOWER_POLL_S):
             replica = self._replica()

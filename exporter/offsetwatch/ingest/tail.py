@@ -146,7 +146,7 @@ class Tail:
             if not CHECK_EVERY_S < took_s < before_s:
                 self._unreadable.leave_out()
                 self._report_unreadable({})
-                self._tell_all(role)
+                self._emit_all(role)
                 self._live(reader, role, partitions, shape)
                 return
             asked_at, targets = self._ends(partitions)
@@ -163,15 +163,14 @@ class Tail:
     ) -> dict[TopicPartition, ReadableEnd]:
         """Return the ends of the readable partitions; raise if no partition is readable."""
         refused: dict[TopicPartition, ClientError] = {}
-        topic_partition = self._unreadable.to_ask(partitions)
-        found = self._admin.readable_ends(topic_partition, refused=refused)
+        found = self._admin.readable_ends(self._unreadable.to_ask(partitions), refused=refused)
         self._unreadable.note_ends(found, refused)
         self._unreadable.check_any_left(partitions)
         for partition, error in refused.items():
             self._failed(_add_partition_to_error(error, partition.partition), partial=True)
         return found
 
-    def _tell_all(self, role: TopicReader) -> None:
+    def _emit_all(self, role: TopicReader) -> None:
         """Emit all records of the topic in one TailRead.
 
         A separate method releases these records on return; in the caller they would stay in memory
@@ -200,13 +199,13 @@ class Tail:
 
         An open transaction limits how far this reads.
         """
-        told_at: float | None = None
+        reported_at: float | None = None
         while not self._reached(targets):
             # That it reads, and is not there yet, has to be seen: a large topic takes minutes.
-            if told_at is None or not 0 <= self._clock.now() - told_at < CHECK_EVERY_S:
+            if reported_at is None or not 0 <= self._clock.now() - reported_at < CHECK_EVERY_S:
                 self._emit((), Counter(), behind=self._distance(targets), caught_up=False)
-                self._look_around(reader, targets)
-                told_at = self._clock.now()
+                self._inspect(reader, targets)
+                reported_at = self._clock.now()
             messages = self._read(reader)
             self._note_ends(role.fold(messages))
             if role.keys > KEYS_MAX:
@@ -221,9 +220,7 @@ class Tail:
 
     def _reached(self, targets: Mapping[TopicPartition, int]) -> bool:
         # What a transaction held that has ended meanwhile is to be read after all.
-        held = {
-            frozen_partition.partition: frozen_partition.offset for frozen_partition in self._frozen
-        }
+        held = {frozen.partition: frozen.offset for frozen in self._frozen}
         given_up = self._unreadable.given_up
         if len(given_up) == len(self._partitions):
             return False
@@ -235,7 +232,7 @@ class Tail:
             if partition.partition not in given_up
         )
 
-    def _look_around(self, reader: TailReader, targets: dict[TopicPartition, int]) -> None:
+    def _inspect(self, reader: TailReader, targets: dict[TopicPartition, int]) -> None:
         """Find open transactions and unreadable partitions; add ends that were missing."""
         try:
             ends = self._readable_ends(self._partitions)
@@ -303,7 +300,7 @@ class Tail:
             fresh = [message for message in read if not late or not self._is_late(message)]
             for message in read:
                 self._advance(message.partition() or 0, (message.offset() or 0) + 1)
-            self._find()
+            self._update_as_of()
             if late:
                 records, _ = role.live(late)
                 self._emit(_mark_not_live(records), Counter(), behind=None, at=asked_at)
@@ -356,30 +353,30 @@ class Tail:
             raise TopicChanged(str(self.topic), "it ends before what was read of it")
         self._frozen = self._held(ends)
         self._report_unreadable(ends)
-        hidden = {frozen_partition.partition for frozen_partition in (*self._frozen, *self._sick)}
+        hidden = {frozen.partition for frozen in (*self._frozen, *self._sick)}
         behind = self._distance(
             {
                 partition: end.high if partition.partition in hidden else end.stable
                 for partition, end in ends.items()
             }
         )
-        self._find()
+        self._update_as_of()
         if self._sought is None:  # or where more comes all the time, nothing would ever be reached
             self._sought = asked_at, {partition: end.stable for partition, end in ends.items()}
-            self._find()
+            self._update_as_of()
         self._emit((), Counter(), behind=behind, at=asked_at)
 
-    def _find(self) -> None:
+    def _update_as_of(self) -> None:
         """Update `_as_of` once the positions reach the ends of the last check."""
         if self._sought is None:
             return
         given_up = self._unreadable.given_up
-        topic_partition = {
+        ends = {
             partition: end
             for partition, end in self._sought[1].items()
             if partition.partition not in given_up
         }
-        if not self._distance(topic_partition):
+        if not self._distance(ends):
             self._as_of, self._sought = self._sought[0], None
 
     def _held(self, ends: Mapping[TopicPartition, ReadableEnd]) -> tuple[Frozen, ...]:
@@ -388,24 +385,19 @@ class Tail:
         A partition stays in the result after its transaction has ended until the hidden records are
         read: its state is as old as the transaction.
         """
-        held = {
-            frozen_partition.partition: frozen_partition
-            for frozen_partition in self._transactions.held(ends)
-        }
-        stable = {topic_partition.partition: end.stable for topic_partition, end in ends.items()}
+        held = {frozen.partition: frozen for frozen in self._transactions.held(ends)}
+        stable = {partition.partition: end.stable for partition, end in ends.items()}
         # Of those without an end nothing new is known.
         held |= {
-            frozen_partition.partition: frozen_partition
-            for frozen_partition in self._frozen
-            if frozen_partition.partition not in stable
+            frozen.partition: frozen for frozen in self._frozen if frozen.partition not in stable
         }
         thawing = {
-            frozen_partition.partition: (
-                frozen_partition,
-                self._thawing.get(frozen_partition.partition, stable[frozen_partition.partition]),
+            frozen.partition: (
+                frozen,
+                self._thawing.get(frozen.partition, stable[frozen.partition]),
             )
-            for frozen_partition in self._frozen
-            if frozen_partition.partition not in held
+            for frozen in self._frozen
+            if frozen.partition not in held
         }
         self._thawing = {
             partition: end
@@ -414,7 +406,7 @@ class Tail:
         }
         for partition in self._thawing:
             held[partition] = replace(thawing[partition][0], hidden=0)
-        return tuple(frozen_partition for _, frozen_partition in sorted(held.items()))
+        return tuple(frozen for _, frozen in sorted(held.items()))
 
     def _distance(self, ends: Mapping[TopicPartition, int]) -> int:
         """Return the number of records between the positions and these ends."""
@@ -493,13 +485,9 @@ class Tail:
         self._failing = None
 
     def _all_frozen(self) -> tuple[Frozen, ...]:
-        sick = {frozen_partition.partition for frozen_partition in self._sick}
+        sick = {frozen.partition for frozen in self._sick}
         return (
-            *(
-                frozen_partition
-                for frozen_partition in self._frozen
-                if frozen_partition.partition not in sick
-            ),
+            *(frozen for frozen in self._frozen if frozen.partition not in sick),
             *self._sick,
         )
 

@@ -10,10 +10,11 @@ Therefore each partition keeps its own, and the state decides which one counts.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar, cast
 
 from offsetwatch.clients.kafka.clients import Message
 from offsetwatch.clients.kafka.whole_topic import is_written_by_offsetwatch
@@ -51,41 +52,60 @@ KEYS_CACHED_MAX = 500_000  # distinct raw keys are as many as source partitions;
 KEYS_CACHED_BYTES_MAX = 128 * 1024 * 1024  # of those: a quarter of a KiB each
 
 
-class TopicReader(Protocol):
-    """Reader of the messages of one kind of topic."""
+class TopicReader(ABC):
+    """Reader of the messages of one kind of topic.
+
+    size    bytes of keys and newest values in memory until `folded` is called
+    """
+
+    def __init__(self) -> None:
+        self.size = 0
 
     @property
+    @abstractmethod
     def keys(self) -> int:
         """Return the number of keys in memory until `folded` is called."""
-        ...
-
-    @property
-    def size(self) -> int:
-        """Return the bytes of keys and newest values in memory until `folded` is called."""
-        ...
 
     def fold(self, messages: list[Message]) -> list[Message]:
         """Fold a batch; return the messages that are no records (they have no key)."""
-        ...
+        keyless = []
+        for message in messages:
+            key = _bytes_or_none(message.key())
+            if key is None:
+                keyless.append(message)
+            else:
+                self._fold(key, message)
+        return keyless
 
+    @abstractmethod
     def folded(self) -> tuple[Records, Counter[str]]:
         """Return the folded records, and the number of undecodable ones by reason."""
-        ...
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
         """Return every record of a batch in order, and the number of undecodable ones by reason."""
-        ...
+        found = [self._decode(message) for message in messages]
+        undecodable = Counter(item.reason for item in found if isinstance(item, Undecodable))
+        records = tuple(item for item in found if not isinstance(item, Undecodable))
+        return cast("Records", records), undecodable
+
+    def _fold(self, key: bytes, message: Message) -> None:
+        """Fold a record; only readers that override `fold` have none."""
+        raise NotImplementedError
+
+    def _decode(self, message: Message) -> object:
+        """Return a live record or Undecodable; only readers that override `live` have none."""
+        raise NotImplementedError
 
 
-class SourceOffsetsTopicReader:
+class SourceOffsetsTopicReader(TopicReader):
     """Reader of an offsets topic."""
 
     def __init__(self) -> None:
+        super().__init__()
         # Kafka partition -> raw key -> [last value, message of the last change, last message]
         self._slots: dict[int | None, dict[bytes, list[object]]] = {}
         self._keys: dict[bytes, SourceKey | Undecodable] = {}
         self._keys_size = 0
-        self.size = 0
 
     @property
     def keys(self) -> int:
@@ -184,7 +204,7 @@ class SourceOffsetsTopicReader:
         return found
 
 
-class OffsetSyncsTopicReader:
+class OffsetSyncsTopicReader(TopicReader):
     """Reader of an offset-syncs topic: the last readable record of a key counts.
 
     The topic has one Kafka partition.
@@ -193,31 +213,23 @@ class OffsetSyncsTopicReader:
     """
 
     def __init__(self) -> None:
+        super().__init__()
         self._last: dict[bytes, tuple[Message, SyncHistory]] = {}
-        self.size = 0
 
     @property
     def keys(self) -> int:
         """See TopicReader."""
         return len(self._last)
 
-    def fold(self, messages: list[Message]) -> list[Message]:
-        """See TopicReader."""
-        keyless = []
-        for message in messages:
-            key = _bytes_or_none(message.key())
-            if key is None:
-                keyless.append(message)
-                continue
-            value = decode_sync_value(_bytes_or_none(message.value()))
-            if isinstance(value, Undecodable):
-                continue
-            known = self._last.get(key)
-            self.size += 0 if known is not None else len(key) + len(message)
-            history = SyncHistory() if known is None else known[1]
-            history.add(*value, joined=False)
-            self._last[key] = (message, history)
-        return keyless
+    def _fold(self, key: bytes, message: Message) -> None:
+        value = decode_sync_value(_bytes_or_none(message.value()))
+        if isinstance(value, Undecodable):
+            return
+        known = self._last.get(key)
+        self.size += 0 if known is not None else len(key) + len(message)
+        history = SyncHistory() if known is None else known[1]
+        history.add(*value, joined=False)
+        self._last[key] = (message, history)
 
     def folded(self) -> tuple[Records, Counter[str]]:
         """See TopicReader."""
@@ -225,7 +237,7 @@ class OffsetSyncsTopicReader:
         records: list[SyncRecord] = []
         undecodable: Counter[str] = Counter()
         for message, history in kept:
-            record = self._record(message, history.corners()[:-1])
+            record = self._decode(message, history.corners()[:-1])
             if isinstance(record, Undecodable):
                 undecodable[record.reason] += 1
             else:
@@ -234,15 +246,8 @@ class OffsetSyncsTopicReader:
         self.size = 0
         return tuple(records), undecodable
 
-    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
-        """See TopicReader."""
-        found = [self._record(message) for message in messages]
-        undecodable = Counter(item.reason for item in found if isinstance(item, Undecodable))
-        return tuple(item for item in found if isinstance(item, SyncRecord)), undecodable
-
-    @staticmethod
-    def _record(
-        message: Message, earlier: tuple[tuple[int, int], ...] = ()
+    def _decode(
+        self, message: Message, earlier: tuple[tuple[int, int], ...] = ()
     ) -> SyncRecord | Undecodable:
         sync = decode_sync(_bytes_or_none(message.key()), _bytes_or_none(message.value()))
         if isinstance(sync, Undecodable):
@@ -267,7 +272,7 @@ _Listing = ConfigRecord | StatusRecord
 _KeyInPartition = tuple[bytes, int | None]  # key, Kafka partition
 
 
-class ListingTopicReader:
+class ListingTopicReader(TopicReader):
     """Reader of a config or status topic: the last readable record of a key counts.
 
     A record that was outdated when it was written does not count. `_newest` chooses between several
@@ -277,37 +282,29 @@ class ListingTopicReader:
     def __init__(
         self, decode: Callable[[bytes | None, bytes | None], _Listing | Undecodable]
     ) -> None:
-        self._decode = decode
+        super().__init__()
+        self._decode_record = decode
         self._last: dict[_KeyInPartition, tuple[Message, _Listing]] = {}
         self._unreadable: dict[_KeyInPartition, str] = {}
-        self.size = 0
 
     @property
     def keys(self) -> int:
         """See TopicReader."""
         return len(self._last) + len(self._unreadable)
 
-    def fold(self, messages: list[Message]) -> list[Message]:
-        """See TopicReader."""
-        keyless = []
-        for message in messages:
-            key = _bytes_or_none(message.key())
-            if key is None:
-                keyless.append(message)
-                continue
-            says = self._decode(key, _bytes_or_none(message.value()))
-            place = (key, message.partition())
-            if self._unreadable.pop(place, None) is not None:
-                self.size -= len(key)
-            if isinstance(says, Undecodable):
-                self.size += len(key)
-                self._unreadable[place] = says.reason
-                continue
-            last = self._last.get(place)
-            if last is None or not _is_outdated(says, last[1]):
-                self.size += len(message) + (len(key) if last is None else -len(last[0]))
-                self._last[place] = (message, says)
-        return keyless
+    def _fold(self, key: bytes, message: Message) -> None:
+        says = self._decode_record(key, _bytes_or_none(message.value()))
+        place = (key, message.partition())
+        if self._unreadable.pop(place, None) is not None:
+            self.size -= len(key)
+        if isinstance(says, Undecodable):
+            self.size += len(key)
+            self._unreadable[place] = says.reason
+            return
+        last = self._last.get(place)
+        if last is None or not _is_outdated(says, last[1]):
+            self.size += len(message) + (len(key) if last is None else -len(last[0]))
+            self._last[place] = (message, says)
 
     def folded(self) -> tuple[Records, Counter[str]]:
         """See TopicReader. In topic order: the meaning of a record may depend on other keys."""
@@ -318,17 +315,11 @@ class ListingTopicReader:
         self.size = 0
         return tuple(_build_listing_record(message, says) for message, says in kept), unreadable
 
-    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
-        """See TopicReader."""
-        records: list[ListingRecord] = []
-        undecodable: Counter[str] = Counter()
-        for message in messages:
-            says = self._decode(_bytes_or_none(message.key()), _bytes_or_none(message.value()))
-            if isinstance(says, Undecodable):
-                undecodable[says.reason] += 1
-            else:
-                records.append(_build_listing_record(message, says, live=True))
-        return tuple(records), undecodable
+    def _decode(self, message: Message) -> ListingRecord | Undecodable:
+        says = self._decode_record(_bytes_or_none(message.key()), _bytes_or_none(message.value()))
+        if isinstance(says, Undecodable):
+            return says
+        return _build_listing_record(message, says, live=True)
 
     def _newest(self) -> Iterator[tuple[Message, _Listing]]:
         """Yield the record that counts of each key.
@@ -357,37 +348,29 @@ def _build_listing_record(message: Message, says: _Listing, *, live: bool = Fals
     )
 
 
-class MirrorMakerTopicReader(Generic[_Record]):
+class MirrorMakerTopicReader(TopicReader, Generic[_Record]):
     """Reader of MM2's checkpoints or heartbeats: the last readable record of a key counts."""
 
     def __init__(self, record_of: Callable[[Message], _Record | Undecodable]) -> None:
+        super().__init__()
         self._record_of: Callable[[Message], _Record | Undecodable] = record_of
         self._last: dict[bytes, _Record] = {}
         self._unreadable: dict[bytes, str] = {}
-        self.size = 0
 
     @property
     def keys(self) -> int:
         """See TopicReader."""
         return len(self._last) + len(self._unreadable)
 
-    def fold(self, messages: list[Message]) -> list[Message]:
-        """See TopicReader."""
-        keyless = []
-        for message in messages:
-            key = _bytes_or_none(message.key())
-            if key is None:
-                keyless.append(message)
-                continue
-            record = self._record_of(message)
-            if key not in self._last and key not in self._unreadable:
-                self.size += len(key)
-            self._unreadable.pop(key, None)
-            if isinstance(record, Undecodable):
-                self._unreadable[key] = record.reason
-            else:
-                self._last[key] = record
-        return keyless
+    def _fold(self, key: bytes, message: Message) -> None:
+        record = self._record_of(message)
+        if key not in self._last and key not in self._unreadable:
+            self.size += len(key)
+        self._unreadable.pop(key, None)
+        if isinstance(record, Undecodable):
+            self._unreadable[key] = record.reason
+        else:
+            self._last[key] = record
 
     def folded(self) -> tuple[Records, Counter[str]]:
         """See TopicReader. Records of different keys do not depend on each other."""
@@ -397,11 +380,8 @@ class MirrorMakerTopicReader(Generic[_Record]):
         self.size = 0
         return kept, unreadable
 
-    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
-        """See TopicReader."""
-        found = [self._record_of(message) for message in messages]
-        undecodable = Counter(item.reason for item in found if isinstance(item, Undecodable))
-        return tuple(item for item in found if not isinstance(item, Undecodable)), undecodable
+    def _decode(self, message: Message) -> _Record | Undecodable:
+        return self._record_of(message)
 
 
 def _decode_checkpoint_record(message: Message) -> CheckpointRecord | Undecodable:
@@ -416,14 +396,6 @@ def _decode_checkpoint_record(message: Message) -> CheckpointRecord | Undecodabl
 def _decode_heartbeat_record(message: Message) -> HeartbeatRecord | Undecodable:
     said = decode_heartbeat(_bytes_or_none(message.key()), _bytes_or_none(message.value()))
     return said if isinstance(said, Undecodable) else HeartbeatRecord(said)
-
-
-def _create_checkpoints_reader() -> TopicReader:
-    return MirrorMakerTopicReader(_decode_checkpoint_record)
-
-
-def _create_heartbeats_reader() -> TopicReader:
-    return MirrorMakerTopicReader(_decode_heartbeat_record)
 
 
 def _is_outdated(says: _Listing, before: _Listing) -> bool:
@@ -447,7 +419,7 @@ def choose_topic_reader(topology: Topology, topic: KafkaTopic) -> Callable[[], T
     }:
         return partial(ListingTopicReader, decode_status)
     if topic in topology.checkpoints:
-        return _create_checkpoints_reader
+        return partial(MirrorMakerTopicReader, _decode_checkpoint_record)
     if topic in topology.heartbeats:
-        return _create_heartbeats_reader
+        return partial(MirrorMakerTopicReader, _decode_heartbeat_record)
     return OffsetSyncsTopicReader

@@ -35,7 +35,7 @@ _STATUS_ORDER: Final = {
 FindingIdentity = tuple[str, ...]
 UnavailableInputsLookup = Callable[
     [Finding], frozenset[InputId]
-]  # the inputs that a finding rests on and are blind
+]  # the inputs that a finding rests on and are unavailable
 
 
 class NotificationStatus(StrEnum):
@@ -128,7 +128,7 @@ class DeliveryState:
     def __init__(self, rules: DeliveryRules, entries: Iterable[DeliveryEntry] = ()) -> None:
         self._rules = rules
         self._entries = {self._identity(entry.finding): entry for entry in entries}
-        self._sighted_since: dict[FindingIdentity, float] = {}
+        self._unchanged_since: dict[FindingIdentity, float] = {}
         self.beyond = 0  # findings that there was no room for when we last looked
 
     @property
@@ -140,7 +140,7 @@ class DeliveryState:
         self,
         now: float,
         findings: Iterable[Finding],
-        blind: UnavailableInputsLookup,
+        unavailable: UnavailableInputsLookup,
         *,
         ready: bool = True,
         deleted: Callable[[Finding], bool] = lambda _: False,
@@ -160,7 +160,7 @@ class DeliveryState:
         explained = {key: finding for finding in findings for key in _list_explained_keys(finding)}
         self.beyond = 0
         for identity, finding in found.items():
-            self._stands(identity, finding, now, blind)
+            self._update_active(identity, finding, now, unavailable)
         for identity, entry in tuple(self._entries.items()):
             if identity not in found and entry.resolved_at is None:
                 key = entry.finding.key
@@ -171,7 +171,7 @@ class DeliveryState:
                 if other is None and cause is not None:  # it is not over
                     ends = self._rules.successors and cause.key in others
                 elif other is None:
-                    ends = self._over(identity, entry, now, blind, ready=ready)
+                    ends = self._is_over(identity, entry, now, unavailable, ready=ready)
                 self._entries[identity] = replace(
                     entry,
                     resolved_at=now if ends else None,
@@ -243,12 +243,12 @@ class DeliveryState:
             return (*finding.key, finding.severity.value)
         return finding.key
 
-    def _stands(
+    def _update_active(
         self,
         identity: FindingIdentity,
         finding: Finding,
         now: float,
-        blind: UnavailableInputsLookup,
+        unavailable: UnavailableInputsLookup,
     ) -> None:
         entry = self._entries.get(identity)
         if entry is not None and not entry.end_attempted:
@@ -262,23 +262,23 @@ class DeliveryState:
             self.beyond += 1
             return
         self._entries[identity] = DeliveryEntry(
-            finding, excused=blind(finding), attempted=entry is not None and entry.attempted
+            finding, excused=unavailable(finding), attempted=entry is not None and entry.attempted
         )
-        self._sighted_since[identity] = now
+        self._unchanged_since[identity] = now
 
-    def _over(
+    def _is_over(
         self,
         identity: FindingIdentity,
         entry: DeliveryEntry,
         now: float,
-        blind: UnavailableInputsLookup,
+        unavailable: UnavailableInputsLookup,
         *,
         ready: bool,
     ) -> bool:
-        if not ready or blind(entry.finding) - entry.excused:
-            self._sighted_since.pop(identity, None)
+        if not ready or unavailable(entry.finding) - entry.excused:
+            self._unchanged_since.pop(identity, None)
             return False
-        return now - self._sighted_since.setdefault(identity, now) >= self._rules.settle_s
+        return now - self._unchanged_since.setdefault(identity, now) >= self._rules.settle_s
 
     def _status(self, entry: DeliveryEntry, now: float) -> NotificationStatus | None:
         since_told = abs(now - entry.told_at)  # a clock set back must not silence anything
@@ -306,7 +306,7 @@ class DeliveryState:
 
     def _forget(self, identity: FindingIdentity) -> None:
         del self._entries[identity]
-        self._sighted_since.pop(identity, None)
+        self._unchanged_since.pop(identity, None)
 
 
 def _proposes_more(finding: Finding, now: Finding) -> bool:

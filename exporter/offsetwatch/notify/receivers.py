@@ -74,26 +74,26 @@ def build_receivers(
 
 
 def _build_webhook_receiver(
-    named: WebhookConfig, settings: NotifyConfig, settle_s: float, external_url: str | None
+    webhook_config: WebhookConfig, settings: NotifyConfig, settle_s: float, external_url: str | None
 ) -> Receiver:
     rules = DeliveryRules(
         Severity(settings.severity), settle_s=settle_s, changes_s=settings.changes_s
     )
     post = webhook.WebhookClient(
-        named.name,
-        partial(_read_webhook_url, named),
+        webhook_config.name,
+        partial(_read_webhook_url, webhook_config),
         settings.timeout_s,
-        auth=named.auth,
-        tls=named.tls,
+        auth=webhook_config.auth,
+        tls=webhook_config.tls,
     ).post
-    if named.format == "offsetwatch":
+    if webhook_config.format == "offsetwatch":
         body = partial(message_bodies.encode_findings_body, external_url=external_url)
-        return Receiver(named.name, replace(rules, successors=True), body, post)
+        return Receiver(webhook_config.name, replace(rules, successors=True), body, post)
     # The severity is a label: with another one it is another alert, and the earlier one ends.
     return Receiver(
-        named.name,
+        webhook_config.name,
         replace(rules, by_severity=True),
-        partial(_encode_alert, receiver=named.name, external_url=external_url),
+        partial(_encode_alert, receiver=webhook_config.name, external_url=external_url),
         post,
         messages_max=1,
     )

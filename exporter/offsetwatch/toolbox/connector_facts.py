@@ -156,7 +156,11 @@ def gather_facts(
     if reads_from is not None:
         kafka = kafkas.at(reads_from)
         topics, _ = kafka.topics()
-        stable = _is_read_committed(settings)
+        stable = (
+            settings.mirror.read_committed
+            if settings.mirror is not None
+            else settings.sink is not None and settings.sink.read_committed is True
+        )
         there = [
             partition
             for partition in wanted
@@ -185,12 +189,6 @@ def gather_facts(
         filename=settings.filename,
         unknown=unknown,
     )
-
-
-def _is_read_committed(settings: ConnectorSettings) -> bool:
-    if settings.mirror is not None:
-        return settings.mirror.read_committed
-    return settings.sink is not None and settings.sink.read_committed is True
 
 
 def _find_source_cluster(

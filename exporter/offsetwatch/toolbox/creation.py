@@ -168,9 +168,9 @@ def prepare_create(
     clock: UnixClock | None = None,
 ) -> PreparedChange:
     """Prepare the creation, with every check that is possible before the connector exists."""
-    mine = check_strimzi_ownership(connect, connector.name)
-    if mine is not None:
-        return PreparedChange(connector.name, (mine,))
+    owned = check_strimzi_ownership(connect, connector.name)
+    if owned is not None:
+        return PreparedChange(connector.name, (owned,))
     store = RestOffsetStore(config, connect)
     found = [*_find_obstacles(store, connect, connector)]
     kind = store.kind_of(str(connector.config.get("connector.class")))
@@ -186,9 +186,9 @@ def prepare_create(
     wrong, said = _check_offsets(config, connect, request, settings, connector.state)
     if wrong:
         return PreparedChange(connector.name, wrong)
-    direct_topic_writes = DirectTopicWrites()
+    direct, steps = DirectTopicWrites(), tuple[AnyStep, ...]()
     if request.pairs:
-        direct_topic_writes = plan_direct_writes(
+        direct = plan_direct_writes(
             config,
             connect,
             connector.name,
@@ -197,21 +197,19 @@ def prepare_create(
             version=store.version(),
             whole=True,
         )
-    setting: tuple[AnyStep, ...] = (Reset(), Alter(request.pairs)) if request.pairs else ()
-    if direct_topic_writes.writes:
-        setting = direct_topic_writes.writes
+        steps = direct.writes or (Reset(), Alter(request.pairs))
     return PreparedChange(
         connector=connector.name,
         problems=(),
         changes=compute_changes((), request.pairs),
-        notes=(*said, *direct_topic_writes.notes),
-        plan=_build_plan(store, connector, setting, settings, author),
+        notes=(*said, *direct.notes),
+        plan=_build_plan(store, connector, steps, settings, author),
         driver=RestDriver(
             connect,
             connector.name,
             config.kafka_of(connect),
             create_config=connector.config,
-            offsets_topics=direct_topic_writes.topics,
+            offsets_topics=direct.topics,
             clock=clock,
         ),
     )
@@ -321,7 +319,7 @@ def _find_null_offsets(request: OffsetsRequest) -> list[ValidationProblem]:
 def _build_plan(
     store: RestOffsetStore,
     connector: NewConnector,
-    setting: tuple[AnyStep, ...],
+    setting_offsets: tuple[AnyStep, ...],
     settings: ConnectorSettings,
     author: Author,
 ) -> Plan:
@@ -329,8 +327,8 @@ def _build_plan(
         Create(compute_config_sha256(connector.name, connector.config)),
         ToState(RequestedState.STOPPED),
     )
-    if setting:
-        steps = (*steps, Settle(), Freeze(), *setting)
+    if setting_offsets:
+        steps = (*steps, Settle(), Freeze(), *setting_offsets)
     if connector.state is not RequestedState.STOPPED:
         steps = (*steps, ToState(connector.state))
     return Plan(

@@ -57,9 +57,9 @@ def prepare_state(
 ) -> PreparedChange:
     """Prepare a stop, pause or resume; after a resume the connector is watched for `watch_s`."""
     needs = STOPPED_STATE_SINCE if state is RequestedState.STOPPED else None
-    mine = check_strimzi_ownership(connect, name)
-    if mine is not None:
-        return PreparedChange(name, (mine,))
+    owned = check_strimzi_ownership(connect, name)
+    if owned is not None:
+        return PreparedChange(name, (owned,))
     store = RestOffsetStore(config, connect)
     known = store.connector(name)
     found = query_worker_versions(connect)
@@ -127,9 +127,9 @@ def _build_watch(seconds: float) -> tuple[Watch, ...]:
 
 def prepare_delete(config: Config, connect: Connect, name: str, author: Author) -> PreparedChange:
     """Prepare a deletion. The offsets that remain are backed up before, and reported."""
-    mine = check_strimzi_ownership(connect, name)
-    if mine is not None:
-        return PreparedChange(name, (mine,))
+    owned = check_strimzi_ownership(connect, name)
+    if owned is not None:
+        return PreparedChange(name, (owned,))
     store = RestOffsetStore(config, connect)
     known = store.connector(name)
     problems = _find_problems(store, name, check_worker_versions(connect, STOPPED_STATE_SINCE))
@@ -147,18 +147,17 @@ def _describe_remaining_offsets(known: Connector, store: RestOffsetStore) -> str
     count = sum(pair.offset is not None for pair in store.pairs(known.name))
     if not count:
         return "it has no offsets that would stay behind"
-    what = "1 offset stays" if count == 1 else f"{count} offsets stay"
     return (
-        f"its {what} behind, and a connector of the same name would continue there; where that "
-        f"is not wanted, `{format_connector_command('offsets reset', known.name)}` first"
+        f"its {'1 offset stays' if count == 1 else f'{count} offsets stay'} behind, and a "
+        "connector of the same name would continue there; where that is not wanted, "
+        f"`{format_connector_command('offsets reset', known.name)}` first"
     )
 
 
 def _find_problems(
     store: RestOffsetStore, name: str, others: tuple[ValidationProblem, ...]
 ) -> tuple[ValidationProblem, ...]:
-    there = store.connector(name) is not None
-    return others if there else (store.report_missing(name), *others)
+    return others if store.connector(name) else (store.report_missing(name), *others)
 
 
 def _build_plan(

@@ -45,8 +45,8 @@ def prepare_rewind(
     `moment` is for users.
     """
     name = request.connector
-    asked = ConnectorChangeRequest(request=request, verb=f"set {name} back to {moment}")
-    prepared = prepare_change(store, asked, author)
+    change = ConnectorChangeRequest(request=request, verb=f"set {name} back to {moment}")
+    prepared = prepare_change(store, change, author)
     if prepared.problems:
         return FlowChange(prepared)
     ahead = () if allow_skip else find_forward_moves(prepared.changes)
@@ -72,8 +72,10 @@ def find_forward_moves(changes: Collection[Change]) -> tuple[ValidationProblem, 
         ValidationProblem(
             where=change.partition,
             wrong=(
-                f"it stood at {change.after} then, and {_describe_position(change)} now: what lies "
-                "between would be left out, LOST downstream unless it is there already"
+                f"it stood at {change.after} then, and "
+                f"{'would start over' if change.before is None else f'stands at {change.before}'} "
+                "now: what lies between would be left out, LOST downstream unless it is there "
+                "already"
             ),
             right="say --allow-skip if it is",
         )
@@ -82,18 +84,14 @@ def find_forward_moves(changes: Collection[Change]) -> tuple[ValidationProblem, 
     )
 
 
-def _describe_position(change: Change) -> str:
-    return "would start over" if change.before is None else f"stands at {change.before}"
-
-
 def describe_unordered_changes(changes: Collection[Change]) -> tuple[str, ...]:
     """Describe how many partitions have no known order, and so may not go back."""
-    count_of = sum(
+    count = sum(
         change.kind is OffsetChangeKind.CHANGED and change.order in {None, Order.UNORDERED}
         for change in changes
     )
-    said_of = f"it is unknown whether {count_of} source partition(s) go back or forward"
-    return (f"{said_of}: their connector has no known order of offsets",) if count_of else ()
+    unknown = f"it is unknown whether {count} source partition(s) go back or forward"
+    return (f"{unknown}: their connector has no known order of offsets",) if count else ()
 
 
 def compute_copy_costs(

@@ -114,8 +114,8 @@ def _add_connect_entry(
     url: str,
 ) -> None:
     name = _read_name(document)
-    told = (document.get("status") or {}).get("url")
-    entry: Json = {"name": name, "kafka": kafka, "url": str(told or url)}
+    reported = (document.get("status") or {}).get("url")
+    entry: Json = {"name": name, "kafka": kafka, "url": str(reported or url)}
     if topic:
         entry["offsets_topic"] = str(topic)
     entry["strimzi"] = {"namespace": resources.namespace, "name": name}
@@ -150,18 +150,14 @@ def _add_kafka(
 def _collect_addresses(resources: NamespaceResources, kafka: Json) -> frozenset[str]:
     """Return all client addresses of a cluster, from its status and its Service."""
     listeners = (kafka.get("status") or {}).get("listeners") or ()
-    told = {str(listener.get("bootstrapServers")) for listener in listeners}
+    reported = {str(listener.get("bootstrapServers")) for listener in listeners}
     service = f"{_read_name(kafka)}-kafka-bootstrap"
     space = resources.namespace
     hosts = (service, f"{service}.{space}", f"{service}.{space}.svc")
-    ports = {name.rpartition(":")[2] for name in told}
-    ports |= {str(listener.get("port")) for listener in _list_listeners(kafka)}
-    return frozenset(told | {f"{host}:{port}" for host in hosts for port in ports})
-
-
-def _list_listeners(kafka: Json) -> Iterable[Json]:
-    listed: Iterable[Json] = ((kafka.get("spec") or {}).get("kafka") or {}).get("listeners") or ()
-    return listed
+    ports = {name.rpartition(":")[2] for name in reported}
+    cluster = (kafka.get("spec") or {}).get("kafka") or {}
+    ports |= {str(listener.get("port")) for listener in cluster.get("listeners") or ()}
+    return frozenset(reported | {f"{host}:{port}" for host in hosts for port in ports})
 
 
 def _build_properties(
@@ -173,7 +169,13 @@ def _build_properties(
     kind, tls = str(how.get("type") or ""), client.get("tls")
     encrypted = tls is not None
     if tls is not None:
-        trusted = tuple(_parse_secret_ref(item) for item in tls.get("trustedCertificates") or ())
+        trusted = tuple(
+            (  # the key of a certificate, or a pattern of keys
+                str(item.get("secretName")),
+                str(item.get("certificate") or item.get("pattern") or "*.crt"),
+            )
+            for item in tls.get("trustedCertificates") or ()
+        )
         if trusted:
             properties["ssl.ca.location"] = _add_secret_file(
                 found, folder, f"{name}-ca.pem", trusted
@@ -200,13 +202,6 @@ def _build_properties(
     if encrypted:
         properties["security.protocol"] = "SSL"
     return properties
-
-
-def _parse_secret_ref(trusted: Mapping[str, Any]) -> SecretKeyRef:
-    """Return the key of a certificate, or a pattern of keys."""
-    return str(trusted.get("secretName")), str(
-        trusted.get("certificate") or trusted.get("pattern") or "*.crt"
-    )
 
 
 def _add_secret_file(

@@ -113,32 +113,32 @@ def find_named_partitions(pairs: tuple[PartitionOffset, ...]) -> frozenset[Topic
 
 def find_problems(request: OffsetsRequest, facts: ValidationFacts) -> tuple[ValidationProblem, ...]:
     """Return all problems in document order; empty if the request can be executed."""
-    request_check = _build_check(request, facts)
+    check = _build_check(request, facts)
     found: list[ValidationProblem] = []
     for index, pair in enumerate(request.pairs):
         if len(found) >= EXPLANATIONS_MAX:
-            request_check = replace(request_check, brief=True)
+            check = replace(check, brief=True)
         where = f"{request.where}[{index}]"
         found.extend(
             ValidationProblem(f"{where}.{name}", wrong, right)
-            for name, wrong, right in request_check.flaws(pair)
+            for name, wrong, right in check.flaws(pair)
         )
-    return (*_report_unreadable_logs(request, request_check), *found)
+    return (*_report_unreadable_logs(request, check), *found)
 
 
 def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str, ...]:
     """Return notes about what is valid but may be unintended."""
-    request_check = _build_check(request, facts)
+    check = _build_check(request, facts)
     remarks: dict[str, list[str]] = {}
     for pair in request.pairs:
-        for remark in request_check.remarks(pair):
+        for remark in check.remarks(pair):
             remarks.setdefault(remark, []).append(pair.partition)
     found = [f"{format_names(partitions)}: {remark}" for remark, partitions in remarks.items()]
-    unknown = sorted(request_check.unseen(request.pairs))
+    unknown = sorted(check.unreadable_logs(request.pairs))
     if unknown and request.allow_new:
         names = format_names(_format_partition(partition) for partition in unknown)
         found.append(f"whether {names} has records of these offsets could not be read")
-    shape = request_check.shape
+    shape = check.shape
     if shape is not None and shape.constant:
         found.append(f"no task of a {shape.name} ever reads its offsets: this changes nothing")
     if shape is FILE_STREAM and any(pair.offset is not None for pair in request.pairs):
@@ -150,10 +150,10 @@ def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str,
 
 
 def _report_unreadable_logs(
-    request: OffsetsRequest, request_check: _RequestCheck
+    request: OffsetsRequest, check: _RequestCheck
 ) -> tuple[ValidationProblem, ...]:
     """Report unreadable logs as one problem, and not for each partition."""
-    unknown = sorted(request_check.unseen(request.pairs))
+    unknown = sorted(check.unreadable_logs(request.pairs))
     if not unknown or request.allow_new:
         return ()
     names = format_names(_format_partition(partition) for partition in unknown)
@@ -161,7 +161,7 @@ def _report_unreadable_logs(
         ValidationProblem(
             request.where,
             f"the first and last record of {names} cannot be read",
-            f"{request_check.advice() or 'configure the Kafka cluster that it reads from'}; "
+            f"{check.advice() or 'configure the Kafka cluster that it reads from'}; "
             "--allow-new writes them unchecked",
         ),
     )
@@ -214,7 +214,7 @@ class _RequestCheck:
                 "record 0"
             )
 
-    def unseen(self, pairs: tuple[PartitionOffset, ...]) -> Iterator[TopicPartition]:
+    def unreadable_logs(self, pairs: tuple[PartitionOffset, ...]) -> Iterator[TopicPartition]:
         """Yield partitions that exist, or may exist, and whose log bounds are unknown."""
         nameless = self.shape is None and not self.facts.class_name  # it may be a mirror
         if not nameless and not self._has_logs():
@@ -237,7 +237,7 @@ class _RequestCheck:
     ) -> Iterator[Flaw]:
         if self.shape is None:
             if not present and pair.offset is not None:
-                yield from self._never_there(fields, pair.partition)
+                yield from self._new_partition_flaws(fields, pair.partition)
             return
         flaws = [*find_partition_flaws(self.shape, fields)]
         yield from flaws
@@ -252,9 +252,9 @@ class _RequestCheck:
                 wrong = f"{format_value(fields['filename'])} is not the file that it reads"
                 yield "filename", wrong, f'"filename": {format_value(self.facts.filename)}'
         elif not present and pair.offset is not None and not self.shape.constant:
-            yield from self._never_there(fields, pair.partition)
+            yield from self._new_partition_flaws(fields, pair.partition)
 
-    def _never_there(self, fields: Fields | None, partition: str) -> Iterator[Flaw]:
+    def _new_partition_flaws(self, fields: Fields | None, partition: str) -> Iterator[Flaw]:
         """Yield flaws of a new partition of a connector type whose partitions cannot be checked."""
         if self.request.allow_new:
             if build_connect_key(self.facts.connector, fields) is None:
@@ -293,7 +293,7 @@ class _RequestCheck:
             yield (
                 name,
                 f"there is no topic {partition.topic} where it reads",
-                self._topic_meant(partition.topic),
+                self._suggest_topic(partition.topic),
             )
         elif partition.partition >= topics[partition.topic]:
             last = topics[partition.topic] - 1
@@ -303,9 +303,9 @@ class _RequestCheck:
                 format_range(0, last),
             )
         elif not present and not self.request.allow_new:
-            yield from self._unread(name, partition)
+            yield from self._unused_partition_flaws(name, partition)
 
-    def _topic_meant(self, topic: str) -> str:
+    def _suggest_topic(self, topic: str) -> str:
         """Return the upstream name of a topic given by its downstream name; else the nearest."""
         mirror, topics = self.facts.mirror, self.facts.topics or {}
         if mirror is not None:
@@ -315,7 +315,7 @@ class _RequestCheck:
         near = None if self.brief else find_nearest(topic, topics)
         return f"did you mean {near}?" if near else "name one that exists"
 
-    def _unread(self, name: str, partition: TopicPartition) -> Iterator[Flaw]:
+    def _unused_partition_flaws(self, name: str, partition: TopicPartition) -> Iterator[Flaw]:
         """Yield a flaw if the connector does not read this partition: its offset is never used."""
         assigned, sink = self.facts.assigned, self.facts.sink
         if assigned is not None and partition not in assigned:
@@ -376,7 +376,7 @@ class _RequestCheck:
     def _range_flaws(self, partition: TopicPartition, offset: Fields) -> Iterator[Flaw]:
         bounds = self.facts.logs.get(partition)
         if bounds is None:
-            return  # said by _blind, once
+            return  # said by _report_unreadable_logs, once
         assert self.shape is not None  # it has logs
         value = offset[self.shape.position]
         assert isinstance(value, int)  # its shape is right

@@ -91,10 +91,10 @@ def open_worker_storage(
     assert properties is not None
     name = kafka_name or str(properties["bootstrap.servers"])
     admin = StorageAdmin(name, properties)
-    site = _DistributedWorkerStorage(
+    worker = _DistributedWorkerStorage(
         found, name, properties, admin, lambda: TailReader(name, properties)
     )
-    return WorkerOffsetStore(site, kafkas, SystemClock(), progress)
+    return WorkerOffsetStore(worker, kafkas, SystemClock(), progress)
 
 
 class WorkerOffsetStore:
@@ -105,12 +105,12 @@ class WorkerOffsetStore:
 
     def __init__(
         self,
-        site: _StandaloneWorkerStorage | _DistributedWorkerStorage,
+        worker: _StandaloneWorkerStorage | _DistributedWorkerStorage,
         kafkas: facts.KafkaClusterPool,
         clock: UnixClock,
         progress: ProgressCallback | None = None,
     ) -> None:
-        self._site = site
+        self._worker = worker
         self.kafkas = kafkas
         self._clock = clock
         self._progress = progress
@@ -120,28 +120,23 @@ class WorkerOffsetStore:
     @property
     def name(self) -> str:
         """The worker's topic as `kafka/topic`, or the path of a file."""
-        return self._site.storage(None).where
+        return self._worker.storage(None).where
 
     @property
     def flow(self) -> tuple[str, str] | None:
         """The source and target alias of a dedicated MirrorMaker."""
-        return self._site.flow
+        return self._worker.flow
 
     def identity(self) -> str | None:
         """Return the id of the Kafka cluster; None for a file."""
-        return self._site.storage(None).identity()
+        return self._worker.storage(None).identity()
 
     def connectors(self) -> tuple[str, ...]:
         """Return connectors that have offsets here, and source connectors that are configured."""
-        known = self._site.known()
-        found = set(list_connectors(self._of(None)))
+        known = self._worker.known()
+        found = set(list_connectors(self._read_contents(None)))
         found |= {name for name, connector in known.settings.items() if not is_sink(connector)}
         return tuple(sorted(found))
-
-    def knows(self, connector: str) -> bool:
-        """Return whether the connector is configured or has an offset record that still exists."""
-        configured = connector in self._site.known().settings
-        return configured or connector in self._of(connector).by_connector
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """Return the offsets that a task would receive now.
@@ -149,25 +144,24 @@ class WorkerOffsetStore:
         If the connector has its own topic, they are from there alone (KIP-618 promises more than
         any version of Connect does).
         """
-        return list_pairs(self._of(connector), connector)
+        return list_pairs(self._read_contents(connector), connector)
 
     def notes(self, connector: str) -> tuple[str, ...]:
         """Return notes about its offsets, including a dedicated topic that hides the worker's."""
-        contents = self._of(connector)
+        contents = self._read_contents(connector)
         found = list_notes(contents, connector)
-        missing = self._site.known().missing
+        missing = self._worker.known().missing
         if missing is not None:
             what = f"there is no topic {missing}; it may keep its offsets in another one"
             found = (*found, what)
-        where = self._storage(connector).where
+        where = self._worker.storage(connector).where
         if where in self._missing:
             found = (*found, f"{where} is not there yet: the worker has not created it")
         if where != self.name:
             # Connect copies to the worker's topic what it writes to this one.
             own = {pair.partition for pair in list_pairs(contents, connector)}
-            hidden = [
-                pair for pair in list_pairs(self._of(None), connector) if pair.partition not in own
-            ]
+            shared = list_pairs(self._read_contents(None), connector)
+            hidden = [pair for pair in shared if pair.partition not in own]
             if hidden:
                 what = f"{len(hidden)} offset(s) under its name in {self.name} are not used"
                 found = (*found, f"it keeps its offsets in {where} alone; {what}")
@@ -178,7 +172,7 @@ class WorkerOffsetStore:
 
         A standalone worker's are unknown.
         """
-        return self._site.known().settings.get(connector)
+        return self._worker.known().settings.get(connector)
 
     def upstream(self, connector: str) -> str | None:
         """Return the cluster that a MirrorSourceConnector copies from; None if unknown."""
@@ -186,7 +180,7 @@ class WorkerOffsetStore:
 
     def state(self, connector: str) -> str | None:
         """Return the state after its workers restart: started, paused, stopped; None if unknown."""
-        known = self._site.known()
+        known = self._worker.known()
         if connector not in known.settings:
             return None
         return known.states.get(connector, _STARTED)
@@ -196,16 +190,15 @@ class WorkerOffsetStore:
 
         Raises RemoteRefusal for a file.
         """
-        site = self._site
-        if isinstance(site, _StandaloneWorkerStorage):
+        if isinstance(self._worker, _StandaloneWorkerStorage):
             raise RemoteRefusal(self.name, "an offsets file has no past: every commit replaces it")
         own = {
             name: connector.dedicated_offsets_topic
-            for name, connector in site.known().settings.items()
+            for name, connector in self._worker.known().settings.items()
             if connector.dedicated_offsets_topic is not None
         }
-        for topic in dict.fromkeys((None, *(name for name in sorted(own)))):
-            storage = self._storage(topic)
+        for topic in (None, *sorted(own)):
+            storage = self._worker.storage(topic)
             with suppress(NotFound):
                 for record in _read_past_offsets(storage, self._progress):
                     if (record.connector == topic if topic else record.connector not in own) and (
@@ -218,16 +211,16 @@ class WorkerOffsetStore:
 
         It must be empty before a change. Raises AccessDenied where it cannot be read.
         """
-        return self._storage(connector).busy()
+        return self._worker.storage(connector).busy()
 
     def subject(self, connector: str) -> PlanSubject:
         """Build the subject of a plan.
 
         Its place does not depend on the cluster's configured name, because the lock uses it.
         """
-        storage = self._storage(connector)
+        storage = self._worker.storage(connector)
         identity = storage.identity()
-        where = storage.where if identity is None else f"{identity}/{self._site.topic(connector)}"
+        where = storage.where if identity is None else f"{identity}/{self._worker.topic(connector)}"
         settings = self.settings(connector)
         mirror = settings is not None and settings.kind is ConnectorKind.MIRROR
         kind = ConnectorKind.MIRROR if mirror or self.flow else ConnectorKind.SOURCE
@@ -250,7 +243,8 @@ class WorkerOffsetStore:
             return ValidationProblem(connector, "is a sink, of which nothing is stored here", right)
         state = self.state(connector)
         notes = () if state is None else (f"when its workers are back it is {state}",)
-        new = not self.knows(connector)
+        configured = connector in self._worker.known().settings
+        new = not configured and connector not in self._read_contents(connector).by_connector
         blocked = None
         busy = self.busy(connector)
         if busy:
@@ -288,34 +282,31 @@ class WorkerOffsetStore:
 
         It has no records if the partitions have them already.
         """
-        records = build_set_records(self._to_write(connector), connector, wanted)
-        return Write(where=self._storage(connector).where, records=records, pairs=wanted)
+        records = build_set_records(self._require_writable(connector), connector, wanted)
+        return Write(where=self._worker.storage(connector).where, records=records, pairs=wanted)
 
     def plan_reset(self, connector: str) -> Write:
         """Plan the write that removes all offsets of the connector."""
-        contents = self._to_write(connector)
+        contents = self._require_writable(connector)
         gone = tuple(
             PartitionOffset(pair.partition, None) for pair in list_pairs(contents, connector)
         )
         records = build_reset_records(contents, connector)
-        return Write(where=self._storage(connector).where, records=records, pairs=gone)
+        return Write(where=self._worker.storage(connector).where, records=records, pairs=gone)
 
     def driver(self, connector: str) -> Driver:
         """Build a StorageDriver that also deletes topics."""
-        driver = StorageDriver(self._storage(connector), connector, self._clock)
+        driver = StorageDriver(self._worker.storage(connector), connector, self._clock)
         return add_topic_deletion(driver, self.kafkas.clusters)
 
     def close(self) -> None:
         """Close connections."""
-        self._site.close()
+        self._worker.close()
         self.kafkas.close()
 
-    def _storage(self, connector: str | None) -> Storage:
-        return self._site.storage(connector)
-
-    def _to_write(self, connector: str) -> OffsetStoreContents:
-        contents = self._of(connector)
-        missing = self._site.known().missing
+    def _require_writable(self, connector: str) -> OffsetStoreContents:
+        contents = self._read_contents(connector)
+        missing = self._worker.known().missing
         if missing is not None:
             raise RemoteRefusal(
                 contents.where,
@@ -328,9 +319,9 @@ class WorkerOffsetStore:
             )
         return contents
 
-    def _of(self, connector: str | None) -> OffsetStoreContents:
+    def _read_contents(self, connector: str | None) -> OffsetStoreContents:
         """Return the contents of a connector's storage; with None, of the worker's."""
-        storage = self._storage(connector)
+        storage = self._worker.storage(connector)
         if storage.where not in self._contents:
             try:
                 self._contents[storage.where] = storage.contents(self._progress)
@@ -479,8 +470,8 @@ def _read_past_offsets(
         if isinstance(value, LegacyOffset):
             value = value.offset if isinstance(value.offset, SourceOffset) else None
         offset = value.text if isinstance(value, SourceOffset) and not value.is_null else None
-        told = (record.key or b"").decode() if key.ordered else None
-        pair = PartitionOffset(key.identity, offset, told)
+        raw_key = (record.key or b"").decode() if key.ordered else None
+        pair = PartitionOffset(key.identity, offset, raw_key)
         yield HistoricOffset(key.connector, pair, record.at, record.kpartition, record.koffset)
 
 
