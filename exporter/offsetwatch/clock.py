@@ -25,6 +25,11 @@ def to_utc(moment: float) -> datetime:
         return _MIN_DATETIME if moment < 0 else _MAX_DATETIME
 
 
+def format_utc(moment: float) -> str:
+    """Return Unix seconds as operators write a time: `2030-01-31 12:00:00Z`."""
+    return to_utc(moment).strftime("%Y-%m-%d %H:%M:%SZ")
+
+
 class UnixClock(Protocol):
     """Protocol of a clock that returns Unix time in seconds."""
 

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from offsetwatch.cli import cli
-from offsetwatch.cli.common.time_arguments import parse_time
+from offsetwatch.cli.common.options import parse_time
 from offsetwatch.cli.history.queries import asof
 from offsetwatch.errors import ConfigError
 from tests.fakes.worker import Worker, ok

@@ -17,7 +17,7 @@ import click
 
 from offsetwatch.cli.commands import cli
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.process_exit import exit_if_threads_remain
+from offsetwatch.cli.common.parallel import exit_if_threads_remain
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,

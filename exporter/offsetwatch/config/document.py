@@ -16,9 +16,9 @@ import yaml
 import yaml.reader
 from pydantic.fields import FieldInfo
 
-from offsetwatch.config.durations import PlainNumber
 from offsetwatch.config.schema.section import ConfigSection
 from offsetwatch.errors import ConfigError
+from offsetwatch.text import PlainNumber
 
 _VALUES_MAX: Final = 100_000  # a configuration of a thousand connectors has a tenth of it
 _DEPTH_MAX: Final = 50

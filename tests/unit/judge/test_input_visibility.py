@@ -9,7 +9,6 @@ from offsetwatch.judge.input_visibility import (
     InputVisibility,
     pause_state_of,
 )
-from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.history_documents import HOURS, Baseline
 from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, TAIL, Frozen, InputId
@@ -31,6 +30,7 @@ from offsetwatch.state.snapshot import (
     SourcePartitionView,
     TailView,
 )
+from offsetwatch.text import format_moment
 from tests.changed import replace
 
 from .watches import FLOW, MM2

@@ -1,4 +1,4 @@
-"""Command-line options that several verbs share.
+"""Command-line options that several verbs share, and parsers of times on the command line.
 
 The options of a change (dry run, confirmation, state directory) are the same for all verbs.
 """
@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import shlex
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +18,8 @@ import click
 from click.core import ParameterSource
 
 from offsetwatch.cli.common.output import OutputFormat
+from offsetwatch.errors import ConfigError
+from offsetwatch.text import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from offsetwatch.cli.common.daemon_answer import ReadOptions
@@ -131,8 +135,6 @@ class DurationType(click.ParamType[float]):
     @property
     def bounds(self) -> tuple[str, ...]:
         """Return the bounds as help shows them, without a minimum of 0 or an infinite maximum."""
-        from offsetwatch.config.durations import format_duration  # noqa: PLC0415 - heavy
-
         least = (f"at least {format_duration(self._minimum)}",) if self._minimum > 0 else ()
         most = (f"at most {format_duration(self._maximum)}",) if self._maximum < math.inf else ()
         return (*least, *most)
@@ -141,8 +143,6 @@ class DurationType(click.ParamType[float]):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Return the duration in seconds. Raises BadParameter with the value and the right form."""
-        from offsetwatch.config.durations import format_duration, parse_duration  # noqa: PLC0415 - heavy
-
         try:
             seconds = parse_duration(str(value))
         except ValueError as exc:
@@ -309,3 +309,40 @@ allow_new_option = click.option(
 change_options = combine_options(
     dry_run_option, yes_option, state_dir_option, change_timeout_option, allow_new_option
 )
+
+
+_FORMS: Final = "ISO 8601 with a zone, Unix seconds, or how long ago: 10m ago"
+
+
+def parse_time(text: str, now: float, option: str = "--time") -> float:
+    """Return Unix seconds. Raises ConfigError for a text that is no time or has no time zone."""
+    bare = text.strip()
+    try:
+        if bare.endswith("ago"):
+            return now - parse_duration(bare.removesuffix("ago"))
+        return float(bare) if re.fullmatch(r"\d+(\.\d+)?", bare) else _parse_moment(bare)
+    except ValueError as exc:
+        raise ConfigError((f"{option} {text}: {exc}",)) from exc
+
+
+def _parse_moment(text: str) -> float:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"not a time: write {_FORMS}") from None
+    if moment.tzinfo is None:
+        raise ValueError("say the zone: Z, +02:00")
+    return moment.timestamp()
+
+
+def parse_span(text: str, option: str) -> float:
+    """Return seconds: negative, or positive if the text begins with +. Raises ConfigError."""
+    bare = text.strip()
+    signed = bare[:1] in {"+", "-"}
+    try:
+        seconds = parse_duration(bare[1:] if signed else bare)
+        if seconds < 0:
+            raise ValueError("one sign in front of a duration")
+    except ValueError as exc:
+        raise ConfigError((f"{option} {text}: {exc}; + in front is forward",)) from exc
+    return seconds if bare.startswith("+") else -seconds

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import sys
 from collections.abc import Iterable, Sequence
@@ -13,8 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from offsetwatch import documents
-from offsetwatch.clock import to_utc
+from offsetwatch.clock import format_utc
 from offsetwatch.errors import ClientError, NoReadableCluster
+from offsetwatch.text import format_timespan
 
 # Of cells in columns that hold a condition, by their first word. Only a terminal shows them.
 _CONDITION_COLUMNS: Final = frozenset({"state", "verdict", "severity"})
@@ -118,11 +120,30 @@ def print_json(value: Any) -> None:
 def print_document(output_format: OutputFormat, value: Any) -> None:
     """Print a value as JSON or YAML; numbers stay exact."""
     if output_format is OutputFormat.YAML:
-        from offsetwatch.cli.common.yaml import print_yaml  # noqa: PLC0415 - a tenth of a verb's start
-
-        print_yaml(value)
+        _print_yaml(value)
     else:
         print_json(value)
+
+
+class _Number(str):
+    """A number with a point or an exponent, kept as it was written."""
+
+    __slots__ = ()
+
+
+def _print_yaml(value: Any) -> None:
+    """Print a value that JSON can hold as YAML, with its keys in their order."""
+    import yaml  # noqa: PLC0415 - a tenth of a verb's start
+
+    class Dumper(yaml.SafeDumper):
+        pass
+
+    Dumper.add_representer(
+        _Number,
+        lambda dumper, number: dumper.represent_scalar("tag:yaml.org,2002:float", str(number)),
+    )
+    plain = msgspec.json.Decoder(float_hook=_Number).decode(documents.encode(value))
+    yaml.dump(plain, sys.stdout, Dumper, sort_keys=False, allow_unicode=is_utf8(), width=math.inf)
 
 
 def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
@@ -195,21 +216,9 @@ def _choose_style(column: str, text: str) -> str:
 
 def format_age(seconds: float | None) -> str | None:
     """Return a time span in seconds in its two largest units; None for None."""
-    if seconds is None:
-        return None
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest} s"
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min"
-    return f"{hours // 24} d {hours % 24} h"
+    return None if seconds is None else format_timespan(seconds, with_zeros=True)
 
 
 def format_moment(moment: float | None) -> str | None:
     """Return Unix seconds as UTC in the form 2030-01-31 12:00:00Z; None for None."""
-    if moment is None:
-        return None
-    return to_utc(moment).strftime("%Y-%m-%d %H:%M:%SZ")
+    return None if moment is None else format_utc(moment)

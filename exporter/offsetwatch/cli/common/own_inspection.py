@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.cli.common.process_exit import record_remaining_threads
+from offsetwatch.cli.common.parallel import record_remaining_threads
 from offsetwatch.cli.common.unread_clusters import (
     CONNECT,
     KAFKA,

@@ -1,15 +1,37 @@
-"""Parallel requests within one time limit; a request that does not answer in time is abandoned."""
+"""Parallel requests within one time limit, and the exit of a process that has abandoned some.
+
+librdkafka waits in C code until its own timeout. Python would wait for that before the process
+ends, long after everything was printed.
+"""
 
 from __future__ import annotations
 
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
-from offsetwatch.cli.common.process_exit import record_remaining_threads
-from offsetwatch.config.durations import format_duration
 from offsetwatch.errors import ClientError, ResponseTimeout
+from offsetwatch.text import format_duration
+
+_remaining_threads: list[str] = []
+
+
+def record_remaining_threads(where: str) -> None:
+    """Record that threads of this process may not end by themselves."""
+    _remaining_threads.append(where)
+
+
+def exit_if_threads_remain(code: object) -> None:
+    """End the process with the code of a SystemExit if threads remain; otherwise return."""
+    if not _remaining_threads:
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else 0 if code is None else 1)
+
 
 PARALLEL_MAX: Final = 8
 

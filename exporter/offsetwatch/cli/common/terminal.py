@@ -12,8 +12,8 @@ from typing import Final, NoReturn, TypeVar
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.clock import SystemClock
-from offsetwatch.config.durations import format_duration
 from offsetwatch.errors import AccessDenied, ClientError, SettingsRefused
+from offsetwatch.text import format_duration
 
 OK: Final = 0
 

@@ -16,9 +16,9 @@ import msgspec
 from offsetwatch import config
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.logging import configure_logging
+from offsetwatch.cli.common.options import parse_time
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import read_complete_snapshot
-from offsetwatch.cli.common.time_arguments import parse_time
 from offsetwatch.cli.offsets.execute import find_state_folder
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.clock import SystemClock

@@ -26,8 +26,13 @@ from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
 from offsetwatch.ingest.internal_topics_poll import read_siblings
 from offsetwatch.model.moments import Moment
-from offsetwatch.model.topology import AuxiliaryTopic, KafkaTopic, TopicKind, Topology
-from offsetwatch.model.topology import InternalTopicRole as InternalTopic
+from offsetwatch.model.topology import (
+    AuxiliaryTopic,
+    InternalTopicRole,
+    KafkaTopic,
+    TopicKind,
+    Topology,
+)
 from offsetwatch.state.mirror.mm2_names import locate_checkpoints
 
 
@@ -44,14 +49,14 @@ def run_pipeline(
     cut = None if up_to is None else read_cut(up_to)
     configure_logging(loaded.log.level, loaded.log.format)
     try:
-        from offsetwatch.history.pipeline import run as jobs  # noqa: PLC0415 - needs the extra
+        from offsetwatch.history.pipeline import run  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     with read_complete_snapshot(loaded, timeout_s) as snapshot:
         topology = snapshot.topology
     too = find_readable_topics(loaded, topology)
     wanted = (*topology.recorded(), *(each.at for each in too))
-    spec = jobs.PipelineSpec(
+    spec = run.PipelineSpec(
         base=Path(loaded.history.path),
         topology=topology,
         kafka={name: kafka.client_properties() for name, kafka in loaded.kafka.items()},
@@ -64,9 +69,9 @@ def run_pipeline(
         heap=loaded.history.heap,
     )
     if continuous:
-        report = jobs.run_continuous(spec, _stop_on_signal())
+        report = run.run_continuous(spec, _stop_on_signal())
     else:
-        report = jobs.run_available_now(spec, cut)
+        report = run.run_available_now(spec, cut)
     _print_report(report, output_format=output_format)
 
 
@@ -75,11 +80,11 @@ def maintain_tables(path: Path, *, output_format: OutputFormat) -> int:
     loaded = config.load(path)
     configure_logging(loaded.log.level, loaded.log.format)
     try:
-        from offsetwatch.history.pipeline import maintenance as upkeep  # noqa: PLC0415 - needs the extra
+        from offsetwatch.history.pipeline import maintenance  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     base = Path(loaded.history.path)
-    done = upkeep.maintain(base, master=loaded.history.master, heap=loaded.history.heap)
+    done = maintenance.maintain(base, master=loaded.history.master, heap=loaded.history.heap)
     if output_format is not OutputFormat.TABLE:
         output.print_document(
             output_format,
@@ -110,11 +115,11 @@ def learn_baselines(path: Path, *, output_format: OutputFormat) -> None:
     loaded = config.load(path)
     configure_logging(loaded.log.level, loaded.log.format)
     try:
-        from offsetwatch.history.baselines import job as learning  # noqa: PLC0415 - needs the extra
+        from offsetwatch.history.baselines import job  # noqa: PLC0415 - needs the extra
     except ImportError as exc:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
     base = Path(loaded.history.path)
-    found = learning.learn(base, master=loaded.history.master, heap=loaded.history.heap)
+    found = job.learn(base, master=loaded.history.master, heap=loaded.history.heap)
     if output_format is not OutputFormat.TABLE:
         of_each = [
             {
@@ -256,7 +261,7 @@ def _print_report(report: object, *, output_format: OutputFormat) -> None:
         output.print_error(notice)
 
 
-_ROLES = {InternalTopic.CONFIG: TopicKind.CONFIGS, InternalTopic.STATUS: TopicKind.STATUS}
+_ROLES = {InternalTopicRole.CONFIG: TopicKind.CONFIGS, InternalTopicRole.STATUS: TopicKind.STATUS}
 _log = structlog.get_logger()
 
 

@@ -12,8 +12,13 @@ from typing import Any
 import click
 
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import WholeNumber, change_options, combine_options
-from offsetwatch.cli.common.time_arguments import parse_span, parse_time
+from offsetwatch.cli.common.options import (
+    WholeNumber,
+    change_options,
+    combine_options,
+    parse_span,
+    parse_time,
+)
 from offsetwatch.cli.offsets import change, execute
 from offsetwatch.cli.offsets.change import ChangeOptions, take_change_options
 from offsetwatch.cli.offsets.documents import parse_names

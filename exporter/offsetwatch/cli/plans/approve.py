@@ -28,7 +28,6 @@ from offsetwatch.cli.plans.service_access import (
     optional_because_option,
     service_options,
 )
-from offsetwatch.config.durations import format_duration
 from offsetwatch.daemon import state_dir
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.execute.runner import compute_plan_exit_code
@@ -46,6 +45,7 @@ from offsetwatch.remedy.model.service_api import (
     RequestTargetNotFound,
     SelfApproval,
 )
+from offsetwatch.text import format_duration
 
 POLL_S: Final = 1.0
 OK, DENIED, CHANGED, OPEN, UNAUTHORISED, UNREACHABLE = 0, 3, 4, 5, 6, 7

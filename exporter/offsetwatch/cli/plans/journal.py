@@ -173,9 +173,8 @@ def journal_create(config_path: Path) -> int:
         if alone:  # moved, the file would say of which topic it is a copy
             wrong.append(
                 f"it was made without the {alone} records of {folder / FILE_NAME}, or without "
-                "some of "
-                "them: what these have skipped is not known there. Where no replica was started "
-                "since, delete the topic and run this again"
+                "some of them: what these have skipped is not known there. Where no replica was "
+                "started since, delete the topic and run this again"
             )
         for said in wrong:
             output.print_error(f"{where}: {said}")

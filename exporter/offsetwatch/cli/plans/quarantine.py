@@ -41,21 +41,21 @@ from offsetwatch.errors import (
 )
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.records import RawRecord
-from offsetwatch.remedy.drivers.quarantine import replay as replays
 from offsetwatch.remedy.drivers.quarantine import stores
 from offsetwatch.remedy.drivers.quarantine.replay import (
     PreparedRecordReplay,
     RecordReplayRequest,
     RecordReplayTarget,
     build_replay_target,
+    prepare_replay,
+    replay_record,
 )
 from offsetwatch.remedy.drivers.quarantine.stores import (
     CombinedQuarantine,
     build_configured_quarantine,
     build_quarantine,
 )
-from offsetwatch.remedy.journal.journal import FILE_NAME as JOURNAL
-from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
 from offsetwatch.remedy.model.journal_records import RecordReplayed
 from offsetwatch.remedy.model.quarantine import QuarantinedCopy, QuarantinedRecord
 
@@ -147,7 +147,7 @@ def _select_newest(rows: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
 
 def _read_replays(folder: Path) -> dict[str, tuple[RecordReplayed, ...]]:
     """Return when each record was, or may have been, written back, as the local journal has it."""
-    if not (folder / JOURNAL).exists():
+    if not (folder / FILE_NAME).exists():
         return {}
     with closing(Journal(folder)) as journal:
         return journal.replays()
@@ -427,7 +427,7 @@ def replay_copy(
         raise ConfigError((f"--kafka: no cluster {kafka} (known: {right})",))
     target = opened(kafka, loaded.kafka[kafka])
     try:
-        prepared = replays.prepare_replay(
+        prepared = prepare_replay(
             target,
             RecordReplayRequest(found, topic=options.topic, keep_timestamp=options.keep_timestamp),
             SystemClock().now(),
@@ -487,7 +487,7 @@ def _write_record(
     # Before it is tried: from here on it may have happened.
     _record_replay(folder, kept, prepared)
     try:
-        offset = replays.replay_record(target, prepared)
+        offset = replay_record(target, prepared)
     except AccessDenied:
         _record_replay(folder, kept, prepared, failed=True)
         raise

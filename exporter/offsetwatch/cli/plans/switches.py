@@ -7,9 +7,8 @@ from typing import Any, Final
 import click
 
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.options import DurationType, output_options
+from offsetwatch.cli.common.options import DurationType, output_options, parse_time
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.time_arguments import parse_time
 from offsetwatch.cli.plans.service_access import (
     ServiceAccess,
     because_option,

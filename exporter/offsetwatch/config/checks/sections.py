@@ -14,7 +14,6 @@ from typing import Any
 from offsetwatch.config.checks.control import check_control
 from offsetwatch.config.checks.remediation import check_remedy
 from offsetwatch.config.checks.web import check_web_configs
-from offsetwatch.config.durations import parse_duration
 from offsetwatch.config.files import describe_file_error, read_secret
 from offsetwatch.config.raw_document import (
     as_mapping,
@@ -23,6 +22,7 @@ from offsetwatch.config.raw_document import (
     iterate_mappings,
 )
 from offsetwatch.config.schema.root import NotifyConfig
+from offsetwatch.text import parse_duration
 
 _FILE_SUFFIX = "_file"
 _TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})

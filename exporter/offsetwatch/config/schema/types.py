@@ -20,19 +20,19 @@ from pydantic_core import PydanticCustomError
 
 from offsetwatch.addresses import is_ipv6, parse_address
 from offsetwatch.config import properties
-from offsetwatch.config.durations import (
+from offsetwatch.config.files import (
+    describe_file_error,
+    parse_tokens,
+    read_private_file,
+    read_secret,
+)
+from offsetwatch.text import (
     DAY_S,
     DURATION_FORMS,
     DURATION_MAX_S,
     PlainNumber,
     format_duration,
     parse_duration,
-)
-from offsetwatch.config.files import (
-    describe_file_error,
-    parse_tokens,
-    read_private_file,
-    read_secret,
 )
 
 FOLDER_KEY: Final = "folder"  # of the configuration file, in the context of a validation

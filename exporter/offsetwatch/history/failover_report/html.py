@@ -16,7 +16,7 @@ from html import escape
 from itertools import groupby
 from typing import Final
 
-from offsetwatch.clock import to_utc
+from offsetwatch.clock import format_utc, to_utc
 from offsetwatch.history.failover_report.summary import (
     CURVE_LABELS,
     REASON_LABELS,
@@ -26,7 +26,6 @@ from offsetwatch.history.failover_report.summary import (
     PartitionMinutes,
     Report,
     format_figure,
-    format_time,
 )
 
 WIDTH, HEIGHT = 1000, 200  # of the SVG's own units
@@ -201,7 +200,7 @@ def render_page(report: Report) -> str:
         key=lambda summary: (summary.figures["reread"].most or 0, summary.group or ""),
         reverse=True,
     )[:GROUPS_DRAWN_MAX]
-    begin, end = format_time(report.minutes[0]), format_time(report.minutes[-1])
+    begin, end = format_utc(report.minutes[0]), format_utc(report.minutes[-1])
     about = (
         f"Connect cluster {report.connect_cluster}, {begin} to {end}, {len(report.minutes)} "
         "minutes. What moving a group to the target would have met at each of them."
@@ -252,7 +251,7 @@ def _render_table(report: Report) -> Iterator[str]:
                 f"<tr><td>{escape(group.group or 'the flow')}</td><td>{CURVE_LABELS[name]}</td>"
                 f'<td class="n">{figures.known} of {figures.of}</td>'
                 + "".join(f'<td class="n">{value}</td>' for value in values)
-                + f"<td>{format_time(worst[0].at) if worst else '-'}</td></tr>"
+                + f"<td>{format_utc(worst[0].at) if worst else '-'}</td></tr>"
             )
     yield "</tbody></table></div>"
 
@@ -307,7 +306,7 @@ def _describe_worst(report: Report, summary: FailoverSummary) -> Iterator[str]:
             place = report.minutes.index(worst.at)
             shares = "; ".join(_describe_shares(members, name, place))
             yield (
-                f"{format_time(worst.at)}: {format_figure(name, worst.value)} "
+                f"{format_utc(worst.at)}: {format_figure(name, worst.value)} "
                 f"{CURVE_LABELS[name]} ({shares})"
             )
 
@@ -324,7 +323,7 @@ def _describe_shares(members: list[PartitionMinutes], name: str, place: int) -> 
     for count, member, outcome in found[:PARTITIONS_MAX]:
         by = "its own commit" if outcome.landing_from == "group" else "a checkpoint"
         if outcome.checkpoint_at is not None and by == "a checkpoint":
-            by = f"{by} of {format_time(outcome.checkpoint_at)}"
+            by = f"{by} of {format_utc(outcome.checkpoint_at)}"
         yield (
             f"{member.topic}-{member.partition}: {format_figure(name, count)}, from "
             f"{outcome.position} it lands on {outcome.landing} by {by}, best would be "

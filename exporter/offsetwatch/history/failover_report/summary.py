@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from offsetwatch.clock import to_utc
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.failover_report.inputs import FailoverInputs, ReportGroupPartition, Series
 from offsetwatch.history.failover_report.replay import (
@@ -24,6 +23,7 @@ from offsetwatch.history.failover_report.replay import (
     UnreplicatedRecords,
 )
 from offsetwatch.model.topology import TopicPartition
+from offsetwatch.text import format_timespan
 
 STEP_S: Final = 60
 WORST_MAX: Final = 3
@@ -334,15 +334,4 @@ def format_duration(seconds: float) -> str:
     """Return a duration, rounded to the second, below ten to a tenth."""
     if seconds < 10:
         return f"{seconds:.1f} s" if seconds % 1 else f"{seconds:.0f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if not minutes:
-        return f"{rest} s"
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
-
-
-def format_time(moment: float) -> str:
-    """Return a time as operators write it: date, time to the second, Z."""
-    return to_utc(moment).strftime("%Y-%m-%d %H:%M:%SZ")
+    return format_timespan(seconds, with_zeros=True, hours_max=48)

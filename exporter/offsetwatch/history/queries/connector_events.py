@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
+from offsetwatch.text import format_timespan
+
 EXAMPLES_MAX: Final = 3
 FLUSH_S_MAX: Final = 1.0  # commits of one flush carry stamps that lie this close
 
@@ -299,12 +301,7 @@ _COMMIT_DESCRIBERS: Final = {
 
 
 def format_duration(seconds: float) -> str:
-    """Return the duration in its two largest units."""
-    whole = round(seconds)
-    if whole < 60:
-        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
-    minutes, rest = divmod(whole, 60)
-    if minutes < 60:
-        return f"{minutes} min {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min" if hours < 48 else f"{hours // 24} d {hours % 24} h"
+    """Return the duration in its two largest units, below ten seconds to a tenth."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    return format_timespan(seconds, with_zeros=True, hours_max=48)

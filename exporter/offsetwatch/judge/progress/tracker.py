@@ -50,13 +50,13 @@ from offsetwatch.judge.progress.verdict_rules import (
     match_no_first_commit,
 )
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.connectors import UNKNOWN_STATE, StateHistory
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import InputId
 from offsetwatch.state.connect.state_history import find_changes_since
 from offsetwatch.state.snapshot import ConnectorView, Snapshot
 from offsetwatch.state.snapshot_index import ConnectorKey
+from offsetwatch.text import format_moment
 
 _TROUBLE_VERDICTS: Final = frozenset(
     {Verdict.SILENT, Verdict.STALLED, Verdict.REWOUND, Verdict.SLOW}

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from offsetwatch.judge.progress.observation_window import ObservationGaps, subtract_gaps
-from offsetwatch.judge.text_formats import format_moment, format_timespan
 from offsetwatch.model.findings import Verdict
+from offsetwatch.text import format_moment, format_timespan
 
 UNAVAILABLE_INPUT_RULE: Final = (
     1  # the law by which a verdict is unknown because an input tells nothing

@@ -7,10 +7,10 @@ from offsetwatch.judge.text_formats import (
     OTHERS,
     build_examples,
     build_position_item,
-    format_count,
     format_names,
 )
 from offsetwatch.model.findings import EvidenceItem
+from offsetwatch.text import format_count
 
 
 def test_one_is_one_and_any_other_number_is_several():

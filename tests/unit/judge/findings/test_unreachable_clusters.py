@@ -9,12 +9,12 @@ from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.findings.rules.missing_inputs import find_down_inputs
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, Topology
 from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, InputView
+from offsetwatch.text import format_moment
 from tests.changed import replace
 from tests.evidence import pairs
 

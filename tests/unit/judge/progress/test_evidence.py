@@ -10,10 +10,10 @@ from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.judge.progress import cases
 from offsetwatch.judge.progress.observation_window import ObservationWindow
 from offsetwatch.judge.progress.subjects import JudgedPartition
-from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.findings import EvidenceItem, Verdict
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
+from offsetwatch.text import format_moment
 from tests.changed import replace
 from tests.evidence import pairs, texts
 

@@ -8,7 +8,6 @@ from offsetwatch.judge.progress.cases import NO_LOG_END
 from offsetwatch.judge.progress.tracker import ProgressTracker
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.judge.settings import JudgeSettings
-from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import (
@@ -19,6 +18,7 @@ from offsetwatch.model.observations import (
     SinkOffset,
 )
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
+from offsetwatch.text import format_moment
 from tests.changed import replace
 from tests.evidence import texts
 from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Rows, steady

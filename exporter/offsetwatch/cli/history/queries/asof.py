@@ -6,7 +6,7 @@ be piped into a command that sets offsets. Exit code 1 if anything is missing fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +15,7 @@ import msgspec
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.time_arguments import parse_time
+from offsetwatch.cli.common.options import parse_time
 from offsetwatch.cli.inspect.status import read_rest_offsets
 from offsetwatch.clock import SystemClock
 from offsetwatch.decode.dialects import compare_offsets, resolve_dialect
@@ -164,10 +164,9 @@ def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
     """Print on standard error what limits the answer; return whether nothing is missing from it."""
     if answer.at > max(answer.read_at, answer.newest_at):
         output.print_error(
-            f"{answer.connect_cluster} was last read at {asof.format_iso(answer.read_at)}, "
-            "with records "
-            f"up to {asof.format_iso(answer.newest_at)}: what was committed after that, up to "
-            f"{asof.format_iso(answer.at)}, may not have been read yet"
+            f"{answer.connect_cluster} was last read at {asof.format_iso(answer.read_at)}, with "
+            f"records up to {asof.format_iso(answer.newest_at)}: what was committed after that, "
+            f"up to {asof.format_iso(answer.at)}, may not have been read yet"
         )
     for name, reason in answer.unknown:
         output.print_error(f"{name}: {reason}")
@@ -184,18 +183,19 @@ def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
             alter = format_connector_command(
                 "offsets alter", connector.connector, "--worker-config", "FILE"
             )
+            first = unreachable[0]
+            raw_key = _find_raw_key(connector.connector, first)
             output.print_error(
                 f"{connector.connector}: a PATCH over REST has no effect on {len(unreachable)} of "
-                f"{len(connector.then)} source partitions, {unreachable[0].source_partition} "
-                "for one: "
-                f"its task looks up the raw key "
-                f"{_find_raw_key(connector.connector, unreachable[0])}. "
+                f"{len(connector.then)} source partitions, {first.source_partition} for one: its "
+                f"task looks up the raw key {raw_key}. "
                 f"Set them with `{alter}` while the worker is stopped"
             )
     undecodable = [
         (connector.connector, entry)
         for connector in answer.connectors
-        for entry in _list_undecodable(connector)
+        for entry in connector.then
+        if entry.error is not None
     ]
     for name, entry in undecodable:
         output.print_error(
@@ -219,10 +219,6 @@ def _find_raw_key(connector: str, entry: asof.AsOfOffset) -> str | None:
     """Return the raw key that the task looked up; None if REST looks up the same."""
     looked_up = build_connect_key_from_json(connector, entry.source_partition)
     return None if entry.raw_key == looked_up else entry.raw_key.decode()
-
-
-def _list_undecodable(offsets: asof.ConnectorOffsets) -> Iterator[asof.AsOfOffset]:
-    return (entry for entry in offsets.then if entry.error is not None)
 
 
 def _read_current_offsets(

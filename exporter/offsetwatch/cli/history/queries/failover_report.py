@@ -13,8 +13,8 @@ from typing import Any
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import parse_time
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.time_arguments import parse_time
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError, HistoryError
 from offsetwatch.model.moments import Moment
@@ -22,8 +22,7 @@ from offsetwatch.model.moments import Moment
 OK, NOTHING_KNOWN = 0, 1
 
 try:
-    from offsetwatch.history.failover_report import files as moves_file
-    from offsetwatch.history.failover_report import inputs
+    from offsetwatch.history.failover_report import files, inputs
     from offsetwatch.history.failover_report.html import render_page
     from offsetwatch.history.failover_report.replay import replay_samples
     from offsetwatch.history.failover_report.summary import (
@@ -66,9 +65,9 @@ def print_report(options: FailoverReportOptions) -> int:
         raise ConfigError((f"--from {options.since}: is after the end",))
     made = _build_report(Path(loaded.history.path), options, since, min(until, now))
     if options.html is not None:
-        moves_file.write_page(options.html, render_page(made))
+        files.write_page(options.html, render_page(made))
     if options.parquet is not None:
-        moves_file.write_rows(options.parquet, made)
+        files.write_rows(options.parquet, made)
     for note in (*made.notes, *_describe_absent_groups(options, made), *_describe_unknown(made)):
         output.print_error(note)
     if options.output_format is not OutputFormat.TABLE:

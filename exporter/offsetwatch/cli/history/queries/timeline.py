@@ -13,8 +13,8 @@ from pathlib import Path
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.options import parse_time
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.time_arguments import parse_time
 from offsetwatch.cli.offsets.execute import find_state_folder
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError, HistoryError
@@ -35,7 +35,7 @@ from offsetwatch.remedy.model.journal_records import (
     PlanRejected,
     RollbackStarted,
 )
-from offsetwatch.remedy.views import plan_text as words
+from offsetwatch.remedy.views.plan_text import describe_past_record, describe_refusal
 
 OK, UNKNOWN = 0, 1
 
@@ -173,6 +173,6 @@ def _describe_entry(entry: JournalEntry) -> str:
         case IncidentEnded():
             return "incident over"
         case ActionRefused(action=action):
-            return f"{action} not done: {words.describe_refusal(entry.record)}"
+            return f"{action} not done: {describe_refusal(entry.record)}"
         case _:
-            return f"plan {entry.plan_id} {words.describe_past_record(entry.record)}"
+            return f"plan {entry.plan_id} {describe_past_record(entry.record)}"

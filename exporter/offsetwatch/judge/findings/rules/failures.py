@@ -19,7 +19,6 @@ from offsetwatch.judge.text_formats import (
     build_examples,
     build_position_item,
     build_time_item,
-    format_count,
     format_names,
     parse_exception_name,
 )
@@ -35,6 +34,7 @@ from offsetwatch.model.findings import (
 )
 from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView
 from offsetwatch.state.snapshot_index import ConnectorKey
+from offsetwatch.text import format_count
 
 POSITION_CHARS_MAX: Final = 80  # in a headline
 # What has failed and does not now is over once that lasts for three intervals.

@@ -6,12 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.progress.cases import build_raw_key_evidence
-from offsetwatch.judge.text_formats import (
-    build_examples,
-    build_time_item,
-    format_count,
-    format_names,
-)
+from offsetwatch.judge.text_formats import build_examples, build_time_item, format_names
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import (
     Evidence,
@@ -24,6 +19,7 @@ from offsetwatch.model.findings import (
     Verdict,
 )
 from offsetwatch.state.snapshot_index import ConnectorKey
+from offsetwatch.text import format_count
 
 _FINDING_NAMES = {
     (ConnectorKind.MIRROR, Verdict.STALLED): FindingName.MM2_STALLED,

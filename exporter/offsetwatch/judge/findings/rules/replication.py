@@ -10,13 +10,7 @@ from typing import Final
 from offsetwatch.judge.findings.rewinds import Recopy
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.input_visibility import compute_discovery_deadline, pause_state_of
-from offsetwatch.judge.text_formats import (
-    build_examples,
-    build_time_item,
-    format_count,
-    format_moment,
-    format_timespan,
-)
+from offsetwatch.judge.text_formats import build_examples, build_time_item
 from offsetwatch.model.findings import (
     OFFSET,
     RECORDS,
@@ -36,6 +30,7 @@ from offsetwatch.state.snapshot import (
     TopicRecreation,
 )
 from offsetwatch.state.snapshot_index import ConnectorKey
+from offsetwatch.text import format_count, format_moment, format_timespan
 
 # Of intervals of sixty seconds these are an hour, in which somebody can act, and ten minutes.
 NEAR_INTERVALS: Final = 60

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 import pytest
 
 from offsetwatch.judge.findings.register import LAST_SEEN
-from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.connectors import (
     Condition,
     ConnectorKind,
@@ -19,6 +18,7 @@ from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.observations import LogBounds, SinkOffset
 from offsetwatch.model.topology import TopicPartition
+from offsetwatch.text import format_moment
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.judge.plays import BAD, SETTINGS, Play, connector

@@ -7,12 +7,12 @@ import pytest
 from offsetwatch.judge.findings.rewinds import Recopy
 from offsetwatch.judge.findings.rule_context import REPORT_INTERVALS
 from offsetwatch.judge.findings.rules.replication import NEAR_INTERVALS
-from offsetwatch.judge.text_formats import format_moment
 from offsetwatch.model.findings import EvidenceItem, Finding
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.snapshot import Loss, TopicRecreation
+from offsetwatch.text import format_moment
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.judge.findings.rules.test_registry import what_is_usual

@@ -1,9 +1,13 @@
-"""Durations of the configuration and the command line: text such as 1h30m, converted to seconds."""
+"""Times, durations and counts as text, and durations such as 1h30m read from text.
+
+Moments are formatted by arithmetic alone: the judge, which uses this, knows no clock.
+"""
 
 from __future__ import annotations
 
 import math
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 DAY_S: Final = 86_400.0
@@ -18,6 +22,7 @@ _DURATION: Final = re.compile(
 # A number and a word, three times at most: nothing else is repeated, as it may be a password.
 _ATTEMPT: Final = re.compile(rf"[+-]?\s*(?:{_NUMBER}\s*[A-Za-z]{{0,12}}\s*){{1,3}}")
 _LENGTH_MAX: Final = 40
+_ERA_DAYS: Final = 146_097  # 400 years of the Gregorian calendar
 
 
 class PlainNumber(NamedTuple):
@@ -65,3 +70,55 @@ def format_duration(seconds: float) -> str:
         parts += [f"{whole:.0f}{unit}"] if whole else []
     parts += [f"{round(rest_s, 3):g}s"] if rest_s or not parts else []
     return sign + "".join(parts)
+
+
+def format_timespan(seconds: float, *, with_zeros: bool = False, hours_max: int = 24) -> str:
+    """Return a duration in its two largest units: `2 h 5 min`.
+
+    with_zeros    whether the smaller unit is shown if there are none of it: `2 h 0 min`
+    hours_max     from so many hours on, days are shown
+    """
+    whole = max(0, round(seconds))
+    for unit, size, smaller_unit, smaller, least in (
+        ("d", 86_400, "h", 3600, hours_max * 3600),
+        ("h", 3600, "min", 60, 3600),
+        ("min", 60, "s", 1, 60),
+    ):
+        if whole >= least:
+            rest = whole % size // smaller
+            first = f"{whole // size} {unit}"
+            return f"{first} {rest} {smaller_unit}" if rest or with_zeros else first
+    return f"{whole} s"
+
+
+def format_moment(moment: float) -> str:
+    """Return Unix seconds in RFC 3339: `2026-01-31T23:59:59Z`."""
+    return _format_second(int(moment // 1))
+
+
+@lru_cache(maxsize=4096)  # a flush commits thousands of partitions within one second
+def _format_second(position: int) -> str:
+    days, second = divmod(position, 86_400)
+    year, month, day = _compute_date(days)
+    return (
+        f"{year:04}-{month:02}-{day:02}T"
+        f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
+    )
+
+
+def _compute_date(days: int) -> tuple[int, int, int]:
+    """Return year, month and day of a day that is counted from 1970-01-01.
+
+    Years begin in March in this arithmetic, so that a leap day is the last day of its year.
+    """
+    era, of_era = divmod(days + 719_468, _ERA_DAYS)
+    year = (of_era - of_era // 1460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * year + year // 4 - year // 100)
+    months = (5 * of_year + 2) // 153
+    month = months + 3 if months < 10 else months - 9
+    return year + era * 400 + (month <= 2), month, of_year - (153 * months + 2) // 5 + 1
+
+
+def format_count(count: int, noun: str) -> str:
+    """Return a count with its noun: `1 partition`, `3 partitions`."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
