@@ -213,7 +213,6 @@ class Loop:
         return min(max(0.0, due - self._steady.now()), self._tick_s / takes)
 
     def _waiting(self) -> Batch:
-        """Return the observations enqueued since the last call, in order."""
         batch: list[Observation] = []
         for _ in range(BATCHES_AT_ONCE_MAX):
             try:

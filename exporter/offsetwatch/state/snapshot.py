@@ -29,7 +29,7 @@ from offsetwatch.state.history_documents import (
     BaselinesView,
     PipelineView,
 )
-from offsetwatch.state.snapshot_index import IndexParts, SnapshotIndex
+from offsetwatch.state.snapshot_index import ConnectorKey, IndexParts, SnapshotIndex
 
 SERIES_MAX: Final = "series_max"  # limits of the configuration, and reasons of what is counted
 SERIES_PER_CONNECTOR_MAX: Final = "series_per_connector_max"
@@ -78,7 +78,6 @@ class DroppedSeries:
     partial: bool = False
 
 
-ConnectorKey = tuple[str, str]  # Connect cluster, connector
 ConnectorFlowKey = tuple[str, str, str, str]  # the same, source, target
 
 _Key = TypeVar("_Key", bound=tuple[str, ...])

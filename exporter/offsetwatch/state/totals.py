@@ -17,7 +17,6 @@ from offsetwatch.model.topology import MirrorFlow
 from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.snapshot import (
     ConnectorFlowKey,
-    ConnectorKey,
     Loss,
     MirrorPartitionView,
     SinkPartitionView,
@@ -28,6 +27,7 @@ from offsetwatch.state.snapshot import (
     TrendMark,
     TrendMarks,
 )
+from offsetwatch.state.snapshot_index import ConnectorKey
 
 _View = TypeVar("_View")
 _Key = TypeVar("_Key", bound=Hashable)

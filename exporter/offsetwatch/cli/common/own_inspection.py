@@ -38,7 +38,8 @@ from offsetwatch.errors import (
     TargetUnreachable,
 )
 from offsetwatch.serve.documents.status import list_unread_inputs
-from offsetwatch.state.snapshot import ConnectorKey, Snapshot
+from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.snapshot_index import ConnectorKey
 
 SILENT_S: Final = 1.5
 

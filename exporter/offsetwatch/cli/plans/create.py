@@ -58,7 +58,7 @@ from offsetwatch.remedy.model.service_api import (
     Wish,
 )
 from offsetwatch.remedy.service import ServiceCallbacks
-from offsetwatch.state.snapshot import ConnectorKey
+from offsetwatch.state.snapshot_index import ConnectorKey
 from offsetwatch.toolbox.documents import parse_pair
 from offsetwatch.toolbox.suggestions import suggest_name
 

@@ -79,6 +79,11 @@ class TaskFailureRecord(msgspec.Struct, frozen=True):
     followed_at: float = 0.0
 
 
+_PERSISTED_FIELDS: Final = tuple(
+    name for name in TaskFailureRecord.__struct_fields__ if name not in {"whose", "followed_at"}
+)
+
+
 @dataclass(slots=True)
 class TaskFailureHistory:
     """Failures and restarts of one task.
@@ -306,43 +311,26 @@ class FailureTracker:
     def remembered(self) -> tuple[TaskFailureRecord, ...]:
         """Return the histories to persist, without empty ones; at most the last HISTORIES_MAX."""
         self.urgent = False
-        found = [
+        found = [(key, history) for key, history in sorted(self.of.items()) if not history.empty()]
+        return tuple(
             TaskFailureRecord(
                 whose=key,
-                state=history.state,
-                state_at=history.state_at,
-                restarts=history.restarts,
-                last=history.last,
-                run=history.run,
-                seen_at=history.seen_at,
-                unsettled=history.unsettled,
-                failure=history.failure,
-                starts=history.starts,
+                **{name: getattr(history, name) for name in _PERSISTED_FIELDS},
                 followed_at=self._observed_at if key in self._followed else history.followed_at,
             )
-            for key, history in sorted(self.of.items())
-            if not history.empty()
-        ]
-        return tuple(found[-HISTORIES_MAX:])
+            for key, history in found[-HISTORIES_MAX:]
+        )
 
-    def recall(self, told: tuple[TaskFailureRecord, ...]) -> None:
+    def recall(self, records: tuple[TaskFailureRecord, ...]) -> None:
         """Restore persisted histories."""
         self._seen, self._followed = (None, None), frozenset()
-        self.of = {
-            task_failure.whose: TaskFailureHistory(
-                state=task_failure.state,
-                state_at=task_failure.state_at,
-                restarts=task_failure.restarts[-RESTARTS_MAX:],
-                last=task_failure.last,
-                run=task_failure.run,
-                seen_at=task_failure.seen_at or task_failure.state_at,
-                unsettled=task_failure.unsettled,
-                failure=task_failure.failure,
-                starts=task_failure.starts,
-                followed_at=task_failure.followed_at,
-            )
-            for task_failure in told
-        }
+        self.of = {}
+        for record in records:
+            fields = {name: getattr(record, name) for name in _PERSISTED_FIELDS}
+            history = TaskFailureHistory(**fields, followed_at=record.followed_at)
+            history.restarts = record.restarts[-RESTARTS_MAX:]
+            history.seen_at = record.seen_at or record.state_at
+            self.of[record.whose] = history
 
 
 def find_positions(
@@ -444,7 +432,6 @@ def _start_run(failure: str, moment: float, positions: Positions) -> FailureRunS
 
 
 def _restart_run(run: FailureRunState, positions: Positions) -> FailureRunState:
-    """Return a run that begins with the newest failure of this run."""
     found = _start_run(run.failure, run.last_at, positions)
     found.read_at = found.begun_by = run.read_at
     return found

@@ -375,7 +375,6 @@ class ProgressTracker:
         visibility: InputVisibility,
         moment: float,
     ) -> Judgement:
-        """Return the judgement of a connector or a flow by those of its partitions."""
         track = self._registry.tracks[key]
         counts = Counter(subject.standing.verdict for subject in subjects)
         verdict = find_worst_verdict(counts)

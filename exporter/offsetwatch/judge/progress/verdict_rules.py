@@ -351,9 +351,8 @@ def match_unprecedented_pause(case: VerdictCase) -> str | None:
     if case.moved_s <= max(case.patience_s, LATE_GAP_FACTOR * case.longest_s):
         return None
     return (
-        f"nothing advanced since {case.since(case.moved_s)}, and from "
-        f"{case.since(case.watched_s)} until then it was never quiet for longer than "
-        f"{format_timespan(case.longest_s)}"
+        f"nothing advanced since {case.since(case.moved_s)}, and from {case.since(case.watched_s)} "
+        f"until then it was never quiet for longer than {format_timespan(case.longest_s)}"
     )
 
 

@@ -341,17 +341,15 @@ def _find_source_problems(
     for source in sources:
         if source.shadow is not None and FindingName.STARTS_FROM_SCRATCH not in said:
             yield (
-                f"{source.label}: only the offsets topic of the whole cluster has an offset "
-                "of it. The "
-                "connector has a topic of its own and reads nothing else: it starts over"
+                f"{source.label}: only the offsets topic of the whole cluster has an offset of it. "
+                "The connector has a topic of its own and reads nothing else: it starts over"
             )
         if source.unsure:
             yield (
-                f"{source.label}: {len(source.unsure)} raw keys hold an offset of it, and "
-                "which one its "
-                "task looks up is not known yet: no position is shown. It is the one that the "
-                "connector commits under next; a change over REST is always written in the order "
-                "of a HashMap, which the connector's own map may not have"
+                f"{source.label}: {len(source.unsure)} raw keys hold an offset of it, and which "
+                "one its task looks up is not known yet: no position is shown. It is the one that "
+                "the connector commits under next; a change over REST is always written in the "
+                "order of a HashMap, which the connector's own map may not have"
             )
         elif source.strays and FindingName.DUPLICATE_KEYS not in said:
             yield (

@@ -24,12 +24,12 @@ from offsetwatch.model.moments import Moment
 from offsetwatch.serve.documents.types import TrendsBody, TrendSeries
 from offsetwatch.state.snapshot import (
     ConnectorFlowKey,
-    ConnectorKey,
     Snapshot,
     TrendColumn,
     TrendMark,
     TrendMarks,
 )
+from offsetwatch.state.snapshot_index import ConnectorKey
 from offsetwatch.state.totals import MARK_INTERVAL_S, unpack_numbers
 
 MinuteValues = list[int | None]

@@ -184,7 +184,6 @@ def collect_process_families(process: ProcessCollector) -> Iterator[Family]:
 
 
 def _mark_first_rows(texts: list[str]) -> list[bool] | None:
-    """Return `first` of _FormattedRows."""
     if len(set(texts)) == len(texts):
         return None
     first_at: dict[str, int] = {}

@@ -61,10 +61,6 @@ def _build_alternating_lists_finding(context: RuleContext, view: ConnectorListVi
     )
 
 
-_OFFSETS_KNOWN: Final = "Its offsets and its lag are still known."
-_CONFIGURATION_MISSING: Final = "Its configuration is missing too, so its lag is unknown."
-
-
 def find_missing_connector_states(context: RuleContext) -> Iterator[Finding]:
     """Rule 28: for an interval Connect has listed a connector without its state, or that of a task;
     or for ten intervals without its configuration. A new one has no state for some seconds.
@@ -72,17 +68,18 @@ def find_missing_connector_states(context: RuleContext) -> Iterator[Finding]:
     for view in context.snapshot.lists:
         for connector in view.without_state:
             key = (view.connect_cluster, connector.connector)
-            known = connector.connector not in view.without_configuration
+            of_tasks = _format_tasks(connector)
+            known_else = "Its offsets and its lag are still known."
+            if connector.connector in view.without_configuration:
+                known_else = "Its configuration is missing too, so its lag is unknown."
             if context.lasts("stateless", key) < context.settings.interval_s:
                 continue
             yield context.found(
                 FindingName.CONNECTOR_STATE_MISSING,
                 Severity.WARNING,
                 key,
-                f"has no state {_format_tasks(connector)}in Connect, which lists it: whether "
-                "it runs "
-                "or has "
-                f"failed is unknown. {_OFFSETS_KNOWN if known else _CONFIGURATION_MISSING}",
+                f"has no state {of_tasks}in Connect, which lists it: whether it runs or has failed "
+                f"is unknown. {known_else}",
                 evidence=(_build_last_state_item(connector.seen_at),),
             )
         stateless = {connector.connector for connector in view.without_state}

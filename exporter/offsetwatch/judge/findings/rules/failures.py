@@ -196,9 +196,8 @@ def find_sinks_below_log_start(context: RuleContext) -> Iterator[Finding]:
                 FindingName.SINK_BELOW_LOG_START,
                 Severity.CRITICAL,
                 key,
-                f"lost up to {format_count(gone, 'record')} that were deleted before it read "
-                "them; its "
-                "position lies before the log start.",
+                f"lost up to {format_count(gone, 'record')} that were deleted before it read them; "
+                "its position lies before the log start.",
                 evidence=build_examples(
                     [
                         (

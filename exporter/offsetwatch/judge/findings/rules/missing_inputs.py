@@ -226,8 +226,7 @@ def find_dropped_series(context: RuleContext) -> Iterator[Finding]:
             Severity.WARNING if needed else Severity.INFO,
             ("", None),
             f"Metrics leave out {format_names(value.group for value in found)} beyond "
-            f"limits.{limit}; the API and "
-            "the command line show them.",
+            f"limits.{limit}; the API and the command line show them.",
             subject=limit,
             evidence=tuple(
                 item
@@ -258,6 +257,7 @@ def _build_silent_kafka_finding(
     context: RuleContext, kafka: str, views: list[InputView]
 ) -> Finding:
     """Return one finding of all inputs of a Kafka cluster, by the key of its log ends."""
+    address = context.settings.address("kafka", kafka)
     flows = find_affected_flows(context.snapshot.topology, kafka)
     effect = f"; replication {format_names(flows)} cannot be judged" if flows else ""
     needed = any(not _can_do_without(context, view) for view in views)
@@ -265,8 +265,7 @@ def _build_silent_kafka_finding(
         FindingName.INPUT_DOWN,
         Severity.CRITICAL if needed else Severity.INFO,
         ("", None),
-        f"Kafka cluster {kafka}{context.settings.address('kafka', kafka)} "
-        f"{describe_silence(views)}{effect}.",
+        f"Kafka cluster {kafka}{address} {describe_silence(views)}{effect}.",
         subject=f"{views[0].id.kind} {views[0].id.input}",
         evidence=build_examples(
             [
@@ -282,15 +281,13 @@ def _describe_silent_connect_cluster(context: RuleContext, view: InputView) -> s
     address = context.settings.address("connect", cluster)
     return (
         f"Connect cluster {cluster}{address} {describe_silence([view])}; the states of its "
-        "connectors are "
-        "unknown."
+        "connectors are unknown."
     )
 
 
 def _build_unread_rest_offsets_finding(
     context: RuleContext, cluster: str, views: list[tuple[str, InputView]]
 ) -> Finding:
-    """Connectors of one Connect cluster whose offsets REST does not tell, in one finding."""
     return context.found(
         FindingName.INPUT_DOWN,
         Severity.WARNING,
@@ -306,7 +303,6 @@ def _build_unread_rest_offsets_finding(
 
 
 def _describe_fallback(context: RuleContext, view: InputView) -> str:
-    """Say what stands in for an offsets topic."""
     count = len(find_polled_connectors(context.snapshot, view))
     return f" The offsets of {count} connector(s) come from REST instead." if count else ""
 
@@ -333,7 +329,6 @@ def _build_partition_evidence(sick: tuple[Frozen, ...]) -> Evidence:
 
 
 def _list_partitions_in_transaction(view: InputView) -> tuple[Frozen, ...]:
-    """Return the partitions of a tail that an open transaction holds."""
     frozen = () if view.tail is None else view.tail.frozen
     return tuple(
         frozen_partition

@@ -63,10 +63,9 @@ def find_half_resets(context: RuleContext) -> Iterator[Finding]:
                 FindingName.HALF_RESET,
                 Severity.WARNING,
                 key,
-                f"is half reset in {format_count(len(halves), 'partition')}: its offsets and "
-                "its offset "
-                "syncs contradict each other, so MirrorMaker translates consumer groups wrongly "
-                "or not at all.",
+                f"is half reset in {format_count(len(halves), 'partition')}: its offsets and its "
+                "offset syncs contradict each other, so MirrorMaker translates consumer groups "
+                "wrongly or not at all.",
                 evidence=(
                     *build_examples(halves),
                     EvidenceItem("offset syncs", str(flow.offset_syncs)),
@@ -121,7 +120,6 @@ def _find_reset_partitions(
 def _build_half_reset_evidence(
     partition: str, offset: int | None, sync: SyncView | None
 ) -> Evidence:
-    """Return both places, of which one was reset."""
     found = (
         EvidenceItem(f"{partition} offset", offset, OFFSET),
         EvidenceItem(f"{partition} sync", None if sync is None else sync.upstream_offset, OFFSET),
@@ -194,8 +192,7 @@ def find_remnant_offsets(context: RuleContext) -> Iterator[Finding]:
                 Severity.WARNING,
                 key,
                 f"is new and continues from {format_count(len(kept), 'offset')} of an earlier "
-                "connector "
-                "of the same name.",
+                "connector of the same name.",
                 evidence=(
                     build_time_item("created after", incarnation.born),
                     *build_examples(kept),
@@ -214,9 +211,8 @@ def find_connectors_without_moved_offsets(context: RuleContext) -> Iterator[Find
                 FindingName.STARTS_FROM_SCRATCH,
                 Severity.WARNING,
                 key,
-                f"will read {format_count(len(shadows), 'source partition')} from the start: "
-                "it moved "
-                "to an offsets topic of its own without its offsets.",
+                f"will read {format_count(len(shadows), 'source partition')} from the start: it "
+                "moved to an offsets topic of its own without its offsets.",
                 evidence=build_examples(
                     [
                         EvidenceItem(f"{view.label} left behind", view.shadow.text)

@@ -174,7 +174,6 @@ def _connector_kind_of(context: RuleContext, key: ConnectorKey) -> ConnectorKind
 def _group_partitions(
     context: RuleContext, verdict: Verdict
 ) -> dict[ConnectorKey, list[Judgement]]:
-    """The source partitions of this verdict, by connector."""
     found: dict[ConnectorKey, list[Judgement]] = {}
     for judged in context.index.judgements(Scope.PARTITION, verdict):
         found.setdefault((judged.connect_cluster, judged.connector), []).append(judged)

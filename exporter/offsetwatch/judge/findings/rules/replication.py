@@ -62,9 +62,8 @@ def find_near_retention(context: RuleContext) -> Iterator[Finding]:
                 FindingName.MM2_RETENTION_NEAR,
                 Severity.CRITICAL if very else Severity.WARNING,
                 key,
-                f"is about to lose records: within {format_timespan(within_s)} retention "
-                "reaches what it "
-                f"has not replicated in {format_count(len(near), 'partition')}, first in "
+                f"is about to lose records: within {format_timespan(within_s)} retention reaches "
+                f"what it has not replicated in {format_count(len(near), 'partition')}, first in "
                 f"{first}-{partition}.",
                 evidence=build_examples(
                     [
@@ -189,9 +188,8 @@ def find_recopies(context: RuleContext) -> Iterator[Finding]:
             FindingName.RECOPY,
             Severity.CRITICAL,
             key,
-            f"lost its offsets and copies {format_count(len(again), 'partition')} a second "
-            "time: the "
-            "target gets duplicates.",
+            f"lost its offsets and copies {format_count(len(again), 'partition')} a second time: "
+            "the target gets duplicates.",
             evidence=build_examples(
                 [
                     _build_recopy_evidence(recopy)
@@ -310,9 +308,8 @@ def find_syncs_without_commits(context: RuleContext) -> Iterator[Finding]:
             FindingName.SYNCS_WITHOUT_COMMITS,
             Severity.CRITICAL,
             key,
-            f"has committed less than the offset syncs of "
-            f"{format_count(len(alone), 'partition')} show "
-            f"since {since}: another MirrorMaker writes the syncs, or its own commits fail.",
+            f"has committed less than the offset syncs of {format_count(len(alone), 'partition')} "
+            f"show since {since}: another MirrorMaker writes the syncs, or its own commits fail.",
             evidence=build_examples(
                 [
                     (
