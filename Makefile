@@ -124,13 +124,13 @@ proofs: $(STAMP)
 	@$(BIN)/python -m tests.fuzz --seed $(SEED)
 	@$(BIN)/python -m tests.worlds --minutes 60 --seed $(SEED)
 	@$(BIN)/python -m tests.history.scoring --first $(SEED) --seeds 100
-	@$(BIN)/python -m lab.standstill --seconds 120
-	@$(BIN)/python -m lab.translations --commands 2000000 --seed $(SEED)
-	@$(BIN)/python -m lab.chaos --rounds 200 --seed $(SEED)
-	@$(BIN)/python -m lab.soak --minutes 60 --seed $(SEED)
-	@$(BIN)/python -m lab.history_kills --kills 20 --seed $(SEED)
-	@$(BIN)/python -m lab.toolbox_kills --seed $(SEED)
-	@$(BIN)/python -m lab.remedy_kills --kills 100 --workers 20 --seed $(SEED)
+	@$(BIN)/python -m lab.check.lag_while_stalled --seconds 120
+	@$(BIN)/python -m lab.check.offset_translation --commands 2000000 --seed $(SEED)
+	@$(BIN)/python -m lab.faults.chaos --rounds 200 --seed $(SEED)
+	@$(BIN)/python -m lab.faults.soak --minutes 60 --seed $(SEED)
+	@$(BIN)/python -m lab.kills.history --kills 20 --seed $(SEED)
+	@$(BIN)/python -m lab.kills.toolbox --seed $(SEED)
+	@$(BIN)/python -m lab.kills.remediation --kills 100 --workers 20 --seed $(SEED)
 	@$(BIN)/python -m tests.failovers --failovers 500 --seed $(SEED)
 	$(BIN)/pytest -q -m proof
 	LAB_KAFKA=3.9.2 $(BIN)/pytest -q tests/real/test_toolbox_roundtrip.py tests/real/test_toolbox_scenarios.py

@@ -18,7 +18,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from bench import cold_start, commits, edge, log_ends, render, upstream, visible
-from lab.options import KAFKA_VERSION
+from lab.cluster.options import KAFKA_VERSION
 
 RESULTS = Path(__file__).with_name("results.md")
 

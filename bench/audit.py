@@ -27,9 +27,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from bench import cpu
-from lab import Lab, LabOptions, specimens
-from lab.clients import settings
-from lab.toolbox import Toolbox
+from lab import Lab, LabOptions
+from lab.cluster.kafka_client import settings
+from lab.kills import sample_connectors
+from lab.product.toolbox import Toolbox
 from lab.waiting import NotYet, until
 from offsetwatch.history.audit.job import AuditSpec, audit
 from offsetwatch.history.audit.scope import AuditBounds, AuditClients, AuditScope, resolve_scope
@@ -107,14 +108,14 @@ def sync(bootstrap: str, topic: str, count: int) -> None:
 def clean(lab: Lab, count: int) -> int:
     """A real mirror, audited as a person would; how many findings there are."""
     with (
-        specimens.mirror(lab, "bench-mirror", partitions=PARTITIONS) as at,
+        sample_connectors.mirror(lab, "bench-mirror", partitions=PARTITIONS) as at,
         tempfile.TemporaryDirectory(prefix="offsetwatch-bench-") as folder,
     ):
         produce(lab.west, at.topic, count)
         meant = at.pairs()
 
         def copied() -> None:
-            if (held := specimens.offsets(lab, at.name)) != meant:
+            if (held := sample_connectors.offsets(lab, at.name)) != meant:
                 raise NotYet(str(held))
 
         began = time.perf_counter()

@@ -28,10 +28,10 @@ import confluent_kafka as ck
 
 from bench import commits as commits_of
 from lab import Lab, LabOptions
-from lab.jars import jars
-from lab.java import tool
-from lab.options import KAFKA_VERSION
-from lab.processes import finished
+from lab.cluster.options import KAFKA_VERSION
+from lab.processes.child import finished
+from lab.processes.jars import jars
+from lab.processes.java import tool
 from offsetwatch.clients.kafka.clients import BEGINNING, KafkaAdmin, TailReader
 from offsetwatch.daemon import tuning
 from offsetwatch.ingest.topic_readers import SourceOffsetsTopicReader

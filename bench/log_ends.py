@@ -31,7 +31,7 @@ from confluent_kafka import admin as ck_admin
 
 from bench.growth import exponent
 from bench.wide_cluster import fill, wide_cluster
-from lab.lone_broker import lone_broker
+from lab.cluster.lone_broker import lone_broker
 from offsetwatch.clients.kafka import log_bounds
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clock import SystemClock

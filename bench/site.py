@@ -23,12 +23,13 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from bench import commits, connect
 from bench.connect import Config, Offsets
 from bench.wide_cluster import create
-from lab import Lab, connectors
-from lab.clients import settings
-from lab.ports import LOOPBACK, PortLease
-from lab.processes import Child
-from lab.program import BESIDE, EXPORTER
-from lab.vitals import vitals
+from lab import Lab
+from lab.check.process_memory import vitals
+from lab.cluster import connector_configs
+from lab.cluster.kafka_client import settings
+from lab.processes.child import Child
+from lab.processes.ports import LOOPBACK, PortLease
+from lab.product.program import BESIDE, EXPORTER
 from lab.waiting import NotYet, until
 from offsetwatch.decode.java.hash_map import build_connect_key
 
@@ -66,7 +67,9 @@ def made(size: Size, *, west: str, east: str) -> dict[str, tuple[Config, Offsets
     found: dict[str, tuple[Config, Offsets]] = {}
     if size.files:
         for n in range(size.file_connectors):
-            config = connectors.file_source(Path(f"/var/log/shop/app-{n}.log"), topic=f"lines-{n}")
+            config = connector_configs.file_source(
+                Path(f"/var/log/shop/app-{n}.log"), topic=f"lines-{n}"
+            )
             places: Offsets = [
                 ({"filename": f"/var/log/shop/app-{at}.log"}, {"position": 80 * at})
                 for at in range(n, size.files, size.file_connectors)
@@ -75,7 +78,7 @@ def made(size: Size, *, west: str, east: str) -> dict[str, tuple[Config, Offsets
     if size.mirrored:
         topics = topics_of(size)
         for n in range(size.mirrors):
-            config = connectors.mm2_source(
+            config = connector_configs.mm2_source(
                 upstream=west, downstream=east, topics="|".join(topics[n :: size.mirrors])
             )
             places = [

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 from lab import Lab, LabOptions
-from lab.clients import settings
+from lab.cluster.kafka_client import settings
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.records.probe import ProbeReader
 from offsetwatch.clock import SystemClock

@@ -17,15 +17,15 @@ from typing import Final
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
-from lab import settings
-from lab.build import FORMAT_S_MAX
-from lab.clients import Cluster
+from lab.cluster import properties_files
+from lab.cluster.build import FORMAT_S_MAX
+from lab.cluster.kafka_client import Cluster
+from lab.cluster.options import KAFKA_VERSION
 from lab.errors import LabError
-from lab.jars import jars
-from lab.java import java
-from lab.options import KAFKA_VERSION
-from lab.ports import LOOPBACK, free_port
-from lab.processes import Child
+from lab.processes.child import Child
+from lab.processes.jars import jars
+from lab.processes.java import java
+from lab.processes.ports import LOOPBACK, free_port
 from lab.waiting import NotYet, until
 
 HEAP_MB: Final = 900
@@ -131,7 +131,7 @@ def _nodes(directory: Path, ports: list[int]) -> list[Child]:
     for node, port in enumerate(ports, start=1):
         data = directory / f"broker-{node}"
         properties = {
-            **settings.broker(port=port, controller_port=controller, data=data),
+            **properties_files.broker(port=port, controller_port=controller, data=data),
             "node.id": node,
             "log.index.size.max.bytes": 4096,
             "log.cleaner.enable": "false",
@@ -143,7 +143,7 @@ def _nodes(directory: Path, ports: list[int]) -> list[Child]:
             properties["process.roles"] = "broker"
             properties["listeners"] = f"PLAINTEXT://{LOOPBACK}:{port}"
         file = directory / f"broker-{node}.properties"
-        file.write_text(settings.render(properties))
+        file.write_text(properties_files.render(properties))
         arguments = ["format", "--cluster-id", cluster_id, "--config", str(file)]
         command = java(classpath, "kafka.tools.StorageTool", *arguments, heap_mb=256)
         formatting = Child(f"format-{node}", command, directory=directory)

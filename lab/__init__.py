@@ -10,9 +10,9 @@ For tests and demonstrations of what is watched; the exporter itself never impor
         print(lab.offsets("file-source"))
 """
 
-from lab.cluster import Lab
+from lab.cluster.lab import Lab
+from lab.cluster.load import Endpoints, Load
+from lab.cluster.options import LabOptions, Ports
 from lab.errors import LabError
-from lab.load import Endpoints, Load
-from lab.options import LabOptions, Ports
 
 __all__ = ["Endpoints", "Lab", "LabError", "LabOptions", "Load", "Ports"]

@@ -12,12 +12,12 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from lab.classes import archive_of
-from lab.cluster import Lab
+from lab.cluster.lab import Lab
+from lab.cluster.load import RATE_MAX, Load
+from lab.cluster.options import KAFKA_VERSION, LabOptions
 from lab.errors import LabError
-from lab.jars import jars as resolve_jars
-from lab.load import RATE_MAX, Load
-from lab.options import KAFKA_VERSION, LabOptions
+from lab.processes.class_archive import archive_of
+from lab.processes.jars import jars as resolve_jars
 
 # A lab left up over a night is a mistake someone pays for in the morning.
 UP_S_MAX = 12 * 3600.0
@@ -134,10 +134,10 @@ def demo(*, kafka_version: str, once: bool, alerts: bool, free_ports: bool) -> N
 def _demonstration(*, alerts: bool, once: bool) -> Callable[..., int]:
     """What is to be shown. Neither needs what the other one imports, and that is slow."""
     if alerts:
-        from lab import demo_alerts  # noqa: PLC0415
+        from lab.demo import alerts as demo_alerts  # noqa: PLC0415
 
         return partial(demo_alerts.show, once=once)
-    from lab import demo as demonstration  # noqa: PLC0415
+    from lab.demo import fleet as demonstration  # noqa: PLC0415
 
     return demonstration.once if once else demonstration.watch
 

@@ -1,8 +1,4 @@
-"""
-Waiting for a condition, never for an amount of time.
-
-Called by everything in the lab that has to see something before it goes on.
-"""
+"""Waiting for a condition, never for an amount of time."""
 
 import time
 from collections.abc import Callable

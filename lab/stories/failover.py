@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from lab.connectors import Config, mm2_checkpoint
-from lab.stories import hands
+from lab.cluster.connector_configs import Config, mm2_checkpoint
+from lab.stories import cluster_actions
 from lab.stories.flow import DEADLINE_S, Deed, Flow, copied, stop_mirror
 from lab.waiting import NotYet, until
 
@@ -37,7 +37,7 @@ class Checkpoints:
 
     def written(self) -> int:
         """How many checkpoints there are."""
-        return len(hands.records(self.flow.lab.east, self.topic))
+        return len(cluster_actions.records(self.flow.lab.east, self.topic))
 
     def advance(self, records: int) -> None:
         """Records upstream, copied, and taken by the group."""

@@ -1,18 +1,18 @@
 """
 A replication flow of one story's own, and what is read of it: REST and plain Kafka clients.
 
-Called by the stories. Aliases differ from story to story: remote topics, syncs and keys in the
-offsets topic then do as well, and no story can disturb another one, or the standard connectors.
+Aliases differ from story to story: remote topics, syncs and keys in the offsets topic then do as
+well, and no story can disturb another one, or the standard connectors.
 """
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lab.build import WORKERS
-from lab.cluster import Lab
-from lab.connectors import Config, mm2_source
-from lab.stories import hands
+from lab.cluster.build import WORKERS
+from lab.cluster.connector_configs import Config, mm2_source
+from lab.cluster.lab import Lab
+from lab.stories import cluster_actions
 from lab.waiting import NotYet, until
 
 COPY_S_MAX = 150.0
@@ -102,11 +102,11 @@ class Flow:
 
     def bounds(self) -> tuple[int, int]:
         """(log start, log end) upstream."""
-        return hands.bounds(self.lab.west, self.topic)
+        return cluster_actions.bounds(self.lab.west, self.topic)
 
     def copies(self) -> int:
         """How many records the copy on east has."""
-        start, end = hands.bounds(self.lab.east, self.remote)
+        start, end = cluster_actions.bounds(self.lab.east, self.remote)
         return end - start
 
     def produce(self, n: int) -> None:
@@ -212,13 +212,13 @@ def failed_again(lab: Lab, connector: str, *, restarts: int) -> int:
     As a person or an operator's auto-restart does it. Counted in the status topic, as a task that
     fails within a second of its start looks, by REST, as if it had never been started.
     """
-    count = hands.times_failed(lab.east, STATUS_TOPIC, connector)
+    count = cluster_actions.times_failed(lab.east, STATUS_TOPIC, connector)
     for _ in range(restarts):
         lab.restart(connector)
         expected = count + 1
 
         def check(expected: int = expected) -> int:
-            now = hands.times_failed(lab.east, STATUS_TOPIC, connector)
+            now = cluster_actions.times_failed(lab.east, STATUS_TOPIC, connector)
             if now < expected:
                 raise NotYet(f"failed {now} times")
             return now

@@ -6,7 +6,7 @@ offset out of range is no error. Its tasks stay RUNNING throughout, and REST sho
 """
 
 from lab.errors import LabError
-from lab.stories import hands
+from lab.stories import cluster_actions
 from lab.stories.flow import Deed, Flow, copied, stop
 
 
@@ -22,7 +22,7 @@ def retention_overtakes(flow: Flow, *, behind: int = 40, purged: int = 25) -> De
     if before.position is None:
         raise LabError(f"{flow.connector} has no position")
     following = before.position + 1
-    hands.delete_records(flow.lab.west, flow.topic, following + purged)
+    cluster_actions.delete_records(flow.lab.west, flow.topic, following + purged)
     return flow.deed(lost=(following, following + purged - 1))
 
 
@@ -43,7 +43,7 @@ def recreated_smaller(flow: Flow, *, records: int = 10) -> Deed:
     The consumer is out of range within a second and starts at the earliest record. Returns once the
     position has jumped back, and all of the new topic is copied behind what the old one left.
     """
-    hands.delete_topic(flow.lab.west, flow.topic)
+    cluster_actions.delete_topic(flow.lab.west, flow.topic)
     flow.lab.create_topic("west", flow.topic)
     flow.produce(records)
     return copied(flow)
@@ -60,11 +60,11 @@ def recreated_grown(flow: Flow, *, beyond: int = 20) -> Deed:
     before = flow.deed()
     if before.position is None:
         raise LabError(f"{flow.connector} has no position")
-    known = hands.topic_id(flow.lab.west, flow.topic)
-    hands.delete_topic(flow.lab.west, flow.topic)
+    known = cluster_actions.topic_id(flow.lab.west, flow.topic)
+    cluster_actions.delete_topic(flow.lab.west, flow.topic)
     flow.lab.create_topic("west", flow.topic)
     flow.produce(before.position + 1 + beyond)
-    if hands.topic_id(flow.lab.west, flow.topic) == known:
+    if cluster_actions.topic_id(flow.lab.west, flow.topic) == known:
         raise LabError(f"{flow.topic} is the same topic as before")
     return flow.deed(lost=(0, before.position))
 

@@ -7,8 +7,8 @@ import threading
 from contextlib import suppress
 from typing import Self
 
-from lab.cluster import Lab
-from lab.connectors import Config
+from lab.cluster.connector_configs import Config
+from lab.cluster.lab import Lab
 from lab.errors import LabError
 from lab.waiting import NotYet
 

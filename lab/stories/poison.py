@@ -12,12 +12,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Self
 
-from lab.cluster import Lab
-from lab.connectors import Config
+from lab.cluster.connector_configs import Config
+from lab.cluster.lab import Lab
+from lab.cluster.plugins import DATABASE_SINK, REGISTRY_CONVERTER
 from lab.errors import LabError
-from lab.plugins import DATABASE_SINK, REGISTRY_CONVERTER
-from lab.ports import LOOPBACK
-from lab.stories import hands, sinks
+from lab.processes.ports import LOOPBACK
+from lab.stories import cluster_actions, sinks
 from lab.stories.flow import DEADLINE_S, failed_again, task_trace
 from lab.stories.sinks import NOT_JSON, Sink
 from lab.waiting import NotYet, until
@@ -42,10 +42,10 @@ def one_bad(
     All before it must have been committed: then it is the first of its batch, and what is committed
     is the poison. Returns when the task has failed again; `seen` is called in between.
     """
-    poison = hands.bounds(sink.lab.east, sink.topic)[1]
+    poison = cluster_actions.bounds(sink.lab.east, sink.topic)[1]
     if sink.committed() != poison:
         raise LabError(f"committed {sink.committed()}, the poison would be at {poison}")
-    hands.produce_texts(sink.lab.east, sink.topic, [NOT_JSON, *(after or [])])
+    cluster_actions.produce_texts(sink.lab.east, sink.topic, [NOT_JSON, *(after or [])])
     fails(sink, seen=seen)
     return poison
 
@@ -58,7 +58,7 @@ def at_once(sink: Sink, records: list[str]) -> None:
     A converter fails for its whole batch, so the first of it stays committed.
     """
     sink.lab.stop_connector(sink.connector)
-    hands.produce_texts(sink.lab.east, sink.topic, records)
+    cluster_actions.produce_texts(sink.lab.east, sink.topic, records)
     sink.lab.resume(sink.connector)
     fails(sink)
 
@@ -179,7 +179,7 @@ def begin(lab: Lab, name: str, server: Server, stage: str, *, records: int = 5) 
     made = Dependent(Sink(lab, name), server, stage)
     sink = made.sink
     lab.create_topic("east", sink.topic)
-    hands.produce_texts(lab.east, sink.topic, good(0, records))
+    cluster_actions.produce_texts(lab.east, sink.topic, good(0, records))
     lab.create(sink.connector, made.config)
     lab.wait_running(sink.connector)
     sinks.taken(sink)
@@ -192,9 +192,9 @@ def away(dependent: Dependent, records: list[str], *, restarts: int = 3) -> int:
     next record, the first of its batch. That record's offset, with which nothing is wrong.
     """
     sink = dependent.sink
-    following = hands.bounds(sink.lab.east, sink.topic)[1]
+    following = cluster_actions.bounds(sink.lab.east, sink.topic)[1]
     dependent.server.away()
-    hands.produce_texts(sink.lab.east, sink.topic, records)
+    cluster_actions.produce_texts(sink.lab.east, sink.topic, records)
     task_trace(sink.lab, sink.connector)
     count = failed_again(sink.lab, sink.connector, restarts=restarts)
     trace = task_trace(sink.lab, sink.connector)

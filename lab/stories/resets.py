@@ -1,7 +1,7 @@
 """Positions lost or kept against expectation: half resets, copies made twice, remnants."""
 
 from lab.errors import LabError
-from lab.stories import hands
+from lab.stories import cluster_actions
 from lab.stories.flow import DEADLINE_S, OFFSETS_TOPIC, Deed, Flow, copied, stop
 from lab.waiting import NotYet, until
 
@@ -11,7 +11,7 @@ def offsets_reset(flow: Flow) -> Deed:
     stop(flow)
     flow.lab.reset_offsets(flow.connector)
     deed = flow.deed()
-    if deed.position is not None or not hands.records(flow.lab.west, flow.syncs):
+    if deed.position is not None or not cluster_actions.records(flow.lab.west, flow.syncs):
         raise LabError(f"position {deed.position}, syncs must be left")
     return deed
 
@@ -24,7 +24,7 @@ def syncs_deleted(flow: Flow) -> Deed:
     complains in the log, and checkpoints get no further. The topic comes back when the connector,
     not only its task, is started again; syncs that the producer still held arrive in it then.
     """
-    hands.delete_topic(flow.lab.west, flow.syncs)
+    cluster_actions.delete_topic(flow.lab.west, flow.syncs)
     flow.produce(5)
     return copied(flow)
 
@@ -37,7 +37,7 @@ def syncs_made_again(flow: Flow) -> Deed:
     def check() -> None:
         flow.produce(1)
         try:
-            found = hands.records(flow.lab.west, flow.syncs)
+            found = cluster_actions.records(flow.lab.west, flow.syncs)
         except KeyError as exc:
             raise NotYet(f"no topic {flow.syncs}") from exc
         if not found:
@@ -59,8 +59,8 @@ def copied_again(flow: Flow) -> Deed:
     Returns once all is copied for the second time.
     """
     before, copies = flow.deed(), flow.copies()
-    newest = list(hands.offsets_of(flow.lab.east, OFFSETS_TOPIC, flow.connector))
-    hands.write_tombstones(flow.lab.east, OFFSETS_TOPIC, newest)
+    newest = list(cluster_actions.offsets_of(flow.lab.east, OFFSETS_TOPIC, flow.connector))
+    cluster_actions.write_tombstones(flow.lab.east, OFFSETS_TOPIC, newest)
     flow.lab.restart(flow.connector)
     expected = copies + before.log_end - before.log_start
 

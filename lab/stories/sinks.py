@@ -4,10 +4,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.cluster import Lab
-from lab.connectors import Config, file_sink
+from lab.cluster.connector_configs import Config, file_sink
+from lab.cluster.lab import Lab
 from lab.errors import LabError
-from lab.stories import hands
+from lab.stories import cluster_actions
 from lab.stories.flow import DEADLINE_S, failed_again, task_trace
 from lab.waiting import NotYet, until
 
@@ -46,7 +46,7 @@ class Sink:
 
     def committed(self) -> int | None:
         """Of its group: the next record."""
-        return hands.group_offset(self.lab.east, f"connect-{self.connector}", self.topic)
+        return cluster_actions.group_offset(self.lab.east, f"connect-{self.connector}", self.topic)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,9 @@ class PoisonedSink:
 def begin(sink: Sink, *, records: int = 5) -> Sink:
     """Make topic and connector, and let it take the first records."""
     sink.lab.create_topic("east", sink.topic)
-    hands.produce_texts(sink.lab.east, sink.topic, [f'{{"n": {n}}}' for n in range(records)])
+    cluster_actions.produce_texts(
+        sink.lab.east, sink.topic, [f'{{"n": {n}}}' for n in range(records)]
+    )
     sink.lab.create(sink.connector, sink.config())
     sink.lab.wait_running(sink.connector)
     taken(sink)
@@ -78,9 +80,9 @@ def begin(sink: Sink, *, records: int = 5) -> Sink:
 
 def poisoned(sink: Sink, *, restarts: int = 3) -> PoisonedSink:
     """One record that is no JSON, three good ones behind it, and restarts that help nothing."""
-    poison = hands.bounds(sink.lab.east, sink.topic)[1]
+    poison = cluster_actions.bounds(sink.lab.east, sink.topic)[1]
     good = [f'{{"n": {n}}}' for n in range(3)]
-    hands.produce_texts(sink.lab.east, sink.topic, [NOT_JSON, *good])
+    cluster_actions.produce_texts(sink.lab.east, sink.topic, [NOT_JSON, *good])
     task_trace(sink.lab, sink.connector)
     failures = failed_again(sink.lab, sink.connector, restarts=restarts)
     committed = sink.committed()
@@ -107,7 +109,7 @@ def taken(sink: Sink) -> None:
     """Wait until the group has committed the end of the topic."""
 
     def check() -> None:
-        end = hands.bounds(sink.lab.east, sink.topic)[1]
+        end = cluster_actions.bounds(sink.lab.east, sink.topic)[1]
         committed = sink.committed()
         if committed != end:
             raise NotYet(f"committed {committed}, log end {end}")

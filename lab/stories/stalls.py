@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from lab.errors import LabError
-from lab.stories import hands
+from lab.stories import cluster_actions
 from lab.stories.flow import DEADLINE_S, Deed, Flow, copied, failed, failed_again, logged
 from lab.waiting import NotYet, until
 
 # Of the topic upstream, so that it takes what MM2's producer will not send.
-LARGE_TOPIC = {"max.message.bytes": str(2 * hands.LARGE_BYTES)}
+LARGE_TOPIC = {"max.message.bytes": str(2 * cluster_actions.LARGE_BYTES)}
 REFUSED_POLLS_MIN = 3
 
 
@@ -41,7 +41,7 @@ def too_large(
     top and the cause below. In the status topic each restart is RESTARTING, RUNNING, FAILED.
     """
     poison = flow.bounds()[1]
-    hands.produce_large(flow.lab.west, flow.topic)
+    cluster_actions.produce_large(flow.lab.west, flow.topic)
     flow.produce(5)
     failed(flow)
     seen()
@@ -61,7 +61,7 @@ def allow_large(flow: Flow) -> Deed:
     The topic on east takes it already: MM2 copies max.message.bytes with the topic's other
     settings.
     """
-    limit = str(2 * hands.LARGE_BYTES)
+    limit = str(2 * cluster_actions.LARGE_BYTES)
     more = {"producer.override.max.request.size": limit, "producer.override.buffer.memory": limit}
     flow.lab.create(flow.connector, {**flow.config(), **more})
     return copied(flow)
@@ -75,7 +75,7 @@ def reading_denied(flow: Flow, *, records: int = 20) -> Deed:
     was copied. MM2 polls again at once, hundreds of times a second, each time with a stack trace:
     a core of the worker and its log are all that moves.
     """
-    hands.deny_reading(flow.lab.west, flow.topic)
+    cluster_actions.deny_reading(flow.lab.west, flow.topic)
     # A fetch that was waiting when the ACL came is still answered.
     await_refused_polls(flow)
     before, copies = _committed(flow)
@@ -115,7 +115,7 @@ def await_refused_polls(flow: Flow) -> None:
 
 def reading_allowed(flow: Flow) -> Deed:
     """Take the denial back; the running task goes on by itself."""
-    hands.allow_reading(flow.lab.west, flow.topic)
+    cluster_actions.allow_reading(flow.lab.west, flow.topic)
     return copied(flow)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab.alerting import ALERTMANAGER
+from lab.product.alerting import ALERTMANAGER
 from tools.alertmanager import check_config
 
 ROOT = Path(__file__).parents[2]

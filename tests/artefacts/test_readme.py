@@ -21,8 +21,8 @@ import yaml
 from click.testing import CliRunner
 
 from lab.__main__ import main as lab_commands
-from lab.certificates import Authority
-from lab.ports import LOOPBACK, free_port
+from lab.cluster.certificates import Authority
+from lab.processes.ports import LOOPBACK, free_port
 from lab.waiting import NotYet, until
 from offsetwatch.cli import cli
 from offsetwatch.errors import ConfigError

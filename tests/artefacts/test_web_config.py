@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab.certificates import Authority
+from lab.cluster.certificates import Authority
 from offsetwatch import config
 from offsetwatch.errors import ConfigError
 from offsetwatch.serve.web_config import current

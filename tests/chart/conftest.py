@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import chart
-from lab.kube import Json
+from lab.kubernetes import chart
+from lab.kubernetes.api_server import Json
 
 VARIANTS = tuple(sorted((chart.CHART / "ci").glob("*-values.yaml")))
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import yaml
 
-from lab import chart
-from lab.kube import Json
+from lab.kubernetes import chart
+from lab.kubernetes.api_server import Json
 
 LEAST = {
     "config": {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import yaml
 
-from lab.certificates import Authority
-from lab.kube import Json
+from lab.cluster.certificates import Authority
+from lab.kubernetes.api_server import Json
 from tests.chart.reading import configuration, containers, one
 
 MOUNTED = "/run/secrets/offsetwatch"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from lab import chart
-from lab.kube import Json
+from lab.kubernetes import chart
+from lab.kubernetes.api_server import Json
 from offsetwatch.config import RemedyConfig
 from tests.chart.reading import (
     LEAST,

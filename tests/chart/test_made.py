@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 import offsetwatch
-from lab import chart
-from lab.chart import CHART
+from lab.kubernetes import chart
+from lab.kubernetes.chart import CHART
 from tools.chart.__main__ import ROOT, main
 from tools.chart.readme import render
 from tools.chart.values import leaves, values

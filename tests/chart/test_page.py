@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import chart
+from lab.kubernetes import chart
 from offsetwatch.config import parse
 from tests.chart.reading import LEAST, of_kind, with_values
 from tools.chart.__main__ import ROOT

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from lab import chart
-from lab.kube import Json
+from lab.kubernetes import chart
+from lab.kubernetes.api_server import Json
 from tests.chart.reading import LEAST, containers, of_kind, one, with_values
 from tools.chart.__main__ import ROOT
 

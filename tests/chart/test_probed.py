@@ -18,10 +18,10 @@ import bcrypt
 import httpx
 import pytest
 
-from lab import chart
-from lab.kube import Json
-from lab.ports import LOOPBACK, free_port
-from lab.processes import Child
+from lab.kubernetes import chart
+from lab.kubernetes.api_server import Json
+from lab.processes.child import Child
+from lab.processes.ports import LOOPBACK, free_port
 from lab.waiting import NotYet, until
 from tests.chart.reading import LEAST, containers
 from tests.chart.secrets import standing_in

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import yaml
 
-from lab import chart
-from lab.chart import CHART
-from lab.kube import Json
+from lab.kubernetes import chart
+from lab.kubernetes.api_server import Json
+from lab.kubernetes.chart import CHART
 from offsetwatch import __version__
 from offsetwatch.config import Config, parse
 from tests.chart.reading import configuration, containers, of_kind, pods

@@ -18,19 +18,19 @@ from pathlib import Path
 
 import click
 
-from lab import killing
+from lab.kills import seeded_kills
 from tests.failovers.run import Report, run
 
 
 @click.command(help=__doc__)
 @click.option("--failovers", type=click.IntRange(1, 10_000), default=500, show_default=True)
-@killing.seeded
+@seeded_kills.seeded
 def main(*, failovers: int, seed: int | None) -> None:
     def once(seed: int) -> Report:
         with tempfile.TemporaryDirectory(prefix="offsetwatch-failovers-") as directory:
             return run(Path(directory), seed=seed, failovers=failovers)
 
-    killing.report(f"{failovers} failovers", seed, once)
+    seeded_kills.report(f"{failovers} failovers", seed, once)
 
 
 if __name__ == "__main__":

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from lab.killing import commit, counts
-from lab.lone_broker import LoneBroker, lone_broker
-from lab.processes import Child
-from lab.program import BESIDE
+from lab.cluster.lone_broker import LoneBroker, lone_broker
+from lab.kills.seeded_kills import commit, counts
+from lab.processes.child import Child
+from lab.product.program import BESIDE
 from lab.waiting import NotYet, until
 from offsetwatch.clients.kafka.clients import parse_end_of_partition
 from offsetwatch.clients.kafka.journal_topic import JournalReader, JournalTopicRequirements

@@ -15,7 +15,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 
-from lab.ports import LOOPBACK, free_port
+from lab.processes.ports import LOOPBACK, free_port
 from tests.contract.worlds import SINK_NAME, TOPIC, state, with_sink
 from tests.fakes.connect_model import Trouble
 

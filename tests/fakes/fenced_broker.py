@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from lab.ports import LOOPBACK, free_port
+from lab.processes.ports import LOOPBACK, free_port
 
 _API_VERSIONS: Final = 18
 _METADATA: Final = 3

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import click
 
-from lab.killing import commit
+from lab.kills.seeded_kills import commit
 from tests.fuzz.campaign import Report, campaign, tried
 from tests.fuzz.every import RECORDS, bodies, every, files
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lab.lone_broker import lone_broker
+from lab.cluster.lone_broker import lone_broker
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from lab import Lab, LabOptions, history_kills
-from lab.commits import Commits
+from lab import Lab, LabOptions
+from lab.check.steady_commits import Commits
 from lab.errors import LabError
-from lab.history_kills import BUG, RATE_PER_S, Report, config_of
-from lab.killing import commit
-from lab.ports import free_port
-from lab.product import Product
-from lab.small_disk import small_disk
+from lab.faults.small_disk import small_disk
+from lab.kills import history
+from lab.kills.history import BUG, RATE_PER_S, Report, config_of
+from lab.kills.seeded_kills import commit
+from lab.processes.ports import free_port
+from lab.product.offsetwatch import Product
 
 pytestmark = [
     pytest.mark.full,
@@ -61,7 +62,7 @@ def test_a_run_on_a_full_disk_loses_nothing_and_the_next_one_has_it_all(
         disk.free(None)
         product.run_pipeline()
         report = Report(seed=0, commit=commit())
-        history_kills.judge_bronze(report, lab, base, commits)
+        history.judge_bronze(report, lab, base, commits)
     assert report.acknowledged >= 2 * COMMITS
     found = (report.lost, report.doubled, report.strange, report.unsound)
     assert found == ([], 0, [], []), found

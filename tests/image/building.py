@@ -16,7 +16,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from lab.processes import finished
+from lab.processes.child import finished
 from offsetwatch.history.spark.jars import cache_directory, publish
 from tests.conftest import ROOT
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from lab.processes import Child
+from lab.processes.child import Child
 from lab.waiting import NotYet, until
 from tests.image.building import Image
 

@@ -15,11 +15,12 @@ import httpx
 import pytest
 import yaml
 
-from lab import Lab, compare
-from lab.certificates import Authority
+from lab import Lab
+from lab.check import compare
+from lab.cluster.certificates import Authority
 from lab.errors import LabError
-from lab.ports import LOOPBACK, free_port
-from lab.product import CONFIG
+from lab.processes.ports import LOOPBACK, free_port
+from lab.product.offsetwatch import CONFIG
 from lab.waiting import NotYet, until
 from tests.image.building import Image
 from tests.image.container import USER, Container, Volume, running, writable

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lab import Lab, compare
+from lab import Lab
+from lab.check import compare
 from lab.errors import LabError
-from lab.jsontext import text
-from lab.product import CONFIG, PIPELINE_S_MAX
+from lab.json_text import text
+from lab.product.offsetwatch import CONFIG, PIPELINE_S_MAX
 from lab.waiting import NotYet, until
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables import reader

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from lab import Lab
-from lab.guarded import Guarded
-from lab.specimens import records
-from lab.stories import Flow, begin, end, hands, poison, resets, sinks, stalls
+from lab.kills.sample_connectors import records
+from lab.product.remediating_daemon import Guarded
+from lab.stories import Flow, begin, cluster_actions, end, poison, resets, sinks, stalls
 from lab.stories.sinks import Sink
 from lab.waiting import NotYet, until
 from tests.real.seen import becomes, total
@@ -51,7 +51,7 @@ def sink_with_a_bad_record(lab: Lab, directory: Path) -> Told:
             expected = [poison.line(at) for at in poison.good(0, 8)]
             told.values["first lines"] = (poison.delivered(sink, poison.good(0, 8)), expected)
 
-            hands.produce_texts(lab.east, sink.topic, poison.good(8, 1000))
+            cluster_actions.produce_texts(lab.east, sink.topic, poison.good(8, 1000))
             knows(daemon, sink)
             second = poison.one_bad(sink, after=poison.good(1008, 3))
             approved = daemon.awaits(
@@ -75,7 +75,7 @@ def sink_with_a_bad_record(lab: Lab, directory: Path) -> Told:
             daemon.reconfigure(
                 {"mode": "auto", "quarantine": QUARANTINE, "stop_on": [], "auto": [rule]}
             )
-            hands.produce_texts(lab.east, sink.topic, poison.good(1011, 1000))
+            cluster_actions.produce_texts(lab.east, sink.topic, poison.good(1011, 1000))
             knows(daemon, sink)
             poison.one_bad(sink)
             plan = told.plans["third"] = daemon.proposed(name, "skip_one")
@@ -91,7 +91,7 @@ def knows(daemon: Guarded, sink: Sink) -> None:
     first failure is else not where it stands at its next one.
     """
     sinks.taken(sink)
-    log_end = hands.bounds(sink.lab.east, sink.topic)[1]
+    log_end = cluster_actions.bounds(sink.lab.east, sink.topic)[1]
 
     def probe() -> None:
         found = daemon.product.get("/api/v1/connectors")["connectors"]

@@ -10,12 +10,18 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, LabOptions, Load
-from lab.connectors import FILE_SINK, FILE_SOURCE, MM2_CHECKPOINT, MM2_HEARTBEAT, MM2_SOURCE
-from lab.onlooker import onlooker, unchanged
-from lab.options import KAFKA_VERSION
-from lab.ports import free_port
-from lab.product import Product
-from lab.toolbox import Toolbox
+from lab.cluster.connector_configs import (
+    FILE_SINK,
+    FILE_SOURCE,
+    MM2_CHECKPOINT,
+    MM2_HEARTBEAT,
+    MM2_SOURCE,
+)
+from lab.cluster.options import KAFKA_VERSION
+from lab.processes.ports import free_port
+from lab.product.offsetwatch import Product
+from lab.product.read_only_daemon import onlooker, unchanged
+from lab.product.toolbox import Toolbox
 from tests.real.acting import ACTS
 from tests.real.beds import Beds
 from tests.real.refusing import REFUSES

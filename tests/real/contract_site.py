@@ -13,9 +13,10 @@ from typing import Any, TypeVar
 
 import httpx
 
-from lab import Lab, specimens
-from lab.connectors import mm2_source
-from lab.stories import hands
+from lab import Lab
+from lab.cluster.connector_configs import mm2_source
+from lab.kills import sample_connectors
+from lab.stories import cluster_actions
 from lab.waiting import until
 from tests.contract import normal
 from tests.contract.sites import (
@@ -182,7 +183,7 @@ class _Lines(_Work):
         return source_pair(str(self._file), self.name, at)
 
     def came(self) -> list[str]:
-        return specimens.records(self._lab.east, self._topic).get(0, [])
+        return sample_connectors.records(self._lab.east, self._topic).get(0, [])
 
 
 class _Records(_Work):
@@ -199,12 +200,12 @@ class _Records(_Work):
         if bad:
             texts[-1] = BAD
         self._have += n
-        hands.produce_texts(self._lab.east, self._topic, texts)
+        cluster_actions.produce_texts(self._lab.east, self._topic, texts)
 
     def fill(self, n: int) -> None:
         texts = [large(self._have + at) for at in range(n)]
         self._have += n
-        hands.produce_texts(self._lab.east, self._topic, texts)
+        cluster_actions.produce_texts(self._lab.east, self._topic, texts)
 
     def pair(self, at: int | None) -> Pair:
         return sink_pair(self._topic, at)
@@ -248,14 +249,14 @@ class _Copies(_Work):
         if bad:
             texts[-1] = LARGE
         self._have += n
-        hands.produce_texts(self._lab.west, self._topic, texts)
+        cluster_actions.produce_texts(self._lab.west, self._topic, texts)
 
     def pair(self, at: int | None) -> Pair:
         return mirror_pair(self.name, self._topic, at)
 
     def came(self) -> list[str]:
         try:
-            copies = specimens.records(self._lab.east, f"{self.name}-w.{self._topic}")
+            copies = sample_connectors.records(self._lab.east, f"{self.name}-w.{self._topic}")
         except KeyError:
             return []  # MirrorMaker has not made the topic yet
         return copies.get(0, [])

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from lab import Lab
 from lab.errors import LabError
-from lab.guarded import Guarded
-from lab.stories import hands, poison, sinks
+from lab.product.remediating_daemon import Guarded
+from lab.stories import cluster_actions, poison, sinks
 from lab.stories.operators import Operator
 from lab.stories.sinks import NOT_JSON, Sink
 from lab.waiting import until
@@ -115,7 +115,7 @@ def _alerts(told: Told, daemon: Guarded, well: Sink) -> None:
 
 
 def _past_the_end(told: Told, daemon: Guarded, well: Sink) -> None:
-    log_end = hands.bounds(well.lab.east, well.topic)[1]
+    log_end = cluster_actions.bounds(well.lab.east, well.topic)[1]
     wish = {
         "action": "skip_one",
         "connect_cluster": "lab",
@@ -188,7 +188,10 @@ def person_at_work(lab: Lab, directory: Path) -> Told:
             lab.create(name, {**sink.config(), "errors.retry.timeout": "0"})
             told.ends["edits meanwhile"] = daemon.ended(plan)
             told.changes["edits meanwhile"] = daemon.changes(name)
-            told.values["committed"] = (sink.committed(), hands.bounds(lab.east, sink.topic)[1])
+            told.values["committed"] = (
+                sink.committed(),
+                cluster_actions.bounds(lab.east, sink.topic)[1],
+            )
             told.values["told"] = daemon.of(name)
     return told
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from lab import Lab, compare
-from lab.product import Product
+from lab import Lab
+from lab.check import compare
+from lab.product.offsetwatch import Product
 from lab.waiting import NotYet, until
 
 WAIT_S_MAX = 150.0

@@ -18,8 +18,8 @@ from typing import Any, Self
 import httpx
 import pyspark
 
-from lab.ports import LOOPBACK, free_port
-from lab.processes import Child
+from lab.processes.child import Child
+from lab.processes.ports import LOOPBACK, free_port
 from lab.waiting import NotYet, until
 
 HOME = Path(pyspark.__file__).parent

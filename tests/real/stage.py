@@ -16,9 +16,9 @@ from typing import Any
 import httpx
 
 from lab import Lab
+from lab.faults.recording_proxy import Recorder
 from lab.moments import seconds
-from lab.product import Product
-from lab.recorder import Recorder
+from lab.product.offsetwatch import Product
 from lab.stories import Flow, begin, end
 from lab.waiting import NotYet, until
 from tests.real.seen import becomes

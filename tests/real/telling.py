@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from lab import Lab
-from lab.guarded import Guarded
-from lab.recorder import Exchange
+from lab.faults.recording_proxy import Exchange
+from lab.product.remediating_daemon import Guarded
 from lab.stories import sinks
 from lab.stories.sinks import Sink
 from lab.waiting import NotYet, until

@@ -13,7 +13,7 @@ import httpx
 import pytest
 import yaml
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from lab.waiting import NotYet, until
 from offsetwatch.config import NotifyConfig
 from offsetwatch.model.findings import Severity

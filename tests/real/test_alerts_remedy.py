@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from lab import Lab
-from lab.alerted import FAILED, GOOD_BEFORE, POISON, Alerted, alerted, good
-from lab.guarded import ALERTS, PERSON
-from lab.stories import hands, poison
+from lab.product.remediating_daemon import ALERTS, PERSON
+from lab.stories import cluster_actions, poison
+from lab.stories.alerted_poison import FAILED, GOOD_BEFORE, POISON, Alerted, alerted, good
 from lab.stories.sinks import NOT_JSON
 from tests.real.telling import SKIP, Told, asked, looks_again, plan_of
 
@@ -57,7 +57,10 @@ def tell(at: Alerted) -> Told:
     told.ends["skip"] = at.daemon.ended(plan)
 
     seen["lines"] = at.mended()
-    seen["committed"] = (at.sink.committed(), hands.bounds(at.sink.lab.east, at.sink.topic)[1])
+    seen["committed"] = (
+        at.sink.committed(),
+        cluster_actions.bounds(at.sink.lab.east, at.sink.topic)[1],
+    )
     seen["states"] = [task["state"] for task in at.sink.lab.status(at.connector)["tasks"]]
     seen["hooks later"] = at.over(incident)
     seen["left"] = [

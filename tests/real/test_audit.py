@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from lab import Lab, specimens
-from lab.clients import FLUSH_S_MAX, settings
-from lab.specimens import Mirror
-from lab.stories import hands
-from lab.toolbox import Toolbox
+from lab import Lab
+from lab.cluster.kafka_client import FLUSH_S_MAX, settings
+from lab.kills import sample_connectors
+from lab.kills.sample_connectors import Mirror
+from lab.product.toolbox import Toolbox
+from lab.stories import cluster_actions
 from lab.waiting import NotYet, until
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
@@ -112,7 +113,7 @@ def copied(lab: Lab, at: Mirror, ends: dict[str, int]) -> None:
     def probe() -> None:
         held = {
             pair["partition"]["topic"]: pair["offset"]["offset"]
-            for pair in specimens.offsets(lab, at.name)
+            for pair in sample_connectors.offsets(lab, at.name)
         }
         if held != {topic: end - 1 for topic, end in ends.items()}:
             raise NotYet(str(held))
@@ -128,7 +129,7 @@ def bed(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         lab.create_topic("west", topic, 1)
         send(lab.west, topic, [record(topic, number) for number in range(BEFORE)])
     config = {"topics": f"{PREFIX}-.*", "header.converter": AS_THEY_ARE}
-    with specimens.mirror(lab, PREFIX, config) as at:
+    with sample_connectors.mirror(lab, PREFIX, config) as at:
         copied(lab, at, dict.fromkeys(topics, BEFORE))
         lab.stop_connector(at.name)
         for what, fault in FAULTS.items():
@@ -155,7 +156,7 @@ def bed(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         lab.resume(at.name)
         ends = {}
         for topic in topics:
-            first = len(hands.records(lab.west, topic))
+            first = len(cluster_actions.records(lab.west, topic))
             send(lab.west, topic, [record(topic, first + number) for number in range(AFTER)])
             ends[topic] = first + AFTER
         copied(lab, at, ends)
@@ -235,7 +236,7 @@ def test_what_lies_beyond_the_bounds_is_not_judged(bed: Bed) -> None:
 
 
 def test_headers_that_a_converter_has_changed_are_told_and_can_be_left_out(bed: Bed) -> None:
-    with specimens.mirror(bed.lab, "headed", partitions=1) as at:
+    with sample_connectors.mirror(bed.lab, "headed", partitions=1) as at:
         send(bed.lab.west, at.topic, [record(at.topic, number) for number in range(20)])
         copied(bed.lab, at, {at.topic: 20})
         headed = Bed(bed.lab, bed.toolbox, at)
@@ -257,7 +258,7 @@ def test_what_a_filter_drops_is_put_down_to_it_only_where_a_person_accepts_that(
         "transforms.drop.type": f"{TRANSFORMS}.Filter",
         "transforms.drop.predicate": "empty",
     }
-    with specimens.mirror(bed.lab, "filtered", drop, partitions=1) as at:
+    with sample_connectors.mirror(bed.lab, "filtered", drop, partitions=1) as at:
         sent = [record(at.topic, number) for number in range(98)]
         dropped = [number for number, (_, value, _) in enumerate(sent) if value is None]
         send(bed.lab.west, at.topic, sent)
@@ -293,7 +294,7 @@ def test_copies_that_a_chain_of_transforms_renames_are_compared_where_they_are(b
         "transforms.tidy.negate": "true",
     }
     bed.lab.create_topic("east", "copy-of-routed", 1)
-    with specimens.mirror(bed.lab, "routed", chain, partitions=1) as at:
+    with sample_connectors.mirror(bed.lab, "routed", chain, partitions=1) as at:
         send(bed.lab.west, at.topic, [record(at.topic, number) for number in range(50)])
         copied(bed.lab, at, {at.topic: 50})
         (one,) = Bed(bed.lab, bed.toolbox, at).audit(status=0)["partitions"]
@@ -324,7 +325,7 @@ def test_copies_of_a_router_that_cannot_be_followed_are_compared_once_they_are_n
     }
     named = toolbox.config.read_text() + f"flows: {json.dumps([flow])}\n"
     toolbox.config.write_text(named)
-    with specimens.mirror(bed.lab, "dated", dated, partitions=1) as at:
+    with sample_connectors.mirror(bed.lab, "dated", dated, partitions=1) as at:
         send(bed.lab.west, at.topic, [record(at.topic, number) for number in range(50)])
         copied(bed.lab, at, {at.topic: 50})
         refused = bed.toolbox.own("history", "audit", "--flow", at.name, status=7)

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 import pytest
 
 from lab import Lab, Load
-from lab.alerting import Alerting
-from lab.connectors import DOWNSTREAM, FILE_SINK, FILE_SOURCE, MM2_SOURCE, UPSTREAM
-from lab.load import TOPICS
-from lab.product import Product
+from lab.cluster.connector_configs import DOWNSTREAM, FILE_SINK, FILE_SOURCE, MM2_SOURCE, UPSTREAM
+from lab.cluster.load import TOPICS
+from lab.product.alerting import Alerting
+from lab.product.offsetwatch import Product
 from lab.waiting import NotYet, until
 from tests.artefacts.boards import BOARDS, EVERYTHING, queries, substituted
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, LabOptions
-from lab.cluster import WEST_GROUP
+from lab.cluster.lab import WEST_GROUP
 from lab.waiting import NotYet, until
 from offsetwatch.clients.kafka.clients import KafkaAdmin
 from offsetwatch.errors import ClientError

@@ -12,8 +12,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from lab import Lab
-from lab.ports import free_port
-from lab.product import Product
+from lab.processes.ports import free_port
+from lab.product.offsetwatch import Product
 from tests.real.conftest import FAST
 from tests.real.seen import becomes, eventually, samples, total
 

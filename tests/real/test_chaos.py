@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lab import chaos
-from lab.faults import Kind
+from lab.faults import chaos
+from lab.faults.kinds import Kind
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 

@@ -12,9 +12,9 @@ import httpx
 import pytest
 import yaml
 
-from lab import chart
-from lab.chart import CHART, Installed
-from lab.kube import Json, Kubernetes
+from lab.kubernetes import chart
+from lab.kubernetes.api_server import Json, Kubernetes
+from lab.kubernetes.chart import CHART, Installed
 from tests.chart.conftest import VARIANTS
 from tools import kubernetes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab import conversions
+from lab.check import converters
 
 pytestmark = pytest.mark.real
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.real
     ],
 )
 def test_what_we_say_for_certain_is_what_the_converters_do(version: str, seed: int) -> None:
-    found = conversions.differences(seed, 40_000, version)
+    found = converters.differences(seed, 40_000, version)
     assert not found.wrong
     certain = sum(count for said, count in found.known.items() if not said.startswith("unknown"))
     assert certain > 30_000  # or it says nothing

@@ -10,9 +10,9 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from lab.demo_poison import FLOW, GOOD_AFTER, GOOD_BEFORE, SINK
-from lab.guarded import SHORTENED
-from lab.processes import finished
+from lab.demo.poison import FLOW, GOOD_AFTER, GOOD_BEFORE, SINK
+from lab.processes.child import finished
+from lab.product.remediating_daemon import SHORTENED
 from lab.stories.sinks import NOT_JSON
 from offsetwatch.config.schema.remediation import RemedyConfig
 

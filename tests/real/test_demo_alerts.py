@@ -9,9 +9,9 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from lab.alerted import FAILED, GOOD_AFTER, GOOD_BEFORE, POISON
-from lab.demo_alerts import NAME
-from lab.processes import finished
+from lab.demo.alerts import NAME
+from lab.processes.child import finished
+from lab.stories.alerted_poison import FAILED, GOOD_AFTER, GOOD_BEFORE, POISON
 from lab.stories.sinks import NOT_JSON
 
 # Its story is that of test_alerts_remedy.py, which runs each time.

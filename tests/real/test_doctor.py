@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from lab import Lab
-from lab.onlooker import unchanged
-from lab.ports import free_port
-from lab.product import Product
+from lab.processes.ports import free_port
+from lab.product.offsetwatch import Product
+from lab.product.read_only_daemon import unchanged
 from tests.real.seen import becomes, eventually, settled, total
 
 pytestmark = pytest.mark.real

@@ -11,9 +11,10 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families
 
-from lab import Lab, Load, compare
-from lab.connectors import file_source
-from lab.product import Product
+from lab import Lab, Load
+from lab.check import compare
+from lab.cluster.connector_configs import file_source
+from lab.product.offsetwatch import Product
 from tests.real.seen import MIRRORED, becomes, eventually, samples, scraped, settled, total
 from tools.promtool import check_metrics
 

@@ -17,8 +17,7 @@ from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
 import lab as lab_package
 from lab import Lab
-from lab.clients import ask_log_bounds, settings
-from lab.connectors import (
+from lab.cluster.connector_configs import (
     DOWNSTREAM,
     MM2_CHECKPOINT,
     MM2_SOURCE,
@@ -26,9 +25,10 @@ from lab.connectors import (
     mm2_checkpoint,
     mm2_source,
 )
-from lab.jars import jars
-from lab.java import tool
-from lab.product import Product
+from lab.cluster.kafka_client import ask_log_bounds, settings
+from lab.processes.jars import jars
+from lab.processes.java import tool
+from lab.product.offsetwatch import Product
 from lab.waiting import NotYet, until
 from tests.real.seen import WAIT_S_MAX, samples
 

@@ -19,8 +19,8 @@ import pytest
 from confluent_kafka import Consumer
 
 from lab import Lab
-from lab.clients import settings
-from lab.product import Product
+from lab.cluster.kafka_client import settings
+from lab.product.offsetwatch import Product
 from lab.waiting import NotYet, until
 from offsetwatch.history.failover_report import inputs as moves_read
 from offsetwatch.history.failover_report.replay import FailoverOutcome, replay_samples

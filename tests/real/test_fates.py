@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lab import Lab
-from lab.onlooker import onlooker
-from lab.product import Product
+from lab.product.offsetwatch import Product
+from lab.product.read_only_daemon import onlooker
 from lab.stories import Flow, begin, end, losses
 from tests.real.conftest import FAST_CONNECT
 from tests.real.seen import becomes, eventually, total

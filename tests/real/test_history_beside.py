@@ -12,10 +12,10 @@ from confluent_kafka import Producer
 from deltalake import QueryBuilder
 
 from lab import Lab
-from lab.clients import settings
-from lab.compare import log_ends
-from lab.connectors import UPSTREAM, file_source
-from lab.product import Product
+from lab.check.compare import log_ends
+from lab.cluster.connector_configs import UPSTREAM, file_source
+from lab.cluster.kafka_client import settings
+from lab.product.offsetwatch import Product
 from lab.waiting import NotYet, until
 from offsetwatch.history.tables import reader
 from offsetwatch.history.tables.schemas import (

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import Lab, history_kills
+from lab import Lab
+from lab.kills import history
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.proof]
 
@@ -18,6 +19,6 @@ KILLS = 2
 def test_no_record_is_lost_or_doubled_when_the_pipeline_is_killed_in_the_middle_of_a_batch(
     lab: Lab, tmp_path: Path
 ) -> None:
-    report = history_kills.run(lab, tmp_path, seed=SEED, kills=KILLS)
-    assert set(report.kills) == {history_kills.IN_BATCH, history_kills.AT_WRITE}
+    report = history.run(lab, tmp_path, seed=SEED, kills=KILLS)
+    assert set(report.kills) == {history.IN_BATCH, history.AT_WRITE}
     assert report.sound, "\n".join(report.lines())

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from lab.product import Product
+from lab.product.offsetwatch import Product
 from offsetwatch.history.tables import pipeline_status, reader
 from tests.real.seen import becomes, eventually, samples, total
 

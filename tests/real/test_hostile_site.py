@@ -14,13 +14,14 @@ from typing import Any, Final
 import pytest
 from confluent_kafka import Producer
 
-from lab import Lab, LabOptions, compare
-from lab.connectors import MM2_HEARTBEAT, mm2_source
-from lab.onlooker import onlooker
-from lab.plugins import MAP_SOURCE
-from lab.product import Product
-from lab.recorder import Fault, Recorder, Trouble
-from lab.toolbox import Toolbox
+from lab import Lab, LabOptions
+from lab.check import compare
+from lab.cluster.connector_configs import MM2_HEARTBEAT, mm2_source
+from lab.cluster.plugins import MAP_SOURCE
+from lab.faults.recording_proxy import Fault, Recorder, Trouble
+from lab.product.offsetwatch import Product
+from lab.product.read_only_daemon import onlooker
+from lab.product.toolbox import Toolbox
 from lab.waiting import NotYet, until
 from tests.real.conftest import FAST, FAST_CONNECT
 from tests.real.seen import becomes, eventually, samples, total

@@ -9,13 +9,14 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Producer
 
-from lab import Lab, Load, standstill
-from lab.clients import settings
-from lab.connectors import MM2_SOURCE as MM2
-from lab.connectors import file_sink
-from lab.latency import MirrorLatency
+from lab import Lab, Load
+from lab.check import lag_while_stalled
+from lab.check.mm2_latency import MirrorLatency
+from lab.cluster.connector_configs import MM2_SOURCE as MM2
+from lab.cluster.connector_configs import file_sink
+from lab.cluster.kafka_client import settings
 from lab.moments import seconds
-from lab.product import Product
+from lab.product.offsetwatch import Product
 from tests.real.seen import MIRRORED, becomes, eventually, settled, total
 
 pytestmark = pytest.mark.real
@@ -53,18 +54,18 @@ def test_lag_in_seconds_is_the_age_of_the_oldest_waiting_record_where_mm2s_own_l
     settled(lab, product)
     with Load(lab, rate_per_s=50.0), MirrorLatency(lab.pids["connect-1"]) as latency:
         try:
-            oldest = standstill.stand_still(lab, product)
-            moments = standstill.record(product, latency, STILL_S)
-            assert standstill.apart(moments, oldest) < standstill.AGREES_S_MAX
-            assert standstill.frozen(moments)
+            oldest = lag_while_stalled.stand_still(lab, product)
+            moments = lag_while_stalled.record(product, latency, STILL_S)
+            assert lag_while_stalled.apart(moments, oldest) < lag_while_stalled.AGREES_S_MAX
+            assert lag_while_stalled.frozen(moments)
             for place in MIRRORED:
                 first, *_, last = (at for at in moments if at.place == place)
                 assert last.product > first.product
             # Stopped altogether MirrorMaker has nothing to say any more, and the lag goes on.
             lab.stop_connector(MM2)
             eventually(product, "no latency over JMX", lambda: not latency.read())
-            moments = standstill.record(product, latency, 3.0)
-            assert standstill.apart(moments, oldest) < standstill.AGREES_S_MAX
+            moments = lag_while_stalled.record(product, latency, 3.0)
+            assert lag_while_stalled.apart(moments, oldest) < lag_while_stalled.AGREES_S_MAX
         finally:
             lab.resume(MM2)
     becomes(product, 0, "mm2_replication_lag_seconds", connector=MM2)
@@ -106,15 +107,15 @@ def test_a_compacted_topic_fully_replicated_is_caught_up_and_what_compaction_too
     lab.stop_connector(MM2)
     try:
         place = (topic, 0)
-        after = standstill.replicated(lab)[place] + 1
+        after = lag_while_stalled.replicated(lab)[place] + 1
         for _ in range(4):
             lab.produce("west", topic, 40)  # the same forty keys, each time in another segment
         eventually(
             product,
             "compaction",
-            lambda: standstill.first_record(lab, place, after).offset > after,
+            lambda: lag_while_stalled.first_record(lab, place, after).offset > after,
         )
-        first = standstill.first_record(lab, place, after)
+        first = lag_while_stalled.first_record(lab, place, after)
         known = json.loads(product.cli("status", "--json", "--direct"))["flows"]
         (age,) = (
             at["lag_seconds"]
@@ -123,7 +124,7 @@ def test_a_compacted_topic_fully_replicated_is_caught_up_and_what_compaction_too
             if at["topic"] == topic
         )
         # Compaction may have gone on meanwhile.
-        last = standstill.first_record(lab, place, first.offset)
+        last = lag_while_stalled.first_record(lab, place, first.offset)
         at = seconds(known["at"])
         at_least, at_most = at - last.at, at - first.at
         assert at_least - ROUNDED_S <= age <= at_most + ROUNDED_S

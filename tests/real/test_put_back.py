@@ -12,10 +12,10 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from lab import Lab
-from lab.connectors import file_source
-from lab.ports import free_port
-from lab.product import Product
-from lab.stories.hands import records
+from lab.cluster.connector_configs import file_source
+from lab.processes.ports import free_port
+from lab.product.offsetwatch import Product
+from lab.stories.cluster_actions import records
 from lab.waiting import NotYet, until
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.proof]

@@ -19,8 +19,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from lab import Lab
-from lab.jars import jars
-from lab.java import java
+from lab.processes.jars import jars
+from lab.processes.java import java
 from lab.waiting import NotYet, until
 from offsetwatch.cli import cli
 from offsetwatch.clients.kafka.inspector import KafkaInspector

@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from lab import Lab, specimens
-from lab.connectors import FILE_SOURCE
-from lab.product import Product
-from lab.settings import DEDICATED_TOPIC, DEDICATED_UPSTREAM
-from lab.specimens import Mirror
+from lab import Lab
+from lab.cluster.connector_configs import FILE_SOURCE
+from lab.cluster.properties_files import DEDICATED_TOPIC, DEDICATED_UPSTREAM
+from lab.kills import sample_connectors
+from lab.kills.sample_connectors import Mirror
+from lab.product.offsetwatch import Product
 from lab.waiting import NotYet, until
 from tests.artefacts.readme import RESET_FLOW, RESET_STORED, Shell, followed, smallest
 
@@ -67,7 +68,7 @@ def test_what_is_only_asked_is_answered(
 
 
 def test_a_flow_is_set_back_to_a_moment(lab: Lab, shell: Shell) -> None:
-    with specimens.mirror(lab, "readme-mirror", records=RECORDS) as at:
+    with sample_connectors.mirror(lab, "readme-mirror", records=RECORDS) as at:
         once = at.meant()
         flow = f"{at.source}->{at.target}"
         done = shell.run(followed(RESET_FLOW, {"west->east": flow}), typed=at.name)
@@ -88,7 +89,7 @@ def test_a_reset_by_a_properties_file_says_what_it_would_do_and_asks(
     wanted = f'{{"offset":{RECORDS - 1}}}'
 
     def committed() -> None:
-        held = specimens.newest(exact.east, offsets)
+        held = sample_connectors.newest(exact.east, offsets)
         if [value for key, value in held.items() if f'"{topic}"' in key] != [wanted]:
             raise NotYet(str(held))
 

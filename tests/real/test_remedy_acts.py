@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lab.stories import hands
+from lab.stories import cluster_actions
 from lab.stories.sinks import NOT_JSON
 from tests.real.telling import SKIP, Stories, Told, asked
 
@@ -75,7 +75,7 @@ def test_a_record_too_large_for_mm2_is_skipped_and_all_others_are_copied(
     assert row["offset"] == poison
     # That topic takes what others would not; what is too large for it is a file (test_quarantine).
     assert row["where"].startswith(IN_TOPIC)
-    assert row["size_bytes"] > hands.LARGE_BYTES
+    assert row["size_bytes"] > cluster_actions.LARGE_BYTES
 
 
 def test_a_connector_is_stopped_for_what_we_found_and_never_for_what_an_alert_says(

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import Lab, remedy_kills
+from lab import Lab
+from lab.kills import remediation
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
 
@@ -15,9 +16,9 @@ SEED = 176
 
 
 def check(lab: Lab, directory: Path, kills: int) -> None:
-    report = remedy_kills.run(lab, directory, seed=SEED, kills=kills, workers=0)
+    report = remediation.run(lab, directory, seed=SEED, kills=kills, workers=0)
 
-    assert report.kills == {remedy_kills.DAEMON: kills}, "\n".join(report.lines())
+    assert report.kills == {remediation.DAEMON: kills}, "\n".join(report.lines())
     assert report.sound, "\n".join(report.lines())
 
 
@@ -28,5 +29,5 @@ def test_no_record_is_lost_when_the_daemon_dies_inside_a_plan(lab: Lab, tmp_path
 # Four to eight minutes: a request in doubt is waited for.
 @pytest.mark.full
 def test_no_record_is_lost_and_no_connector_forgotten_when_the_daemon_dies_inside_plans() -> None:
-    with remedy_kills.bed() as (lab, directory):
+    with remediation.bed() as (lab, directory):
         check(lab, directory, 10)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.connectors import FILE_SINK, FILE_SOURCE, MM2_HEARTBEAT, MM2_SOURCE
-from lab.guarded import reasons
+from lab.cluster.connector_configs import FILE_SINK, FILE_SOURCE, MM2_HEARTBEAT, MM2_SOURCE
+from lab.product.remediating_daemon import reasons
 from lab.waiting import NotYet, until
 from tests.real.stage import Stage
 from tests.real.telling import SEEN_S_MAX, SKIP, Stories, asked, guarded, looks_again

@@ -16,10 +16,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lab.lone_broker import lone_broker
-from lab.ports import LOOPBACK, free_port
-from lab.processes import Child
-from lab.program import EXPORTER
+from lab.cluster.lone_broker import lone_broker
+from lab.processes.child import Child
+from lab.processes.ports import LOOPBACK, free_port
+from lab.product.program import EXPORTER
 from lab.waiting import NotYet, until
 from offsetwatch.remedy.journal.journal import ChainLine, Journal
 

@@ -14,8 +14,8 @@ import confluent_kafka.admin as ck_admin
 import pytest
 from click.testing import CliRunner, Result
 
-from lab.clients import Cluster
-from lab.lone_broker import LoneBroker, lone_broker
+from lab.cluster.kafka_client import Cluster
+from lab.cluster.lone_broker import LoneBroker, lone_broker
 from lab.waiting import NotYet, until
 from offsetwatch.cli import cli
 from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, JournalTopicRequirements

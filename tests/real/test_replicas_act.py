@@ -21,11 +21,11 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, LabOptions
-from lab.demo_poison import found_failed
-from lab.guarded import Guarded, Json, brief
-from lab.recorder import Exchange, Held
-from lab.remedy_person import BEHIND
-from lab.stories import hands, poison, sinks
+from lab.demo.poison import found_failed
+from lab.faults.recording_proxy import Exchange, Held
+from lab.kills.operators import BEHIND
+from lab.product.remediating_daemon import Guarded, Json, brief
+from lab.stories import cluster_actions, poison, sinks
 from lab.stories.sinks import NOT_JSON, Sink
 from lab.waiting import NotYet, until
 from offsetwatch.remedy.journal.journal import ChainLine, Journal
@@ -116,7 +116,7 @@ class Site:
         """A record that cannot be read, and good ones behind it; it has failed there, and failed
         again. Where it is.
         """
-        hands.produce_texts(self.lab.east, self.sink.topic, self.feed(BEHIND))
+        cluster_actions.produce_texts(self.lab.east, self.sink.topic, self.feed(BEHIND))
         for daemon in self.daemons:
             knows(daemon, self.sink)
         self.bad.append(poison.one_bad(self.sink, after=self.feed(3), seen=self.seen_failed))
@@ -200,7 +200,7 @@ def test_a_leader_that_stood_still_in_a_plan_does_nothing_when_another_has_finis
     lets_go(leader, other)
 
     # It still runs, with both daemons awake.
-    hands.produce_texts(site.lab.east, sink.topic, site.feed(5))
+    cluster_actions.produce_texts(site.lab.east, sink.topic, site.feed(5))
     assert site.written() == {poison.line(at) for at in poison.good(0, site.good)}
     assert endings == moment.endings
     changes = {daemon: daemon.changes(name)[done[daemon] :] for daemon in (leader, other)}

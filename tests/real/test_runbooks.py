@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.connectors import FILE_SOURCE
-from lab.product import Product
+from lab.cluster.connector_configs import FILE_SOURCE
+from lab.product.offsetwatch import Product
 from tests.artefacts.readme import Shell
 from tests.artefacts.test_runbooks import RUNBOOKS, commands
 

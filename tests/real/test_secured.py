@@ -11,12 +11,13 @@ from typing import Any
 import httpx
 import pytest
 
-from lab import Lab, LabOptions, compare
-from lab.onlooker import unchanged
-from lab.ports import free_port
-from lab.product import Product
-from lab.recorder import Certified, Recorder
-from lab.secured import USER
+from lab import Lab, LabOptions
+from lab.check import compare
+from lab.cluster.secured import USER
+from lab.faults.recording_proxy import Certified, Recorder
+from lab.processes.ports import free_port
+from lab.product.offsetwatch import Product
+from lab.product.read_only_daemon import unchanged
 from lab.waiting import NotYet, until
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader

@@ -6,9 +6,10 @@ import time
 
 import pytest
 
-from lab import Lab, Load, compare
-from lab.cluster import WEST_GROUP
-from lab.connectors import MM2_HEARTBEAT, MM2_SOURCE
+from lab import Lab, Load
+from lab.check import compare
+from lab.cluster.connector_configs import MM2_HEARTBEAT, MM2_SOURCE
+from lab.cluster.lab import WEST_GROUP
 from lab.stories import Flow, losses, stalls
 from tests.real.stage import INTERVAL_S, Found, Stage, named
 

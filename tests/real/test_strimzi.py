@@ -1,6 +1,6 @@
 """Offsets through Strimzi's resources: a real API server with Strimzi's own definitions, a real
-Connect, and between them the operator as lab/strimzi.py plays it. The verbs are a ServiceAccount
-with the permissions that docs/strimzi.md names, and no more.
+Connect, and between them the operator as lab/kubernetes/strimzi_operator.py plays it. The verbs are
+a ServiceAccount with the permissions that docs/strimzi.md names, and no more.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from zlib import crc32
 import httpx
 import pytest
 
-from lab import Lab, LabOptions, specimens
-from lab.connectors import mm2_source
-from lab.kube import Kubernetes
-from lab.processes import Child
-from lab.specimens import Mirror, Source
-from lab.strimzi import OFFSETS, Operator
-from lab.toolbox import Ran, Toolbox
+from lab import Lab, LabOptions
+from lab.cluster.connector_configs import mm2_source
+from lab.kills import sample_connectors
+from lab.kills.sample_connectors import Mirror, Source
+from lab.kubernetes.api_server import Kubernetes
+from lab.kubernetes.strimzi_operator import OFFSETS, Operator
+from lab.processes.child import Child
+from lab.product.toolbox import Ran, Toolbox
 from lab.waiting import NotYet, until
 from offsetwatch import config
 from tests.real.conftest import KAFKA
@@ -160,7 +161,7 @@ def operator(world: World) -> Iterator[Operator]:
 def source(world: World, operator: Operator, request: pytest.FixtureRequest) -> Iterator[Source]:
     """A FileStream source of ten lines that has read them, and its resource."""
     name = f"source-{crc32(request.node.name.encode()):08x}"
-    with specimens.source(world.lab, name, lines=10) as made:
+    with sample_connectors.source(world.lab, name, lines=10) as made:
         config = {key: world.lab.configuration(name)[key] for key in ("file", "topic")}
         kind = world.lab.configuration(name)["connector.class"]
         resource = connector_of(name, world.served, kind, config)
@@ -191,9 +192,9 @@ def mirror(world: World, operator: Operator) -> Iterator[Mirror]:
         "metadata": {"name": MM2, "namespace": SPACE},
         "spec": flow_of(world.lab, world.served),
     }
-    with specimens.created(world.lab, FLOW, {**usual, **own}):
+    with sample_connectors.created(world.lab, FLOW, {**usual, **own}):
         made.grow(10)
-        specimens.settled(world.lab, made)
+        sample_connectors.settled(world.lab, made)
         world.server.apply([resource])
         until("the flow seen", lambda: _seen(world, MM2, mirror=True), timeout_s=SEEN_S_MAX)
         yield made
@@ -244,7 +245,7 @@ def test_offsets_are_altered_while_it_is_stopped_and_it_goes_on_from_there(
     assert not operator.failed
     world.as_it_was(source.name, before)
     world.lab.wait_running(source.name)
-    specimens.settled(world.lab, source)
+    sample_connectors.settled(world.lab, source)
     assert source.came() == [*source.meant(), *source.meant()[2:]]
 
 
@@ -284,7 +285,7 @@ def test_a_flow_is_listed_altered_and_reset_by_both_annotations(
     world.change("offsets", "alter", FLOW, *asked(mirror, 0, 4), mirror=True)
     world.as_it_was(MM2, before, mirror=True)
     world.lab.wait_running(FLOW)
-    specimens.settled(world.lab, mirror)
+    sample_connectors.settled(world.lab, mirror)
     assert len(mirror.came()[0]) == 15
     world.change("offsets", "reset", FLOW, mirror=True)
     assert {f"alter {FLOW}", f"reset {FLOW}"} <= {*operator.done}
@@ -428,7 +429,7 @@ def test_what_a_killed_command_has_left_is_taken_back_and_brought_to_an_end(
     world.as_it_was(source.name, before)
     assert not world.tools.open_plans(source.name)
     world.lab.wait_running(source.name)
-    specimens.settled(world.lab, source)
+    sample_connectors.settled(world.lab, source)
     again = source.meant()[2:]
     assert source.came() in (source.meant(), [*source.meant(), *again])
 

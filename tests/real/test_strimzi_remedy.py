@@ -1,6 +1,6 @@
 """Guarded remediation of connectors that Strimzi owns: a whole daemon, a real Connect, a real API
-server, and the operator as lab/strimzi.py plays it. Nothing is changed over REST, where it would be
-put back.
+server, and the operator as lab/kubernetes/strimzi_operator.py plays it. Nothing is changed over
+REST, where it would be put back.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 
 from lab import Lab, LabOptions
-from lab.demo_poison import found_failed
-from lab.guarded import COLLEAGUE, Guarded, Json
-from lab.kube import Kubernetes
+from lab.demo.poison import found_failed
+from lab.kubernetes.api_server import Kubernetes
+from lab.kubernetes.strimzi_operator import Operator
+from lab.product.remediating_daemon import COLLEAGUE, Guarded, Json
 from lab.stories import poison, sinks
 from lab.stories.sinks import Sink
-from lab.strimzi import Operator
 from lab.waiting import NotYet, until
 from offsetwatch.clients.kubernetes.access import access_from_kubeconfig
 from offsetwatch.clients.kubernetes.reader import KubeReader

@@ -17,9 +17,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from deltalake import DeltaTable
 
 from lab import Lab, LabOptions
-from lab.ports import free_port
-from lab.product import Product
-from lab.secured import USER
+from lab.cluster.secured import USER
+from lab.processes.ports import free_port
+from lab.product.offsetwatch import Product
 from offsetwatch.cli import cli
 from offsetwatch.history.tables.schemas import SILVER_COMMITS, TABLES, Table
 from tests.history.rows import mirror_key, offset_key, sync_key, sync_value

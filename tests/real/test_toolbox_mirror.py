@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
-from lab import Lab, specimens
-from lab.clients import FLUSH_S_MAX, settings
-from lab.connectors import mm2_checkpoint
-from lab.settings import DEDICATED_DOWNSTREAM, DEDICATED_TOPIC, DEDICATED_UPSTREAM
-from lab.specimens import Mirror
-from lab.stories import hands
-from lab.toolbox import Ran, Toolbox
+from lab import Lab
+from lab.cluster.connector_configs import mm2_checkpoint
+from lab.cluster.kafka_client import FLUSH_S_MAX, settings
+from lab.cluster.properties_files import DEDICATED_DOWNSTREAM, DEDICATED_TOPIC, DEDICATED_UPSTREAM
+from lab.kills import sample_connectors
+from lab.kills.sample_connectors import Mirror
+from lab.product.toolbox import Ran, Toolbox
+from lab.stories import cluster_actions
 from lab.waiting import NotYet, until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
@@ -73,7 +74,7 @@ def copied(at: Mirror, expected: Mapping[int, list[str]]) -> None:
 
     until(f"the copies of {at.name}", probe, timeout_s=COPIED_S_MAX)
     at.grow(2)
-    specimens.settled(at.lab, at)
+    sample_connectors.settled(at.lab, at)
     came = at.came()
     meant = at.meant()
     assert came == {number: [*held, meant[number][-1]] for number, held in expected.items()}
@@ -82,9 +83,9 @@ def copied(at: Mirror, expected: Mapping[int, list[str]]) -> None:
 def test_after_a_complete_reset_everything_is_copied_again_exactly_from_the_log_start(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with specimens.mirror(lab, "again-mirror", records=2 * RECORDS) as at:
+    with sample_connectors.mirror(lab, "again-mirror", records=2 * RECORDS) as at:
         once = at.meant()
-        hands.delete_records(lab.west, at.topic, 7, partition=1)  # as retention does
+        cluster_actions.delete_records(lab.west, at.topic, 7, partition=1)  # as retention does
         ran = toolbox.change("offsets", "reset", *flow(at))
         assert counted(ran, at) == {0: (RECORDS, 0), 1: (RECORDS - 7, 0)}
         assert told(ran, "copied again") == 2 * RECORDS - 7
@@ -95,10 +96,10 @@ def test_after_a_complete_reset_everything_is_copied_again_exactly_from_the_log_
 def test_a_flow_that_is_set_back_to_a_moment_copies_again_exactly_what_was_stated(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with specimens.mirror(lab, "moment-mirror") as at:
+    with sample_connectors.mirror(lab, "moment-mirror") as at:
         dated(lab, at.topic, 0, range(RECORDS))
         dated(lab, at.topic, 1, range(5))
-        specimens.settled(lab, at)
+        sample_connectors.settled(lab, at)
         once = at.meant()
         # Between the records 11 and 12; of the other partition all are older.
         moment = str(FIRST_S + 11 * STEP_S + 1)
@@ -110,10 +111,10 @@ def test_a_flow_that_is_set_back_to_a_moment_copies_again_exactly_what_was_state
 
 
 def test_a_flow_is_set_back_by_a_span_of_its_records_own_time(lab: Lab, toolbox: Toolbox) -> None:
-    with specimens.mirror(lab, "span-mirror") as at:
+    with sample_connectors.mirror(lab, "span-mirror") as at:
         dated(lab, at.topic, 0, range(RECORDS))
         dated(lab, at.topic, 1, range(5))
-        specimens.settled(lab, at)
+        sample_connectors.settled(lab, at)
         once = at.meant()
         # The last record's time less three steps is record 16, and record 1 of the other one.
         ran = toolbox.change("offsets", "reset", *flow(at), "--by", f"{3 * STEP_S}s")
@@ -125,18 +126,18 @@ def test_a_flow_is_set_back_by_a_span_of_its_records_own_time(lab: Lab, toolbox:
 def test_records_are_only_left_out_by_a_word_of_its_own_and_then_exactly_those_that_were_stated(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with specimens.mirror(lab, "skip-mirror", records=2 * RECORDS) as at:
+    with sample_connectors.mirror(lab, "skip-mirror", records=2 * RECORDS) as at:
         lab.stop_connector(at.name)
         once = at.meant()
         at.grow(20)
         asked = ("offsets", "reset", *flow(at), "--to-offset", str(RECORDS + 6))
         refused = toolbox.change(*asked, status=3)
         assert "--allow-skip" in refused.err
-        assert specimens.offsets(lab, at.name) == [at.pair(n, RECORDS - 1) for n in (0, 1)]
+        assert sample_connectors.offsets(lab, at.name) == [at.pair(n, RECORDS - 1) for n in (0, 1)]
         ran = toolbox.change(*asked, "--allow-skip")
         assert counted(ran, at) == {0: (0, 6), 1: (0, 6)}
         assert told(ran, "skipped") == 12
-        assert specimens.state(lab, at.name) == ("STOPPED", 0)
+        assert sample_connectors.state(lab, at.name) == ("STOPPED", 0)
         lab.resume(at.name)
         lab.wait_running(at.name)
         meant = at.meant()
@@ -144,20 +145,20 @@ def test_records_are_only_left_out_by_a_word_of_its_own_and_then_exactly_those_t
 
 
 def test_beyond_the_end_of_a_log_nothing_is_set(lab: Lab, toolbox: Toolbox) -> None:
-    with specimens.mirror(lab, "beyond-mirror", records=2 * RECORDS) as at:
+    with sample_connectors.mirror(lab, "beyond-mirror", records=2 * RECORDS) as at:
         asked = ("offsets", "reset", *flow(at), "--to-offset", str(RECORDS + 1), "--allow-skip")
         refused = toolbox.change(*asked, status=3)
         assert f"its log ends at {RECORDS}" in refused.err
-        assert specimens.offsets(lab, at.name) == at.pairs()
+        assert sample_connectors.offsets(lab, at.name) == at.pairs()
 
 
 def test_syncs_are_cleared_once_nobody_else_uses_them_and_come_back(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with specimens.mirror(lab, "syncs-mirror", records=2 * RECORDS) as at:
+    with sample_connectors.mirror(lab, "syncs-mirror", records=2 * RECORDS) as at:
         once = at.meant()
         syncs = f"mm2-offset-syncs.{at.target}.internal"
-        before = hands.topic_id(lab.west, syncs)
+        before = cluster_actions.topic_id(lab.west, syncs)
         aliases = {"source.cluster.alias": at.source, "target.cluster.alias": at.target}
         reader = {
             **mm2_checkpoint(upstream=lab.west, downstream=lab.east, topics=at.topic),
@@ -168,8 +169,8 @@ def test_syncs_are_cleared_once_nobody_else_uses_them_and_come_back(
         try:
             refused = toolbox.change(*asked, status=3)
             assert "lab/syncs-checkpoint reads it (NOT stopped)" in refused.err
-            assert hands.topic_id(lab.west, syncs) == before
-            assert specimens.offsets(lab, at.name) == at.pairs()
+            assert cluster_actions.topic_id(lab.west, syncs) == before
+            assert sample_connectors.offsets(lab, at.name) == at.pairs()
             toolbox.change("connectors", "stop", "syncs-checkpoint")
             ran = toolbox.change(*asked)
         finally:
@@ -177,7 +178,7 @@ def test_syncs_are_cleared_once_nobody_else_uses_them_and_come_back(
         assert f"west/{syncs} is deleted" in ran.err or f"west/{syncs}" in ran.err
         lab.wait_running(at.name)
         copied(at, {number: held * 2 for number, held in once.items()})
-        assert hands.topic_id(lab.west, syncs) != before
+        assert cluster_actions.topic_id(lab.west, syncs) != before
 
 
 def test_a_dedicated_mirrormaker_is_set_back_by_its_own_file_while_it_does_not_run(
@@ -190,7 +191,7 @@ def test_a_dedicated_mirrormaker_is_set_back_by_its_own_file_while_it_does_not_r
     exact.produce("west", topic, RECORDS)
 
     def probe() -> None:
-        held = specimens.newest(exact.east, f"mm2-offsets.{DEDICATED_UPSTREAM}.internal")
+        held = sample_connectors.newest(exact.east, f"mm2-offsets.{DEDICATED_UPSTREAM}.internal")
         seen = [value for key, value in held.items() if f'"{topic}"' in key]
         if seen != [f'{{"offset":{RECORDS - 1}}}']:
             raise NotYet(str(seen))
@@ -229,8 +230,8 @@ def test_syncs_that_a_dedicated_mirrormaker_uses_are_left_alone_while_it_runs(
         "source.cluster.alias": DEDICATED_UPSTREAM,
         "target.cluster.alias": DEDICATED_DOWNSTREAM,
     }
-    with specimens.mirror(exact, "twin-mirror", aliases) as at:
+    with sample_connectors.mirror(exact, "twin-mirror", aliases) as at:
         asked = ("--flow", f"{DEDICATED_UPSTREAM}->{DEDICATED_DOWNSTREAM}", "--clear-syncs")
         refused = toolbox.change("offsets", "reset", *asked, status=3)
         assert "mm2/MirrorSourceConnector writes it (NOT stopped: group w2-mm2" in refused.err
-        assert specimens.state(exact, at.name)[0] == "RUNNING"
+        assert sample_connectors.state(exact, at.name)[0] == "RUNNING"

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-from lab import Lab, LabOptions, specimens
-from lab.connectors import SOLO_SOURCE, file_sink, file_source
-from lab.rest import ConnectApi
-from lab.toolbox import Toolbox
+from lab import Lab, LabOptions
+from lab.cluster.connect_client import ConnectApi
+from lab.cluster.connector_configs import SOLO_SOURCE, file_sink, file_source
+from lab.kills import sample_connectors
+from lab.product.toolbox import Toolbox
 from lab.waiting import NotYet, until
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
@@ -89,14 +90,14 @@ def awaited(driver: RestDriver, step: Any) -> None:
 def test_offsets_that_connect_cannot_remove_are_removed_at_once_and_the_source_starts_over(
     peculiar: Lab, tools: Toolbox
 ) -> None:
-    with specimens.source(peculiar, "own-source", OWN, lines=LINES) as at:
+    with sample_connectors.source(peculiar, "own-source", OWN, lines=LINES) as at:
         # Connect itself would not: a reset of it is given up after 90 s, and leaves all as it is.
         ran = tools.change("offsets", "reset", at.name)
         assert "exactly-once" in ran.err
         assert f"to the worker's own topic ({SHARED})" in ran.err
         peculiar.wait_running(at.name)
         at.grow(1)
-        specimens.settled(peculiar, at)
+        sample_connectors.settled(peculiar, at)
         meant = at.meant()
         assert at.came() == [*meant[:LINES], *meant]
 
@@ -104,19 +105,19 @@ def test_offsets_that_connect_cannot_remove_are_removed_at_once_and_the_source_s
 def test_a_position_of_it_is_set_through_connect_which_can_do_that(
     peculiar: Lab, tools: Toolbox
 ) -> None:
-    with specimens.source(peculiar, "set-source", OWN, lines=LINES) as at:
+    with sample_connectors.source(peculiar, "set-source", OWN, lines=LINES) as at:
         body = json.dumps({"offsets": [at.pair(at.after(4))]})
         ran = tools.change("offsets", "alter", at.name, "--offsets", "-", stdin=body)
         assert "exactly-once" not in ran.err
         peculiar.wait_running(at.name)
-        specimens.settled(peculiar, at)
+        sample_connectors.settled(peculiar, at)
         assert at.came() == [*at.meant(), *at.meant()[4:]]
 
 
 def test_a_namesake_begins_at_its_own_offsets_there_too(
     peculiar: Lab, tools: Toolbox, tmp_path: Path
 ) -> None:
-    with specimens.source(peculiar, "again-source", OWN, lines=LINES) as at:
+    with sample_connectors.source(peculiar, "again-source", OWN, lines=LINES) as at:
         tools.change("connectors", "delete", at.name)
         other = at.path.with_name("again-other.in")
         other.write_text(at.path.read_text())
@@ -129,7 +130,7 @@ def test_a_namesake_begins_at_its_own_offsets_there_too(
             *("--initial-offsets", str(offsets), "--initial-state", "stopped"),
         )
         assert "exactly-once" in ran.err
-        held = [found for found in specimens.offsets(peculiar, at.name) if found["offset"]]
+        held = [found for found in sample_connectors.offsets(peculiar, at.name) if found["offset"]]
         assert held == [begin]
         tools.change("connectors", "resume", at.name)
         peculiar.wait_running(at.name)
@@ -137,7 +138,7 @@ def test_a_namesake_begins_at_its_own_offsets_there_too(
         until("all came", lambda: _came(at, came), timeout_s=150.0)
 
 
-def _came(at: specimens.Source, wanted: list[str]) -> None:
+def _came(at: sample_connectors.Source, wanted: list[str]) -> None:
     if at.came() != wanted:
         raise NotYet(str(at.came()))
 
@@ -148,7 +149,7 @@ def test_what_was_removed_there_is_put_back_as_it_was(peculiar: Lab) -> None:
     )
     config = Config(kafka={"east": Kafka(bootstrap=peculiar.east)}, connect=[connect])
     with (
-        specimens.source(peculiar, "back-source", OWN, lines=LINES) as at,
+        sample_connectors.source(peculiar, "back-source", OWN, lines=LINES) as at,
         closing(RestOffsetStore(config, connect)) as way,
     ):
         awaited(driver_of(peculiar, at.name), STOPPED)
@@ -161,13 +162,16 @@ def test_what_was_removed_there_is_put_back_as_it_was(peculiar: Lab) -> None:
         for step in steps:
             awaited(driver, step)
         assert driver.offsets().raw == ()  # of the worker's own topic, too (KIP-875)
-        assert [kept["offset"] for kept in specimens.offsets(peculiar, at.name)] in ([], [None])
+        assert [kept["offset"] for kept in sample_connectors.offsets(peculiar, at.name)] in (
+            [],
+            [None],
+        )
 
         plan = Plan("p", "reset", standing.subject, steps, None, None, 0.0, "me")
         frozen = FrozenOffsets(found.pairs, "", "", found.raw)
         for back in build_rollback_steps(plan, frozen, frozenset({0, 1})):
             awaited(driver, back)
-        assert specimens.offsets(peculiar, at.name) == at.pairs()
+        assert sample_connectors.offsets(peculiar, at.name) == at.pairs()
         assert driver.offsets().raw == found.raw
         driver.carry_out(ToState(RequestedState.RUNNING), None)
         peculiar.wait_running(at.name)
@@ -175,13 +179,13 @@ def test_what_was_removed_there_is_put_back_as_it_was(peculiar: Lab) -> None:
 
 @pytest.mark.proof
 def test_connect_itself_does_hang_there_and_leaves_the_offset_as_it_is(peculiar: Lab) -> None:
-    with specimens.source(peculiar, "hanging-source", OWN, lines=LINES) as at:
+    with sample_connectors.source(peculiar, "hanging-source", OWN, lines=LINES) as at:
         driver = driver_of(peculiar, at.name)
         awaited(driver, STOPPED)
         outcome = driver.carry_out(Reset(), None)
         assert outcome.answer is AttemptResult.IN_DOUBT
         assert driver.look(Reset(), None).standing is not StepStatus.DONE
-        assert specimens.offsets(peculiar, at.name) == at.pairs()
+        assert sample_connectors.offsets(peculiar, at.name) == at.pairs()
         driver.carry_out(ToState(RequestedState.RUNNING), None)
         peculiar.wait_running(at.name)
 
@@ -190,7 +194,7 @@ def test_connect_itself_does_hang_there_and_leaves_the_offset_as_it_is(peculiar:
 
 
 def test_real_answers_are_worth_what_they_are_taken_for(peculiar: Lab) -> None:
-    with specimens.source(peculiar, "answers-source", lines=LINES) as at:
+    with sample_connectors.source(peculiar, "answers-source", lines=LINES) as at:
         driver = driver_of(peculiar, at.name)
         here = Alter((pair(at.pair(3)),))
         assert driver.carry_out(here, None).answer is AttemptResult.RETRY  # it runs
@@ -207,7 +211,7 @@ def test_real_answers_are_worth_what_they_are_taken_for(peculiar: Lab) -> None:
 
 
 def test_a_real_sink_alter_that_half_applied_has_failed_and_shows(peculiar: Lab) -> None:
-    with specimens.sink(peculiar, "half-sink", partitions=1, records=LINES) as at:
+    with sample_connectors.sink(peculiar, "half-sink", partitions=1, records=LINES) as at:
         driver = driver_of(peculiar, at.name)
         awaited(driver, STOPPED)
         good, bad = pair(at.pair(0, 4)), pair(at.pair(7, 4))
@@ -218,7 +222,7 @@ def test_a_real_sink_alter_that_half_applied_has_failed_and_shows(peculiar: Lab)
 def test_a_sink_begins_at_its_first_offsets_whatever_group_a_namesake_left(
     peculiar: Lab, tools: Toolbox, tmp_path: Path
 ) -> None:
-    with specimens.sink(peculiar, "born-sink", partitions=2, records=LINES) as at:
+    with sample_connectors.sink(peculiar, "born-sink", partitions=2, records=LINES) as at:
         tools.change("connectors", "delete", at.name)
         config, offsets = tmp_path / "config.json", tmp_path / "offsets.json"
         config.write_text(json.dumps(file_sink(at.path.with_suffix(".again"), topic=at.topic)))
@@ -228,11 +232,11 @@ def test_a_sink_begins_at_its_first_offsets_whatever_group_a_namesake_left(
             *("--initial-offsets", str(offsets), "--initial-state", "stopped"),
         )
         assert "backed up" in ran.err
-        assert specimens.offsets(peculiar, at.name) == [at.pair(0, 3)]
+        assert sample_connectors.offsets(peculiar, at.name) == [at.pair(0, 3)]
         tools.change("connectors", "resume", at.name)
         peculiar.wait_running(at.name)
-        specimens.settled(peculiar, at)
-        held = specimens.records(peculiar.east, at.topic)
+        sample_connectors.settled(peculiar, at)
+        held = sample_connectors.records(peculiar.east, at.topic)
         meant = sorted([*held[0][3:], *held[1]])
         assert sorted(at.path.with_suffix(".again").read_text().splitlines()) == meant
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
-from lab import Lab, LabOptions, specimens
-from lab.connectors import file_source
+from lab import Lab, LabOptions
+from lab.cluster.connector_configs import file_source
 from lab.errors import LabError
-from lab.toolbox import Toolbox
+from lab.kills import sample_connectors
+from lab.product.toolbox import Toolbox
 from tests.real.conftest import KAFKA
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
@@ -39,7 +40,7 @@ def tools(lab: Lab, directory: Path, *, first: int) -> Toolbox:
     return Toolbox(lab, directory=directory, connects=connects)
 
 
-def alter(toolbox: Toolbox, at: specimens.Source, position: int) -> Any:
+def alter(toolbox: Toolbox, at: sample_connectors.Source, position: int) -> Any:
     body = json.dumps({"offsets": [at.pair(position)]})
     change = ("offsets", "alter", at.name, "--offsets", "-")
     return toolbox.change(*change, stdin=body)
@@ -80,7 +81,7 @@ def rebalancing(lab: Lab) -> Iterator[None]:
 def test_changes_end_well_through_either_worker_while_connectors_come_and_go(
     pair: Lab, tmp_path: Path
 ) -> None:
-    with specimens.source(pair, "calm-source", lines=LINES) as at:
+    with sample_connectors.source(pair, "calm-source", lines=LINES) as at:
         meant = at.meant()
         came = [*meant]
         for number in range(ROUNDS):
@@ -88,7 +89,7 @@ def test_changes_end_well_through_either_worker_while_connectors_come_and_go(
             with rebalancing(pair):
                 alter(toolbox, at, at.after(LINES - 2))
             pair.wait_running(at.name)
-            specimens.settled(pair, at)
+            sample_connectors.settled(pair, at)
             came += meant[LINES - 2 :]
             assert at.came() == came
 
@@ -96,14 +97,14 @@ def test_changes_end_well_through_either_worker_while_connectors_come_and_go(
 def test_a_worker_that_is_gone_is_named_and_the_change_goes_through_the_other(
     pair: Lab, tmp_path: Path
 ) -> None:
-    with specimens.source(pair, "left-source", lines=LINES) as at:
+    with sample_connectors.source(pair, "left-source", lines=LINES) as at:
         toolbox = tools(pair, tmp_path, first=0)
         pair.kill("connect-1")
         try:
             ran = alter(toolbox, at, at.after(LINES - 2))
             assert f"{pair.connect_urls[0]} gives no answer" in ran.err
             pair.wait_running(at.name)
-            specimens.settled(pair, at)
+            sample_connectors.settled(pair, at)
             assert at.came()[: LINES + 2] == [*at.meant(), *at.meant()[LINES - 2 :]]
         finally:
             pair.start_process("connect-1")
@@ -113,10 +114,10 @@ def test_a_stop_is_done_only_when_the_other_workers_tasks_have_ended(
     pair: Lab, tmp_path: Path
 ) -> None:
     toolbox = tools(pair, tmp_path, first=1)
-    with specimens.source(pair, "far-source", lines=LINES) as at:
+    with sample_connectors.source(pair, "far-source", lines=LINES) as at:
         for _ in range(ROUNDS):
             toolbox.change("connectors", "stop", at.name)
-            assert specimens.state(pair, at.name) == ("STOPPED", 0)
-            assert specimens.offsets(pair, at.name) == at.pairs()
+            assert sample_connectors.state(pair, at.name) == ("STOPPED", 0)
+            assert sample_connectors.offsets(pair, at.name) == at.pairs()
             toolbox.change("connectors", "resume", at.name)
-            assert specimens.state(pair, at.name) == ("RUNNING", 1)
+            assert sample_connectors.state(pair, at.name) == ("RUNNING", 1)

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lab import Lab, specimens
-from lab.ports import free_port
-from lab.product import Product
+from lab import Lab
+from lab.kills import sample_connectors
+from lab.processes.ports import free_port
+from lab.product.offsetwatch import Product
 from lab.waiting import NotYet, until
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.slow, pytest.mark.full]
@@ -22,15 +23,15 @@ def test_a_mirror_goes_back_to_where_it_stood_and_copies_exactly_what_came_since
 ) -> None:
     extra = "history: {heap: 700m}\n"
     product = Product(lab, directory=tmp_path / "history", port=free_port(), extra=extra)
-    with specimens.mirror(lab, "rewound-mirror", records=20) as at:
+    with sample_connectors.mirror(lab, "rewound-mirror", records=20) as at:
         stood, moment = at.pairs(), time.time()
         at.grow(14)
-        specimens.settled(lab, at)
+        sample_connectors.settled(lab, at)
         once = at.meant()
         product.run_pipeline()
         asked = ("offsets", "rewind", at.name, "--to", str(moment), "--connect", "lab")
         dry = product.cli(*asked, "--dry-run")
-        assert specimens.offsets(lab, at.name) == at.pairs() != stood
+        assert sample_connectors.offsets(lab, at.name) == at.pairs() != stood
         ran = product.cli(*asked, "--yes", timeout_s=300.0)
         for told in (dry, ran):
             rows = [line.split() for line in told.splitlines()]
@@ -44,4 +45,4 @@ def test_a_mirror_goes_back_to_where_it_stood_and_copies_exactly_what_came_since
                 raise NotYet(f"{ {number: len(held) for number, held in seen.items()} }")
 
         until("the copies again", probe, timeout_s=COPIED_S_MAX)
-        specimens.settled(lab, at)
+        sample_connectors.settled(lab, at)

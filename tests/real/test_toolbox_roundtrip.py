@@ -12,12 +12,13 @@ from typing import Any
 
 import pytest
 
-from lab import Lab, specimens
-from lab.connectors import SOLO_SOURCE, SOLO_TOPIC
-from lab.settings import DEDICATED_DOWNSTREAM, DEDICATED_TOPIC, DEDICATED_UPSTREAM
-from lab.solo import STANDALONE
-from lab.specimens import Source
-from lab.toolbox import Toolbox
+from lab import Lab
+from lab.cluster.connector_configs import SOLO_SOURCE, SOLO_TOPIC
+from lab.cluster.properties_files import DEDICATED_DOWNSTREAM, DEDICATED_TOPIC, DEDICATED_UPSTREAM
+from lab.cluster.standalone_worker import STANDALONE
+from lab.kills import sample_connectors
+from lab.kills.sample_connectors import Source
+from lab.product.toolbox import Toolbox
 from lab.waiting import NotYet, until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow]
@@ -65,8 +66,8 @@ def told_of_ended(
 
 def wiped(lab: Lab, toolbox: Toolbox, name: str) -> None:
     toolbox.change("offsets", "reset", name)
-    assert specimens.offsets(lab, name) == []
-    assert specimens.state(lab, name) == ("STOPPED", 0)
+    assert sample_connectors.offsets(lab, name) == []
+    assert sample_connectors.state(lab, name) == ("STOPPED", 0)
 
 
 def goes_round(lab: Lab, toolbox: Toolbox, directory: Path) -> None:
@@ -76,14 +77,16 @@ def goes_round(lab: Lab, toolbox: Toolbox, directory: Path) -> None:
     """
     with ExitStack() as stack:
         worked = [
-            stack.enter_context(specimens.mirror(lab, "round-mirror", records=BEFORE)),
-            stack.enter_context(specimens.sink(lab, "round-sink", partitions=2, records=BEFORE)),
-            stack.enter_context(specimens.source(lab, "round-source", lines=BEFORE)),
+            stack.enter_context(sample_connectors.mirror(lab, "round-mirror", records=BEFORE)),
+            stack.enter_context(
+                sample_connectors.sink(lab, "round-sink", partitions=2, records=BEFORE)
+            ),
+            stack.enter_context(sample_connectors.source(lab, "round-source", lines=BEFORE)),
         ]
         names = [at.name for at in worked]
         for name in names:
             toolbox.change("connectors", "stop", name)
-            assert specimens.state(lab, name) == ("STOPPED", 0)
+            assert sample_connectors.state(lab, name) == ("STOPPED", 0)
         kept = directory / "kept.json"
         wanted = ("--connectors", ",".join(names))
         toolbox.read("offsets", "export", *wanted, "--output", str(kept))
@@ -91,17 +94,17 @@ def goes_round(lab: Lab, toolbox: Toolbox, directory: Path) -> None:
         assert exported.json == json.loads(kept.read_text())
         assert exported.json == {at.name: at.pairs() for at in worked}
 
-        specimens.at_once(partial(wiped, lab, toolbox, name) for name in names)
+        sample_connectors.at_once(partial(wiped, lab, toolbox, name) for name in names)
         toolbox.read("offsets", "diff", "--offsets", str(kept), status=1)
 
         toolbox.change("offsets", "import", "--offsets", str(kept))
         for at in worked:
-            assert specimens.offsets(lab, at.name) == at.pairs()
+            assert sample_connectors.offsets(lab, at.name) == at.pairs()
         toolbox.read("offsets", "diff", "--offsets", str(kept))
         for at in worked:
             toolbox.change("connectors", "resume", at.name)
             at.grow(AFTER)
-        specimens.settled(lab, *worked)
+        sample_connectors.settled(lab, *worked)
         for at in worked:
             assert at.came() == at.meant(), at.name
         assert toolbox.open_plans() == []
@@ -130,12 +133,12 @@ def options(pair: dict[str, Any]) -> tuple[str, str, str, str]:
 def a_running_source_that_is_set_back_repeats_exactly_what_lies_behind_that_position(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with specimens.source(lab, "back-source", lines=BEFORE) as at:
+    with sample_connectors.source(lab, "back-source", lines=BEFORE) as at:
         to = at.pair(at.after(BEFORE - 3))
         toolbox.change("offsets", "alter", at.name, *options(to))
         lab.wait_running(at.name)
         at.grow(AFTER)
-        specimens.settled(lab, at)
+        sample_connectors.settled(lab, at)
         meant = at.meant()
         assert at.came() == [*meant[:BEFORE], *meant[BEFORE - 3 :]]
 
@@ -144,18 +147,18 @@ def a_running_source_that_is_set_back_repeats_exactly_what_lies_behind_that_posi
 def a_complete_reset_of_a_flow_copies_again_exactly_from_the_log_start(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with specimens.mirror(lab, "whole-mirror", records=BEFORE) as at:
+    with sample_connectors.mirror(lab, "whole-mirror", records=BEFORE) as at:
         once = at.meant()
         flow = ("--flow", f"{at.source}->{at.target}")
         dry = toolbox.change("offsets", "reset", *flow, "--dry-run")
-        assert specimens.offsets(lab, at.name) == at.pairs()
+        assert sample_connectors.offsets(lab, at.name) == at.pairs()
         ran = toolbox.change("offsets", "reset", *flow)
         for told in (dry, ran):
             assert f"at most {BEFORE} records" in told.said  # so many will be copied again
             assert f"mm2-offset-syncs.{at.target}.internal" in told.said  # which are kept
         lab.wait_running(at.name)
         at.grow(AFTER)
-        specimens.settled(lab, at)
+        sample_connectors.settled(lab, at)
         meant = at.meant()
         assert at.came() == {number: once[number] + meant[number] for number in meant}
 
@@ -164,12 +167,12 @@ def a_complete_reset_of_a_flow_copies_again_exactly_from_the_log_start(
 def a_flow_set_to_an_offset_copies_again_exactly_from_that_record_on(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with specimens.mirror(lab, "part-mirror", records=BEFORE) as at:
+    with sample_connectors.mirror(lab, "part-mirror", records=BEFORE) as at:
         once = at.meant()
         flow = ("--flow", f"{at.source}->{at.target}", "--topics", at.topic)
         toolbox.change("offsets", "reset", *flow, "--to-offset", "4")
         lab.wait_running(at.name)
-        specimens.settled(lab, at)
+        sample_connectors.settled(lab, at)
         assert at.came() == {number: held + held[4:] for number, held in once.items()}
 
 
@@ -180,12 +183,12 @@ LEDGER = f"{DEDICATED_TOPIC}-kept"
 
 def copied(lab: Lab) -> dict[int, list[str]]:
     """What the dedicated MirrorMaker has made of LEDGER."""
-    return specimens.records(lab.east, f"{DEDICATED_UPSTREAM}.{LEDGER}")
+    return sample_connectors.records(lab.east, f"{DEDICATED_UPSTREAM}.{LEDGER}")
 
 
 def ledger_copied(lab: Lab, times: int = 1) -> None:
     """Wait until as much as LEDGER holds was copied, and one flush longer than that."""
-    wanted = sum(len(held) for held in specimens.records(lab.west, LEDGER).values()) * times
+    wanted = sum(len(held) for held in sample_connectors.records(lab.west, LEDGER).values()) * times
 
     def probe() -> None:
         try:
@@ -200,10 +203,10 @@ def ledger_copied(lab: Lab, times: int = 1) -> None:
 
 def ledger_committed(lab: Lab) -> None:
     """Wait until MirrorMaker has the last record of LEDGER in its offsets topic."""
-    last = len(specimens.records(lab.west, LEDGER)[0]) - 1
+    last = len(sample_connectors.records(lab.west, LEDGER)[0]) - 1
 
     def probe() -> None:
-        held = specimens.newest(lab.east, "mm2-offsets.w2.internal")
+        held = sample_connectors.newest(lab.east, "mm2-offsets.w2.internal")
         seen = [value for key, value in held.items() if f'"{LEDGER}"' in key]
         if seen != [f'{{"offset":{last}}}']:
             raise NotYet(str(seen))
@@ -240,7 +243,7 @@ def a_dedicated_mirrormaker_wiped_and_put_back_in_its_topic_goes_on_at_the_next_
     exact.produce("west", LEDGER, AFTER)
     ledger_copied(exact)
     ledger_committed(exact)
-    assert copied(exact) == specimens.records(exact.west, LEDGER)
+    assert copied(exact) == sample_connectors.records(exact.west, LEDGER)
 
 
 @ended_together
@@ -251,8 +254,8 @@ def an_ended_worker_goes_on_at_what_was_wiped_and_put_back_in_its_topic(
     toolbox = Toolbox(exact, directory=tmp_path / "toolbox")
     properties = exact.directory / "connect-1.properties"
     with (
-        specimens.mirror(exact, "ended-mirror", records=BEFORE) as mirror,
-        specimens.source(exact, "ended-source", lines=BEFORE) as source,
+        sample_connectors.mirror(exact, "ended-mirror", records=BEFORE) as mirror,
+        sample_connectors.source(exact, "ended-source", lines=BEFORE) as source,
     ):
         worked = (mirror, source)
         for at in worked:
@@ -264,7 +267,7 @@ def an_ended_worker_goes_on_at_what_was_wiped_and_put_back_in_its_topic(
             export = ("offsets", "export", *names, "--output", str(kept))
             toolbox.stored(*export, properties=properties)
             held = json.loads(kept.read_text()).items()
-            told = {name: specimens.without_heartbeats(pairs) for name, pairs in held}
+            told = {name: sample_connectors.without_heartbeats(pairs) for name, pairs in held}
             assert told == {at.name: at.pairs() for at in worked}
             for at in worked:
                 toolbox.store("offsets", "reset", at.name, properties=properties)
@@ -281,7 +284,7 @@ def an_ended_worker_goes_on_at_what_was_wiped_and_put_back_in_its_topic(
         for at in worked:
             exact.wait_running(at.name)
             at.grow(AFTER)
-        specimens.settled(exact, *worked)
+        sample_connectors.settled(exact, *worked)
         for at in worked:
             assert at.came() == at.meant(), at.name
 
@@ -294,7 +297,7 @@ def a_standalone_worker_goes_on_at_what_was_wiped_and_put_back_in_its_file(
     solo = exact.solo
     source = Source(exact, SOLO_SOURCE, SOLO_TOPIC, solo.lines)
     source.grow(BEFORE)
-    specimens.written(solo.sink, BEFORE)
+    sample_connectors.written(solo.sink, BEFORE)
 
     def probe() -> None:
         if not solo.offsets.exists() or SOLO_SOURCE.encode() not in solo.offsets.read_bytes():
@@ -319,7 +322,7 @@ def a_standalone_worker_goes_on_at_what_was_wiped_and_put_back_in_its_file(
     finally:
         exact.start_process(STANDALONE)
     source.grow(AFTER)
-    specimens.written(solo.sink, BEFORE + AFTER)
+    sample_connectors.written(solo.sink, BEFORE + AFTER)
     assert source.came() == source.meant()
 
 

@@ -21,12 +21,13 @@ from typing import Any
 
 import pytest
 
-from lab import Lab, specimens
-from lab.connectors import file_sink, file_source
-from lab.processes import Child
-from lab.program import EXPORTER
-from lab.specimens import Sink, Source
-from lab.toolbox import VERB_S_MAX, Toolbox
+from lab import Lab
+from lab.cluster.connector_configs import file_sink, file_source
+from lab.kills import sample_connectors
+from lab.kills.sample_connectors import Sink, Source
+from lab.processes.child import Child
+from lab.product.program import EXPORTER
+from lab.product.toolbox import VERB_S_MAX, Toolbox
 from lab.waiting import NotYet, until
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
@@ -40,13 +41,13 @@ AT_ONCE = 5
 @pytest.fixture(scope="module")
 def source(lab: Lab) -> Iterator[Source]:
     """A FileStream source for all that leaves it as it was."""
-    with specimens.source(lab, "calm-source", lines=LINES) as made:
+    with sample_connectors.source(lab, "calm-source", lines=LINES) as made:
         yield made
 
 
 @pytest.fixture(scope="module")
 def sink(lab: Lab) -> Iterator[Sink]:
-    with specimens.sink(lab, "calm-sink", partitions=2, records=LINES) as made:
+    with sample_connectors.sink(lab, "calm-sink", partitions=2, records=LINES) as made:
         yield made
 
 
@@ -125,7 +126,7 @@ def test_a_verb_that_is_used_wrongly_says_how_it_is_used_and_ends_with_2(
 def test_nothing_is_changed_without_a_confirmation(
     lab: Lab, toolbox: Toolbox, source: Source
 ) -> None:
-    before = specimens.offsets(lab, source.name)
+    before = sample_connectors.offsets(lab, source.name)
     ran = toolbox.read("offsets", "reset", source.name, status=DENIED)
     assert "--yes" in ran.err
     ran = toolbox.read(
@@ -135,8 +136,8 @@ def test_nothing_is_changed_without_a_confirmation(
     )
     assert "--yes" in ran.err
     assert typed(toolbox, "no", "offsets", "reset", source.name)[0] == DENIED
-    assert specimens.offsets(lab, source.name) == before
-    assert specimens.state(lab, source.name) == ("RUNNING", 1)
+    assert sample_connectors.offsets(lab, source.name) == before
+    assert sample_connectors.state(lab, source.name) == ("RUNNING", 1)
     assert toolbox.open_plans() == []
 
 
@@ -144,7 +145,7 @@ def test_the_name_typed_on_a_terminal_confirms(lab: Lab, toolbox: Toolbox, sourc
     for verb, state in (("pause", "PAUSED"), ("resume", "RUNNING")):
         status, seen = typed(toolbox, source.name, "connectors", verb, source.name)
         assert status == 0, seen
-        assert specimens.state(lab, source.name) == (state, 1)
+        assert sample_connectors.state(lab, source.name) == (state, 1)
 
 
 def typed(toolbox: Toolbox, line: str, *arguments: str) -> tuple[int, str]:
@@ -171,13 +172,13 @@ def typed(toolbox: Toolbox, line: str, *arguments: str) -> tuple[int, str]:
 def test_a_dry_run_says_every_step_and_does_none(
     lab: Lab, toolbox: Toolbox, source: Source
 ) -> None:
-    before = specimens.offsets(lab, source.name)
+    before = sample_connectors.offsets(lab, source.name)
     change = ("offsets", "alter", source.name, "--offsets", "-", "--dry-run")
     said = toolbox.change(*change, stdin=body(source.pair(5))).said.lower()
     for what in ("stop", "5", "running"):
         assert what in said
-    assert specimens.offsets(lab, source.name) == before
-    assert specimens.state(lab, source.name) == ("RUNNING", 1)
+    assert sample_connectors.offsets(lab, source.name) == before
+    assert sample_connectors.state(lab, source.name) == ("RUNNING", 1)
     assert toolbox.open_plans() == []
 
 
@@ -188,28 +189,28 @@ def test_a_dry_run_says_every_step_and_does_none(
 def a_source_is_altered_whether_it_runs_is_paused_or_is_stopped_and_is_then_as_before(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    with specimens.source(lab, "alter-source", lines=LINES) as at:
+    with sample_connectors.source(lab, "alter-source", lines=LINES) as at:
         end = at.pairs()
         alter(toolbox, at.name, at.pair(at.after(4)))
         lab.wait_running(at.name)
-        specimens.holds(lab, at.name, end)
+        sample_connectors.holds(lab, at.name, end)
         meant = at.meant()
         assert at.came() == [*meant, *meant[4:]]
 
         lab.pause(at.name)
         alter(toolbox, at.name, at.pair(at.after(6)))
-        assert specimens.state(lab, at.name)[0] == "PAUSED"
-        assert specimens.offsets(lab, at.name) == [at.pair(at.after(6))]
+        assert sample_connectors.state(lab, at.name)[0] == "PAUSED"
+        assert sample_connectors.offsets(lab, at.name) == [at.pair(at.after(6))]
 
         lab.stop_connector(at.name)
         alter(toolbox, at.name, at.pair(at.after(8)))
-        assert specimens.state(lab, at.name) == ("STOPPED", 0)
-        assert specimens.offsets(lab, at.name) == [at.pair(at.after(8))]
+        assert sample_connectors.state(lab, at.name) == ("STOPPED", 0)
+        assert sample_connectors.offsets(lab, at.name) == [at.pair(at.after(8))]
 
         said = alter(toolbox, at.name, at.pair(at.after(8)))
         assert "nothing" in said.lower()
         lab.resume(at.name)
-        specimens.holds(lab, at.name, end)
+        sample_connectors.holds(lab, at.name, end)
         assert at.came() == [*meant, *meant[4:], *meant[8:]]
 
 
@@ -217,14 +218,14 @@ def a_source_is_altered_whether_it_runs_is_paused_or_is_stopped_and_is_then_as_b
 def a_reset_source_starts_over_and_a_second_reset_has_nothing_to_do(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    with specimens.source(lab, "reset-source", lines=LINES) as at:
+    with sample_connectors.source(lab, "reset-source", lines=LINES) as at:
         lab.stop_connector(at.name)
         toolbox.change("offsets", "reset", at.name)
-        assert specimens.offsets(lab, at.name) == []
+        assert sample_connectors.offsets(lab, at.name) == []
         said = toolbox.change("offsets", "reset", at.name).said
         assert "nothing" in said.lower()
         lab.resume(at.name)
-        specimens.settled(lab, at)
+        sample_connectors.settled(lab, at)
         assert at.came() == at.meant() * 2
 
 
@@ -234,13 +235,13 @@ def a_source_with_an_offsets_topic_of_its_own_is_reset_and_starts_over(
 ) -> None:
     topic = {"offsets.storage.topic": "own-source-offsets"}
     lab.create_topic("east", topic["offsets.storage.topic"], config={"cleanup.policy": "compact"})
-    with specimens.source(lab, "own-source", topic, lines=LINES) as at:
+    with sample_connectors.source(lab, "own-source", topic, lines=LINES) as at:
         lab.stop_connector(at.name)
         toolbox.change("offsets", "reset", at.name)
         # Connect shows partitions without an offset as they are in a topic of its own.
-        assert all(pair["offset"] is None for pair in specimens.offsets(lab, at.name))
+        assert all(pair["offset"] is None for pair in sample_connectors.offsets(lab, at.name))
         lab.resume(at.name)
-        specimens.settled(lab, at)
+        sample_connectors.settled(lab, at)
         assert at.came() == at.meant() * 2
 
 
@@ -255,20 +256,22 @@ def test_exactly_once_sources_are_altered_and_reset_and_one_with_a_topic_of_its_
     )
     topic = {"offsets.storage.topic": "own-exact-source-offsets"}
     with (
-        specimens.source(exact, "exact-source", lines=LINES) as plain,
-        specimens.source(exact, "own-exact-source", topic, lines=LINES) as own,
+        sample_connectors.source(exact, "exact-source", lines=LINES) as plain,
+        sample_connectors.source(exact, "own-exact-source", topic, lines=LINES) as own,
     ):
-        specimens.at_once(partial(altered_and_reset, exact, toolbox, at) for at in (plain, own))
+        sample_connectors.at_once(
+            partial(altered_and_reset, exact, toolbox, at) for at in (plain, own)
+        )
 
 
 def altered_and_reset(exact: Lab, toolbox: Toolbox, at: Source) -> None:
     exact.stop_connector(at.name)
     alter(toolbox, at.name, at.pair(at.after(4)))
-    assert specimens.offsets(exact, at.name) == [at.pair(at.after(4))]
+    assert sample_connectors.offsets(exact, at.name) == [at.pair(at.after(4))]
     toolbox.change("offsets", "reset", at.name)
-    assert all(pair["offset"] is None for pair in specimens.offsets(exact, at.name))
+    assert all(pair["offset"] is None for pair in sample_connectors.offsets(exact, at.name))
     exact.resume(at.name)
-    specimens.settled(exact, at)
+    sample_connectors.settled(exact, at)
     assert at.came() == at.meant() * 2
 
 
@@ -279,15 +282,15 @@ def altered_and_reset(exact: Lab, toolbox: Toolbox, at: Source) -> None:
 def a_sink_is_altered_twice_and_reads_again_exactly_what_was_said(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    with specimens.sink(lab, "altered-sink", partitions=2, records=20) as at:
+    with sample_connectors.sink(lab, "altered-sink", partitions=2, records=20) as at:
         lab.stop_connector(at.name)
         alter(toolbox, at.name, at.pair(0, None), at.pair(1, 5))
-        assert specimens.offsets(lab, at.name) == [at.pair(1, 5)]
+        assert sample_connectors.offsets(lab, at.name) == [at.pair(1, 5)]
         alter(toolbox, at.name, at.pair(0, 3), at.pair(1, 3))
-        assert specimens.offsets(lab, at.name) == [at.pair(0, 3), at.pair(1, 3)]
+        assert sample_connectors.offsets(lab, at.name) == [at.pair(0, 3), at.pair(1, 3)]
         lab.resume(at.name)
-        specimens.settled(lab, at)
-        held = specimens.records(lab.east, at.topic)
+        sample_connectors.settled(lab, at)
+        held = sample_connectors.records(lab.east, at.topic)
         again = [value for values in held.values() for value in values[3:]]
         assert at.came() == sorted(at.meant() + again)
 
@@ -297,10 +300,10 @@ def a_sink_with_a_group_of_its_own_that_is_reset_reads_everything_again(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
     config = {"consumer.override.group.id": "a-group-of-its-own"}
-    with specimens.sink(lab, "own-sink", config, partitions=2, records=20) as at:
+    with sample_connectors.sink(lab, "own-sink", config, partitions=2, records=20) as at:
         toolbox.change("offsets", "reset", at.name)
         lab.wait_running(at.name)
-        specimens.settled(lab, at)
+        sample_connectors.settled(lab, at)
         assert at.came() == sorted(at.meant() * 2)
 
 
@@ -340,16 +343,16 @@ def wrong(source: Source, sink: Sink) -> dict[str, tuple[str, tuple[Any, ...]]]:
 def test_what_is_wrong_is_refused_before_anything_is_asked_of_connect(
     lab: Lab, toolbox: Toolbox, source: Source, sink: Sink
 ) -> None:
-    before = {at: specimens.offsets(lab, at) for at in (source.name, sink.name)}
+    before = {at: sample_connectors.offsets(lab, at) for at in (source.name, sink.name)}
     for what, (name, pairs) in wrong(source, sink).items():
         change = ("offsets", "alter", name, "--offsets", "-")
         ran = toolbox.run(*change, *toolbox.where, "--yes", stdin=body(*pairs), status=None)
         assert ran.status in (USAGE, DENIED), (what, ran)
         assert ran.err.strip(), what
         assert "Traceback" not in ran.err, what
-    assert {at: specimens.offsets(lab, at) for at in (source.name, sink.name)} == before
-    assert specimens.state(lab, source.name) == ("RUNNING", 1)
-    assert specimens.state(lab, sink.name) == ("RUNNING", 1)
+    assert {at: sample_connectors.offsets(lab, at) for at in (source.name, sink.name)} == before
+    assert sample_connectors.state(lab, source.name) == ("RUNNING", 1)
+    assert sample_connectors.state(lab, sink.name) == ("RUNNING", 1)
 
 
 @pytest.mark.parametrize("text", ["", "{", "null", "[]", "{}", '{"offsets": null}', '"x"', "\xff"])
@@ -368,11 +371,11 @@ def test_of_two_documents_in_one_file_none_is_begun_when_one_is_wrong(
 ) -> None:
     file = tmp_path / "both.json"
     file.write_text(json.dumps({source.name: [source.pair(5)], sink.name: [sink.pair(0, 10**6)]}))
-    before = specimens.offsets(lab, source.name)
+    before = sample_connectors.offsets(lab, source.name)
     ran = toolbox.change("offsets", "import", "--offsets", str(file), status=DENIED)
     assert str(10**6) in ran.err
-    assert specimens.offsets(lab, source.name) == before
-    assert specimens.state(lab, source.name) == ("RUNNING", 1)
+    assert sample_connectors.offsets(lab, source.name) == before
+    assert sample_connectors.state(lab, source.name) == ("RUNNING", 1)
 
 
 # ---- states -------------------------------------------------------------------------------------
@@ -382,15 +385,15 @@ def test_of_two_documents_in_one_file_none_is_begun_when_one_is_wrong(
 def a_connector_is_paused_stopped_and_resumed_and_each_verb_may_be_repeated(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    with specimens.source(lab, "moved-source", lines=LINES) as at:
+    with sample_connectors.source(lab, "moved-source", lines=LINES) as at:
         for verb, state in (("pause", "PAUSED"), ("stop", "STOPPED"), ("resume", "RUNNING")):
             for _ in range(2):
                 toolbox.change("connectors", verb, at.name)
-                assert specimens.state(lab, at.name) == (state, 0 if verb == "stop" else 1)
+                assert sample_connectors.state(lab, at.name) == (state, 0 if verb == "stop" else 1)
         toolbox.change("connectors", "restart", at.name)
         lab.wait_running(at.name)
         at.grow(1)
-        specimens.settled(lab, at)
+        sample_connectors.settled(lab, at)
         assert at.came() == at.meant()
 
 
@@ -401,14 +404,14 @@ def a_connector_that_has_failed_can_be_stopped_set_resumed_and_deleted(
     name, file = "failed-sink", lab.directory / "no-such-folder" / "failed.out"
     lab.create_topic("east", f"{name}-topic")
     lab.create(name, file_sink(file, topic=f"{name}-topic"))
-    specimens.failed(lab, name)
+    sample_connectors.failed(lab, name)
     toolbox.change("connectors", "stop", name)
-    assert specimens.state(lab, name) == ("STOPPED", 0)
+    assert sample_connectors.state(lab, name) == ("STOPPED", 0)
     file.parent.mkdir()
     toolbox.change("connectors", "resume", name)
     lab.wait_running(name)
     toolbox.change("connectors", "delete", name)
-    assert specimens.absent(lab, name)
+    assert sample_connectors.absent(lab, name)
 
 
 # ---- created with offsets -----------------------------------------------------------------------
@@ -442,14 +445,14 @@ def a_connector_created_with_offsets_begins_there_and_not_where_one_of_its_name_
     for state, tasks in (("stopped", 0), ("paused", None), ("running", 1)):
         ran = toolbox.change(*made.arguments(at.after(4), "--initial-state", state))
         if state != "running":
-            assert specimens.offsets(lab, at.name) == [at.pair(at.after(4))]
+            assert sample_connectors.offsets(lab, at.name) == [at.pair(at.after(4))]
         if tasks is not None:
-            assert specimens.state(lab, at.name) == (state.upper(), tasks)
+            assert sample_connectors.state(lab, at.name) == (state.upper(), tasks)
         else:
-            assert specimens.state(lab, at.name)[0] == "PAUSED"
+            assert sample_connectors.state(lab, at.name)[0] == "PAUSED"
         if state == "stopped":
             alter(toolbox, at.name, at.pair(at.after(2)))
-            assert specimens.offsets(lab, at.name) == [at.pair(at.after(2))]
+            assert sample_connectors.offsets(lab, at.name) == [at.pair(at.after(2))]
             # What one of this name leaves behind is not added to, and is not lost either.
             left = {"partition": {"filename": "/long/gone"}, "offset": {"position": 9}}
             lab.alter_offsets(at.name, [left])
@@ -458,9 +461,9 @@ def a_connector_created_with_offsets_begins_there_and_not_where_one_of_its_name_
         if state != "running":
             toolbox.change("connectors", "delete", at.name)
     lab.wait_running(at.name)
-    specimens.settled(lab, at)
+    sample_connectors.settled(lab, at)
     assert at.came() == at.meant()[4:]
-    specimens.forget(lab, at.name)
+    sample_connectors.forget(lab, at.name)
 
 
 def test_a_connector_whose_offsets_are_refused_is_not_created(
@@ -468,7 +471,7 @@ def test_a_connector_whose_offsets_are_refused_is_not_created(
 ) -> None:
     made = Made(lab, tmp_path, "unborn-source")
     toolbox.change(*made.arguments(-1), status=DENIED)
-    assert specimens.absent(lab, made.source.name)
+    assert sample_connectors.absent(lab, made.source.name)
 
 
 @together
@@ -485,13 +488,13 @@ def a_connector_whose_configuration_connect_refuses_leaves_what_was_there_as_it_
     assert ran.status not in (0, 70), ran
     assert "tasks.max" in ran.said
     made.config.write_text(json.dumps(config))
-    assert specimens.absent(lab, at.name)
+    assert sample_connectors.absent(lab, at.name)
     # Created by hand it finds what the first one left: nothing of the second was written.
     lab.create(at.name, config)
     lab.wait_running(at.name)
-    specimens.settled(lab, at)
+    sample_connectors.settled(lab, at)
     assert at.came() == at.meant()[4:]
-    specimens.forget(lab, at.name)
+    sample_connectors.forget(lab, at.name)
 
 
 # ---- two at once --------------------------------------------------------------------------------
@@ -501,7 +504,7 @@ def a_connector_whose_configuration_connect_refuses_leaves_what_was_there_as_it_
 def of_two_changes_of_one_connector_at_once_one_is_refused_and_the_other_ends_well(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    with specimens.source(lab, "pulled-source", lines=LINES) as at:
+    with sample_connectors.source(lab, "pulled-source", lines=LINES) as at:
         lab.stop_connector(at.name)
         file = toolbox.directory / "pulled.json"
         file.write_text(body(at.pair(at.after(3))))
@@ -513,10 +516,10 @@ def of_two_changes_of_one_connector_at_once_one_is_refused_and_the_other_ends_we
         ran = toolbox.run(*second, status=None)
         assert ran.status in (DENIED, CHANGED), ran
         assert at.name in ran.err
-        assert specimens.offsets(lab, at.name) == at.pairs()
+        assert sample_connectors.offsets(lab, at.name) == at.pairs()
         first.signal(signal.SIGCONT)
         first.expect_success(timeout_s=VERB_S_MAX)
-        assert specimens.offsets(lab, at.name) == [at.pair(at.after(3))]
+        assert sample_connectors.offsets(lab, at.name) == [at.pair(at.after(3))]
         assert toolbox.open_plans(at.name) == []
 
 

@@ -17,11 +17,12 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from lab import Lab, LabOptions, specimens
-from lab.connectors import SOLO_SOURCE, SOLO_TOPIC
-from lab.settings import DEDICATED_TOPIC, DEDICATED_UPSTREAM
-from lab.solo import STANDALONE
-from lab.toolbox import Toolbox
+from lab import Lab, LabOptions
+from lab.cluster.connector_configs import SOLO_SOURCE, SOLO_TOPIC
+from lab.cluster.properties_files import DEDICATED_TOPIC, DEDICATED_UPSTREAM
+from lab.cluster.standalone_worker import STANDALONE
+from lab.kills import sample_connectors
+from lab.product.toolbox import Toolbox
 from lab.waiting import NotYet, until
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import AccessDenied
@@ -103,7 +104,7 @@ def written(lab: Lab, n: int) -> None:
 
 
 def came(lab: Lab) -> list[str]:
-    return specimens.records(lab.east, SOLO_TOPIC).get(0, [])
+    return sample_connectors.records(lab.east, SOLO_TOPIC).get(0, [])
 
 
 def came_to_be(lab: Lab, expected: list[str]) -> None:
@@ -202,7 +203,7 @@ def test_a_worker_that_was_down_reads_what_was_written_to_its_topic(
 ) -> None:
     lab, name = stored, f"stored-{len(config)}"
     properties = lab.directory / "connect-1.properties"
-    with specimens.source(lab, name, config, lines=BEFORE) as source:
+    with sample_connectors.source(lab, name, config, lines=BEFORE) as source:
         lines = source.meant()
         shown(lab, name, position(source.path, BEFORE))
         place = place_of(properties)
@@ -231,12 +232,12 @@ def test_a_dedicated_mirror_maker_that_was_down_reads_what_was_written_to_its_to
     lab, name = stored, "MirrorSourceConnector"
     remote = f"{DEDICATED_UPSTREAM}.{DEDICATED_TOPIC}"
     lab.produce("west", DEDICATED_TOPIC, BEFORE)
-    once = specimens.records(lab.west, DEDICATED_TOPIC)[0]
+    once = sample_connectors.records(lab.west, DEDICATED_TOPIC)[0]
     cluster = f'{{"cluster":"{DEDICATED_UPSTREAM}","partition":0,"topic":"{DEDICATED_TOPIC}"}}'
 
     def copied(expected: list[str]) -> None:
         def probe() -> None:
-            if (seen := specimens.records(lab.east, remote).get(0, [])) != expected:
+            if (seen := sample_connectors.records(lab.east, remote).get(0, [])) != expected:
                 raise NotYet(f"{len(seen)} of {len(expected)} records")
 
         until("the copies", probe, timeout_s=SEEN_S_MAX)
@@ -329,5 +330,5 @@ def test_nothing_that_is_read_here_is_left_out(stored: Lab) -> None:
     contents: OffsetStoreContents = place._of(None)
     live = {at.key for at in contents.stored if at.value is not None}
     assert {(key or b"").decode() for key in live} == set(
-        specimens.newest(stored.east, "connect-offsets")
+        sample_connectors.newest(stored.east, "connect-offsets")
     )

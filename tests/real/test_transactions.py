@@ -11,11 +11,12 @@ import httpx
 import pytest
 from confluent_kafka import Producer
 
-from lab import Lab, compare
-from lab.clients import settings
-from lab.connectors import FILE_SOURCE
-from lab.jsontext import text
-from lab.product import Product
+from lab import Lab
+from lab.check import compare
+from lab.cluster.connector_configs import FILE_SOURCE
+from lab.cluster.kafka_client import settings
+from lab.json_text import text
+from lab.product.offsetwatch import Product
 from lab.waiting import NotYet, until
 from tests.real.seen import WAIT_S_MAX, becomes, eventually, samples, total
 

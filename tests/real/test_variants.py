@@ -11,13 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from lab import Lab, compare
-from lab.compare import Kept, Tally
-from lab.connectors import FILE_SOURCE, SOLO_SINK, SOLO_SOURCE, file_source, mm2_source
-from lab.onlooker import onlooker
-from lab.ports import free_port
-from lab.product import Product
-from lab.rest import ConnectApi
+from lab import Lab
+from lab.check import compare
+from lab.check.compare import Kept, Tally
+from lab.cluster.connect_client import ConnectApi
+from lab.cluster.connector_configs import (
+    FILE_SOURCE,
+    SOLO_SINK,
+    SOLO_SOURCE,
+    file_source,
+    mm2_source,
+)
+from lab.processes.ports import free_port
+from lab.product.offsetwatch import Product
+from lab.product.read_only_daemon import onlooker
 from tests.real.conftest import FAST, FAST_CONNECT, SITES
 from tests.real.seen import MIRRORED, becomes, eventually, settled, total
 

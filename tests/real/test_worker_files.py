@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from lab import Lab, LabOptions
-from lab.connectors import file_sink
-from lab.guarded import Guarded
-from lab.stories import hands
+from lab.cluster.connector_configs import file_sink
+from lab.product.remediating_daemon import Guarded
+from lab.stories import cluster_actions
 from lab.stories.flow import failed_again, task_trace
 from lab.waiting import NotYet, until
 from tests.real.telling import QUARANTINE, SEEN_S_MAX, SKIP, asked
@@ -40,24 +40,24 @@ def cast(lab: Lab, out: Path, **more: str) -> Iterator[int]:
         **more,
     }
     lab.create_topic("east", TOPIC)
-    hands.produce_texts(lab.east, TOPIC, ["1", "2", "3"])
+    cluster_actions.produce_texts(lab.east, TOPIC, ["1", "2", "3"])
     lab.create(NAME, config)
     lab.wait_running(NAME)
 
     def taken() -> None:
-        if hands.group_offset(lab.east, f"connect-{NAME}", TOPIC) != 3:
-            raise NotYet(str(hands.group_offset(lab.east, f"connect-{NAME}", TOPIC)))
+        if cluster_actions.group_offset(lab.east, f"connect-{NAME}", TOPIC) != 3:
+            raise NotYet(str(cluster_actions.group_offset(lab.east, f"connect-{NAME}", TOPIC)))
 
     until("the first three", taken, timeout_s=SEEN_S_MAX)
     try:
         yield 3
     finally:
         lab.delete(NAME)
-        hands.delete_topic(lab.east, TOPIC)
+        cluster_actions.delete_topic(lab.east, TOPIC)
 
 
 def poisoned(lab: Lab) -> None:
-    hands.produce_texts(lab.east, TOPIC, ["no number"])
+    cluster_actions.produce_texts(lab.east, TOPIC, ["no number"])
     task_trace(lab, NAME)
     failed_again(lab, NAME, restarts=1)
 
@@ -71,7 +71,7 @@ def more(lab: Lab) -> Iterator[list[str]]:
     def produce() -> None:
         while not ended.wait(1.0):
             number = str(len(given) + 5)
-            hands.produce_texts(lab.east, TOPIC, [number])
+            cluster_actions.produce_texts(lab.east, TOPIC, [number])
             given.append(number)
 
     thread = threading.Thread(target=produce)

@@ -14,7 +14,7 @@ import time
 
 import click
 
-from lab.killing import commit
+from lab.kills.seeded_kills import commit
 from tests.sim.bugs import BUGS, hunted
 from tests.sim.campaign import at_random, crashes
 from tests.sim.schedules import named

@@ -19,7 +19,7 @@ from pathlib import Path
 import click
 import yaml
 
-from lab.killing import commit
+from lab.kills.seeded_kills import commit
 from tests.worlds.campaign import MEMORY_BYTES_MAX, campaign, faults_of, quiet, tried
 
 

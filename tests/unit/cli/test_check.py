@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.certificates import Authority
+from lab.cluster.certificates import Authority
 from offsetwatch.cli import main
 
 CONFIG = """\

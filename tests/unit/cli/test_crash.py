@@ -8,9 +8,9 @@ from pathlib import Path
 
 import httpx
 
-from lab.ports import free_port
-from lab.processes import Child
-from lab.program import EXPORTER
+from lab.processes.child import Child
+from lab.processes.ports import free_port
+from lab.product.program import EXPORTER
 from lab.waiting import NotYet, until
 
 DEADLINE_S = 60.0

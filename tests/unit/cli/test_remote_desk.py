@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.cli.plans import approve
 from offsetwatch.cli.remote.control_client import (

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from lab.certificates import Authority, Certificate
-from lab.ports import free_port
+from lab.cluster.certificates import Authority, Certificate
+from lab.processes.ports import free_port
 from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, ConnectReader
 from offsetwatch.config import Auth, Tls
 from offsetwatch.errors import (

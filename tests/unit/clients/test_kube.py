@@ -13,7 +13,7 @@ import httpx
 import pytest
 import yaml
 
-from lab.certificates import Authority
+from lab.cluster.certificates import Authority
 from offsetwatch.clients.kubernetes import exec_credentials
 from offsetwatch.clients.kubernetes.access import KubernetesAccess, find_kubernetes_access
 from offsetwatch.clients.kubernetes.reader import KubeReader

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from offsetwatch.clients.connect.standalone_worker import read_offsets_entries
 from offsetwatch.clients.kafka.whole_topic import read_whole_topic
 from offsetwatch.clients.write.offsets import (

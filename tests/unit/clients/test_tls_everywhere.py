@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.certificates import Authority
+from lab.cluster.certificates import Authority
 from offsetwatch.cli.remote import control_client
 from offsetwatch.clients.http.auth import TlsContext
 from offsetwatch.clients.kafka import inspector

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from lab.waiting import NotYet, until
 from offsetwatch.config import Config, parse
 from offsetwatch.daemon.side_effects import NotificationThread, resolve_external_url

@@ -8,7 +8,7 @@ import json
 import subprocess
 import sys
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 
 # The daemon as the command starts it. In the place of its inputs, as it begins to load them, it
 # asks itself; then it loads what it would have, and ends.

@@ -14,7 +14,7 @@ import pytest
 import structlog
 import yaml
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from lab.waiting import NotYet, until
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, parse

@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from lab.waiting import NotYet, until
 from offsetwatch import config
 from offsetwatch.clients.kafka import clients, inspector

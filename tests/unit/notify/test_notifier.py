@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from structlog.testing import capture_logs
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from offsetwatch.config import NotifyConfig
 from offsetwatch.model.findings import FINDINGS_MAX, Severity
 from offsetwatch.notify.notifier import Notifier

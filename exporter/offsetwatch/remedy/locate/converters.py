@@ -5,7 +5,7 @@ converter gets UNKNOWN. For a schema registry's format only the frame is checked
 
 JsonConverter's parser (Jackson) accepts more than JSON: anything after the first value, leading
 zeros, UTF-16 recognized by its zero bytes. So bytes are FAILS only for an error that Jackson
-reports too, and FINE only as strict JSON; everything between is UNKNOWN. `lab/conversions.py`
+reports too, and FINE only as strict JSON; everything between is UNKNOWN. `lab/check/converters.py`
 checks this against the converter itself. Pure and total.
 """
 

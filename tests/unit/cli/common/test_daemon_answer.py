@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.config import load
 from offsetwatch.config.identity import describe_differences, format_cluster_hashes

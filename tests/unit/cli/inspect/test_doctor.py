@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from offsetwatch.cli.inspect.diagnosis import DoctorCheck, check_permissions, report_failed_check
 from offsetwatch.cli.inspect.doctor import Doctor, compute_exit_code, format_report
 from offsetwatch.clients.connect.reader import ConnectReader

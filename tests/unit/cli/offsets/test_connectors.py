@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect, Kafka

@@ -12,7 +12,7 @@ import pytest
 from click import UsageError
 from click.testing import CliRunner, Result
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.cli.offsets.documents import _parse_renames
 from offsetwatch.cli.offsets.offset_store import parse_aliases

@@ -15,8 +15,8 @@ from typing import Any, Literal
 import httpx
 import pytest
 
-from lab.certificates import Authority
-from lab.ports import free_port
+from lab.cluster.certificates import Authority
+from lab.processes.ports import free_port
 from offsetwatch.clients.connect import offsets_sweep
 from offsetwatch.clients.connect.offsets_sweep import (
     ANNOUNCEMENT_SIZE_MAX,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from offsetwatch.clients.connect.standalone_worker import find_worker_evidence, read_offsets_entries
 from offsetwatch.decode.offsets_file import write_offsets_file
 from offsetwatch.errors import MalformedResponse, NotFound

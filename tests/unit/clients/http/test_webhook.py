@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.certificates import Authority
-from lab.ports import free_port
+from lab.cluster.certificates import Authority
+from lab.processes.ports import free_port
 from offsetwatch.clients.http.auth import UnusableCredentials
 from offsetwatch.clients.http.webhook import WebhookClient
 from offsetwatch.config import Auth, Tls

@@ -16,7 +16,7 @@ import confluent_kafka as ck
 import pytest
 from confluent_kafka import admin as ck_admin
 
-from lab.certificates import Authority
+from lab.cluster.certificates import Authority
 from offsetwatch.clients.kafka import log_bounds
 from offsetwatch.clients.kafka.clients import (
     BEGINNING,

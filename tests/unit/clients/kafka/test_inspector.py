@@ -7,7 +7,7 @@ from typing import Any
 import confluent_kafka as ck
 import pytest
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from offsetwatch.clients.kafka.inspector import (
     KafkaInspector,
     detect_release,

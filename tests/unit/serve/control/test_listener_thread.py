@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
-from lab.certificates import Authority
+from lab.cluster.certificates import Authority
 from offsetwatch.errors import ConfigError, TargetUnreachable
 from offsetwatch.model.observations import ControlRequestsCounted
 from offsetwatch.serve.control.connection import ControlConnectionBounds

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from structlog.testing import capture_logs
 
-from lab.certificates import Authority
+from lab.cluster.certificates import Authority
 from tests.unit.serve.web_config.sites import HASH, OTHER_HASH, PASSWORD
 
 from .bad.table import status_of

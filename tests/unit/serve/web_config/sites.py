@@ -14,7 +14,7 @@ from typing import Any
 import bcrypt
 import yaml
 
-from lab.certificates import Authority, Certificate
+from lab.cluster.certificates import Authority, Certificate
 from offsetwatch.serve.http.read_listener import LoopHeartbeat, ReadServer
 from offsetwatch.serve.metrics.families import ConfigReloadStatus
 from tests.unit.serve.worlds import full

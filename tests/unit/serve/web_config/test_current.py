@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from lab.certificates import Authority
+from lab.cluster.certificates import Authority
 from offsetwatch.serve.web_config.current import WebConfigReloader
 
 from .sites import ADA, OTHER_HASH, Site, basic, status

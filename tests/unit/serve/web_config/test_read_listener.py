@@ -8,7 +8,7 @@ import ssl
 import pytest
 from structlog.testing import capture_logs
 
-from lab.certificates import Authority
+from lab.cluster.certificates import Authority
 from offsetwatch.errors import ConfigError
 from offsetwatch.serve.http.auth_failures import FAILURES_MAX
 from tests.waiting import until

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lab.ports import free_port
+from lab.processes.ports import free_port
 from offsetwatch.config import Connect as ConnectConfig
 from offsetwatch.config import Kafka
 from offsetwatch.errors import AccessDenied, IncompleteResponse, NotFound, TargetUnreachable

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 
 import httpx
 
-from lab.certificates import Authority
+from lab.cluster.certificates import Authority
 from offsetwatch.serve.control.connection import ControlConnectionBounds
 from offsetwatch.serve.http.read_listener import LoopHeartbeat, ReadServer
 from offsetwatch.serve.metrics.families import ConfigReloadStatus

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.certificates import Authority, Certificate
+from lab.cluster.certificates import Authority, Certificate
 from offsetwatch.config import Control
 from tests.unit.serve.control.stage import DEADLINE_S, Stage, control, serving, token
 

@@ -1,0 +1,1 @@
+"""Ground truth and second opinions: what Kafka, Connect and our own recorders say."""

@@ -1,0 +1,302 @@
+"""
+MirrorMaker stands still under load, and three say how old what waits is: the product, a client of
+our own that reads the oldest unreplicated record, and MirrorMaker itself over JMX.
+
+`python -m lab.check.lag_while_stalled --seconds 120` records it, checks it and draws
+the picture in docs/. The real test stands still for a shorter while.
+"""
+
+import argparse
+import csv
+import math
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from confluent_kafka import Consumer, TopicPartition
+from matplotlib.figure import Figure
+from prometheus_client.parser import text_string_to_metric_families
+
+from lab.check.mm2_latency import MirrorLatency
+from lab.cluster.connector_configs import MM2_SOURCE, UPSTREAM
+from lab.cluster.kafka_client import settings
+from lab.cluster.lab import Lab
+from lab.cluster.load import TOPICS, Load
+from lab.cluster.options import KAFKA_VERSION
+from lab.errors import LabError
+from lab.moments import seconds
+from lab.processes.ports import free_port
+from lab.product.offsetwatch import Product
+from lab.waiting import NotYet, until
+from offsetwatch import __version__
+from tools.figures import to_svg
+
+AGREES_S_MAX = 2.0
+EVERY_S = 1.0
+KNOWN_S_MAX = 60.0
+UNCHANGED_S = 5.0  # two flushes of the lab
+READ_S_MAX = 10.0
+BEFORE_S = 15.0
+RATE_PER_S = 50.0
+DOCS = Path(__file__).parents[2] / "docs"
+NAME = "lag-while-stalled"
+# A daemon that asks often, as it may on a machine of its own: what is shown is how exact it is.
+RHYTHM = "tick_s: 0.2\nends_s: 1.0\n"
+
+# Told apart without colour too: by width and by dashes. Chosen for people who see few colours.
+LINES: tuple[tuple[int, str, dict[str, Any]], ...] = (
+    (
+        2,
+        "age of the oldest unreplicated record (read by a client of its own)",
+        {"color": "#bbbbbb", "linewidth": 7},
+    ),
+    (1, "offsetwatch_mm2_replication_lag_seconds", {"color": "#0072b2"}),
+    (
+        3,
+        "MirrorMaker's replication-latency-ms over JMX",
+        {"color": "#d55e00", "linestyle": (0, (4, 2))},
+    ),
+)
+
+Place = tuple[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """
+    What was said of one partition at one moment, in seconds; None where nothing was.
+
+    since, at  between these the product's figures are of, Unix time by its own clock: of a machine
+               that has other things to do they may be a while apart
+    product    mm2_replication_lag_seconds
+    jmx        MirrorMaker's replication-latency-ms
+    """
+
+    since: float
+    at: float
+    place: Place
+    product: float | None
+    jmx: float | None
+
+
+class Found(NamedTuple):
+    """A record: where it stands and when it was written."""
+
+    offset: int
+    at: float
+
+
+def record(product: Product, latency: MirrorLatency, seconds: float) -> list[Moment]:
+    """What both say of every partition, every second for so long."""
+    found = []
+    ends = time.monotonic() + seconds
+    while (began := time.monotonic()) < ends:
+        since, said, now = _judged_at(product), lag_seconds(product), _judged_at(product)
+        own = latency.read()
+        found += [
+            Moment(since, now, at, said.get(at), own.get((f"{UPSTREAM}.{at[0]}", at[1])))
+            for at in sorted(said.keys() | _loaded((t.partition(".")[2], n) for t, n in own))
+        ]
+        time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
+    return found
+
+
+def lag_seconds(product: Product) -> dict[Place, float]:
+    """What the product says now."""
+    return _samples(product, "mm2_replication_lag_seconds")
+
+
+def stand_still(lab: Lab, product: Product) -> dict[Place, float]:
+    """
+    Pause MirrorMaker under the load that there is, and wait until it has committed all it copied,
+    and the product has read what waits after that.
+
+    Returns when the oldest waiting record of each partition was written, as a client of our own
+    reads it.
+    """
+    lab.pause(MM2_SOURCE)
+    until(
+        "a waiting record of every partition",
+        lambda: _all_wait(product),
+        timeout_s=KNOWN_S_MAX,
+        evidence=product.evidence,
+    )
+    offsets = committed(lab)
+    return {place: first_record(lab, place, offsets[place] + 1).at for place in _loaded(offsets)}
+
+
+def committed(lab: Lab) -> dict[Place, int]:
+    """What REST says once no flush changes it any more; until then it names copied records."""
+    seen, since = replicated(lab), time.monotonic()
+
+    def lasts() -> dict[Place, int]:
+        nonlocal seen, since
+        now = replicated(lab)
+        if now != seen:
+            seen, since = now, time.monotonic()
+        if time.monotonic() - since < UNCHANGED_S:
+            raise NotYet(f"{now}")
+        return now
+
+    return until("the last commit of a paused connector", lasts, timeout_s=KNOWN_S_MAX)
+
+
+def replicated(lab: Lab) -> dict[Place, int]:
+    """MirrorMaker's offsets, as Connect's REST API gives them."""
+    return {
+        (at["partition"]["topic"], int(at["partition"]["partition"])): int(at["offset"]["offset"])
+        for at in lab.offsets(MM2_SOURCE)
+    }
+
+
+def apart(moments: Sequence[Moment], oldest: Mapping[Place, float]) -> float:
+    """Tell by how many seconds the product differs from the records' own ages at most."""
+    silent = [at for at in moments if at.product is None]
+    if silent or not moments:
+        raise LabError(f"no mm2_replication_lag_seconds: {silent[:3]}")
+    return max(_difference_s(at, oldest[at.place]) for at in moments)
+
+
+def _difference_s(moment: Moment, oldest: float) -> float:
+    """Seconds between the product's figure and the nearest age that was right when it was told."""
+    assert moment.product is not None
+    least, most = moment.since - oldest, moment.at - oldest
+    return max(0.0, least - moment.product, moment.product - most)
+
+
+def frozen(moments: Sequence[Moment]) -> bool:
+    """Did JMX say something of every partition, and always the same?"""
+    said: dict[Place, set[float | None]] = {}
+    for at in moments:
+        said.setdefault(at.place, set()).add(at.jmx)
+    return bool(said) and all(len(at) == 1 and None not in at for at in said.values())
+
+
+def _judged_at(product: Product) -> float:
+    """When the snapshot that the product answers from was made, Unix time."""
+    return seconds(product.get("/api/v1/flows")["at"])
+
+
+def _all_wait(product: Product) -> None:
+    states = _samples(product, "mm2_caught_up")
+    if not states or set(states.values()) != {0.0}:
+        raise NotYet(f"caught up: {states}")
+
+
+def _samples(product: Product, name: str) -> dict[Place, float]:
+    return {
+        (sample.labels["topic"], int(sample.labels["partition"])): sample.value
+        for family in text_string_to_metric_families(product.metrics())
+        for sample in family.samples
+        if sample.name == f"offsetwatch_{name}"
+        and sample.labels["connector"] == MM2_SOURCE
+        and sample.labels["topic"] in TOPICS
+    }
+
+
+def _loaded(places: Iterable[Place]) -> set[Place]:
+    """Those of topics that the load goes to: in others nothing may wait."""
+    return {place for place in places if place[0] in TOPICS}
+
+
+def first_record(lab: Lab, place: Place, offset: int) -> Found:
+    """What a client of our own is given first at or after this offset."""
+    reader = Consumer(settings(lab.west, **{"group.id": "witness", "enable.auto.commit": "false"}))
+    try:
+        reader.assign([TopicPartition(*place, offset)])
+        message = reader.poll(READ_S_MAX)
+    finally:
+        reader.close()
+    if message is None or message.error() is not None:
+        raise LabError(f"no record of {place} at {offset}")
+    return Found(offset=message.offset() or 0, at=message.timestamp()[1] / 1000)
+
+
+# --- the recorded proof --------------------------------------------------------------------------
+
+
+def main() -> int:
+    """Exit code 1 if the product differs from the records' own ages, or JMX did not freeze."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=120.0, help="of standstill")
+    parser.add_argument("--draw", action="store_true", help="the picture and its figures, in docs/")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder, Lab() as lab:
+        product = Product(lab, directory=Path(folder), port=free_port(), extra=RHYTHM)
+        try:
+            product.start_daemon()
+            with Load(lab, rate_per_s=RATE_PER_S), MirrorLatency(lab.pids["connect-1"]) as latency:
+                until("lags in seconds", lambda: _some(product), timeout_s=KNOWN_S_MAX)
+                working = record(product, latency, BEFORE_S)
+                paused_at = time.time()
+                oldest = stand_still(lab, product)
+                standing = record(product, latency, given.seconds)
+        finally:
+            product.stop()
+    worst, still = apart(standing, oldest), frozen(standing)
+    print(
+        f"standstill   {given.seconds:.0f} s, {len(oldest)} partitions, {len(standing)} samples: "
+        f"at most {worst:.2f} s from the age of the oldest unreplicated record; "
+        f"JMX {'frozen' if still else 'moved'}"
+    )
+    if given.draw:
+        draw(working + standing, oldest, paused_at)
+    return 0 if worst < AGREES_S_MAX and still else 1
+
+
+def _some(product: Product) -> None:
+    if len(lag_seconds(product)) < sum(TOPICS.values()):
+        raise NotYet(f"{lag_seconds(product)}")
+
+
+def draw(moments: Sequence[Moment], oldest: Mapping[Place, float], paused_at: float) -> None:
+    """One partition's figures, and the picture of them."""
+    place = min(oldest)
+    mine = [at for at in moments if at.place == place]
+    rows = [
+        (
+            at.at - paused_at,
+            at.product,
+            max(0.0, at.at - oldest[place]) if at.at > paused_at else None,
+            at.jmx,
+        )
+        for at in mine
+    ]
+    with (DOCS / f"{NAME}.csv").open("w", newline="") as handle:
+        writer = csv.writer(handle, lineterminator="\n")
+        writer.writerow(("since_pause_s", "lag_seconds", "record_age_s", "jmx_latency_s"))
+        for row in rows:
+            writer.writerow("" if value is None else f"{value:.3f}" for value in row)
+    day = datetime.fromtimestamp(paused_at, tz=UTC).date().isoformat()
+    title = (
+        f"{place[0]}-{place[1]} while MirrorMaker 2 stands still, "
+        f"Kafka {KAFKA_VERSION}, offsetwatch {__version__}, {day}"
+    )
+    (DOCS / f"{NAME}.svg").write_text(picture(title, rows))
+
+
+def picture(title: str, rows: Sequence[Sequence[float | None]]) -> str:
+    """The picture of such rows, as SVG; a gap in a column is a gap in its line."""
+    figure = Figure(figsize=(8.6, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    columns = [
+        [math.nan if value is None else value for value in row] for row in zip(*rows, strict=True)
+    ]
+    for column, label, style in LINES:
+        axes.plot(columns[0], columns[column], label=label, **style)
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.set(xlabel="seconds since the connector was paused", ylabel="seconds", ylim=(0, None))
+    axes.margins(x=0)
+    axes.grid(color="#eeeeee")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.legend(loc="upper left", frameon=False, fontsize=9)
+    return to_svg(figure)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,371 @@
+"""
+Is what the daemon serves true? Its answers as claims, held against all that was ever true.
+
+Pure: what was served and what was witnessed go in, verdicts come out.
+
+A claim is right if its value was true at some moment that the daemon may still speak of. What it
+shows may be older than the answer it stands in, by design, and not by more than:
+
+    snapshot    the loop publishes every tick; on a machine whose cores start JVMs, SNAPSHOT_S_MAX
+    tail        it is shown until TAIL_STALE_S after the tail last stood at the end of its topic,
+                and what it says then was the newest record at that moment
+    log ends    until three polls and a time-out after the last answer
+    groups      the same, and the log ends are asked for after the offsets, in the same poll
+    lag         its position was put aside before the log ends were asked for
+    rest        Connect reads its topic to the end before it answers; REST_S_MAX is for our own
+                clocks, as it is the truth that is tested here
+    polled      an offset that the daemon has from REST, while the topic cannot be read: until three
+                polls and a time-out after the last answer
+
+A value younger than the answer, or never true at all, is wrong whatever its age.
+"""
+
+import bisect
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import inf
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from lab.check.ground_truth_recorder import EndsSample
+from lab.json_text import text
+from lab.moments import seconds
+
+Subject = tuple[Hashable, ...]
+
+SNAPSHOT_S_MAX = 5.0
+TAIL_STALE_S = 20.0
+REQUEST_S_MAX = 10.0
+REST_S_MAX = 1.0
+POLLED_S = 60.0  # connect[].poll.rest_offsets_s by default
+# A document rounds its moments, and a step and what is known of it are not at the same time.
+CLOCK_S_MAX = 0.5
+
+POSITION, FIELD, COMMITTED = "position", "field", "committed"
+SYNC, SYNCED = "sync", "synced"
+REPLICATED, LAG_POSITION = "replicated", "lag_position"
+SINK_POSITION, LOG_END, LAG = "sink_position", "log_end", "lag"
+LOG_START, SNAPSHOT, REST, POLLED = "log_start", "snapshot", "rest", "polled"
+
+
+def ages(*, ends_s: float, groups_s: float, timeout_s: float) -> dict[str, float]:
+    """How old a right value may be, by kind, for a daemon with these settings; see the module."""
+    tail = SNAPSHOT_S_MAX + TAIL_STALE_S
+    ends = SNAPSHOT_S_MAX + 3 * max(ends_s, groups_s) + timeout_s
+    return {
+        SNAPSHOT: SNAPSHOT_S_MAX,
+        **dict.fromkeys((POSITION, FIELD, COMMITTED, SYNC, SYNCED, REPLICATED), tail),
+        LOG_END: ends,
+        SINK_POSITION: ends + REQUEST_S_MAX,
+        LAG_POSITION: ends + REQUEST_S_MAX + TAIL_STALE_S,
+        LAG: 0.0,
+        LOG_START: 0.0,
+        REST: REST_S_MAX,
+        POLLED: SNAPSHOT_S_MAX + 3 * POLLED_S + timeout_s,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One served value. The answer it stands in was asked for and received at these moments."""
+
+    kind: str
+    subject: Subject
+    value: Hashable
+    asked_at: float
+    answered_at: float
+
+
+@dataclass(slots=True)
+class History:
+    """All values one subject ever had, oldest first, each until the next was seen."""
+
+    values: list[tuple[Hashable, float, float]] = field(default_factory=list)
+    _places: dict[Hashable, list[int]] = field(default_factory=dict)
+
+    def add(self, value: Hashable, *, at: float, seen_at: float) -> None:
+        """A new value: nobody can have seen it before `at`, everybody could by `seen_at`."""
+        self._places.setdefault(value, []).append(len(self.values))
+        self.values.append((value, at, seen_at))
+
+    def age(self, value: Hashable, *, asked_at: float, answered_at: float) -> float | None:
+        """How long before `asked_at` this was last true; None if it was not, or only afterwards."""
+        best = None
+        for place in self._places.get(value, ()):
+            _, at, _ = self.values[place]
+            replaced_at = self.values[place + 1][2] if place + 1 < len(self.values) else inf
+            if at <= answered_at:
+                age = max(0.0, asked_at - replaced_at)
+                best = age if best is None else min(best, age)
+        return best
+
+
+class EndsHistory:
+    """Log ends: they never fall, so that two answers of a broker enclose all between them."""
+
+    def __init__(self, samples: Sequence[EndsSample]) -> None:
+        """`samples` as one thread took them, one after the other."""
+        self._samples = samples
+        self._answered = [sample.answered_at for sample in samples]
+        self._asked = [sample.asked_at for sample in samples]
+
+    def fallen(self) -> list[str]:
+        """Where a log end fell after all: then nothing follows from these answers."""
+        return [
+            f"{where} fell from {before.ends[where]} to {end}"
+            for before, after in zip(self._samples, self._samples[1:], strict=False)
+            for where, end in after.ends.items()
+            if end < before.ends[where]
+        ]
+
+    def age(
+        self, where: tuple[str, int], end: int, *, asked_at: float, answered_at: float
+    ) -> float | None:
+        """As History.age; a little more, as the moment of an end's change is known by two
+        answers only.
+        """
+        after = bisect.bisect_left(self._asked, answered_at)
+        if after < len(self._samples) and end > self._samples[after].ends.get(where, -1):
+            return None
+        # The last answer at or below it, and the first above: it was passed between the two.
+        below = bisect.bisect_right(
+            self._samples, end, key=lambda sample: sample.ends.get(where, -1)
+        )
+        if below == len(self._samples):
+            return 0.0 if end == self._samples[-1].ends.get(where) else None
+        return max(0.0, asked_at - self._answered[below])
+
+
+# Of claims that are not witnessed under their own name.
+_WITNESSED: Mapping[str, Sequence[str]] = {
+    REPLICATED: (COMMITTED, SYNCED),
+    LAG_POSITION: (COMMITTED, SYNCED),
+    POLLED: (REST,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """From this moment on the daemon's clock was so far before ours, or behind it if negative."""
+
+    at: float
+    ahead_s: float
+
+
+@dataclass(slots=True)
+class Truth:
+    """Everything that was witnessed, by kind and subject."""
+
+    histories: dict[tuple[str, Subject], History] = field(default_factory=dict)
+    ends: Mapping[str, EndsHistory] = field(default_factory=dict)
+    """By the name of the cluster."""
+    steps: Sequence[Step] = ()
+    """Before the first of them both clocks showed the same."""
+
+    def add(
+        self, kind: str, subject: Subject, value: Hashable, *, at: float, seen_at: float
+    ) -> None:
+        """Append to a history, which is made on first use."""
+        history = self.histories.setdefault((kind, subject), History())
+        history.add(value, at=at, seen_at=seen_at)
+
+    def age(self, claim: Claim) -> float | None:
+        """How long ago the claim was last true; None if never before it was made."""
+        if claim.kind == SNAPSHOT:
+            return self._age_of_moment(claim)
+        if claim.kind in (LAG, LOG_START):
+            said, expected = claim.value if isinstance(claim.value, tuple) else (claim.value, None)
+            return 0.0 if said == expected else None
+        when = {"asked_at": claim.asked_at, "answered_at": claim.answered_at}
+        if claim.kind == LOG_END:
+            cluster, topic, partition = claim.subject
+            ends = self.ends.get(str(cluster))
+            assert isinstance(partition, int)
+            if ends is None or not isinstance(claim.value, int):
+                return None
+            return ends.age((str(topic), partition), claim.value, **when)
+        histories = [
+            self.histories.get((kind, claim.subject))
+            for kind in _WITNESSED.get(claim.kind, (claim.kind,))
+        ]
+        if claim.value is None:
+            return _age_of_nothing(histories[0], claim)
+        found = [one.age(claim.value, **when) for one in histories if one is not None]
+        return min((age for age in found if age is not None), default=None)
+
+    def _age_of_moment(self, claim: Claim) -> float | None:
+        """Of a snapshot: by a clock that the daemon had at some moment in which it may have been
+        made.
+        """
+        assert isinstance(claim.value, float)
+        begin = claim.asked_at - SNAPSHOT_S_MAX
+        ends = (*(step.at for step in self.steps[1:]), inf)
+        clocks = [0.0] if not self.steps or self.steps[0].at >= begin else []
+        clocks += [
+            step.ahead_s
+            for step, end in zip(self.steps, ends, strict=False)
+            if end >= begin and step.at <= claim.answered_at
+        ]
+        made = [claim.value - ahead_s for ahead_s in clocks]
+        past = [at for at in made if at <= claim.answered_at + CLOCK_S_MAX]
+        return max(0.0, claim.asked_at - max(past)) if past else None
+
+
+def _age_of_nothing(committed: History | None, claim: Claim) -> float:
+    """Of a claim that there is no value yet: true until the first was seen."""
+    if committed is None:
+        return 0.0
+    _, _, first_seen_at = committed.values[0]
+    return max(0.0, claim.asked_at - first_seen_at)
+
+
+@dataclass(slots=True)
+class Verdicts:
+    """What came of all claims. `wrong` are sentences, `oldest` seconds, both by kind."""
+
+    compared: Counter[str] = field(default_factory=Counter)
+    wrong: list[str] = field(default_factory=list)
+    oldest: dict[str, float] = field(default_factory=dict)
+
+
+def judge(claims: Iterable[Claim], truth: Truth, oldest: Mapping[str, float]) -> Verdicts:
+    """Hold every claim against the truth; `oldest` says how old a right value may be, by kind."""
+    verdicts = Verdicts()
+    for claim in claims:
+        verdicts.compared[claim.kind] += 1
+        age = truth.age(claim)
+        if age is None or age > oldest[claim.kind]:
+            when = "was never true before" if age is None else f"was last true {age:.1f} s before"
+            verdicts.wrong.append(
+                f"{claim.kind} {claim.subject}: {claim.value} {when} {claim.asked_at:.3f}"
+            )
+        else:
+            verdicts.oldest[claim.kind] = max(age, verdicts.oldest.get(claim.kind, 0.0))
+    return verdicts
+
+
+def label(source_partition: Mapping[str, object]) -> str:
+    """A source partition as metrics name it; short ones only, as those of a lab are."""
+    return ",".join(f"{key}={value}" for key, value in sorted(source_partition.items()))
+
+
+def of_connectors(document: Mapping[str, Any], asked_at: float, answered_at: float) -> list[Claim]:
+    """The claims of /api/v1/connectors; what is null or absent claims nothing."""
+    found = _snapshot(document, asked_at, answered_at)
+    for connector in document["connectors"]:
+        name = connector["name"]
+        for entry in connector["source_partitions"]:
+            if entry["offset"] is None:
+                continue
+            subject = (name, text(entry["source_partition"]))
+            if entry["from"] == "rest":
+                value = text(entry["offset"])
+                found.append(Claim(POLLED, subject, value, asked_at, answered_at))
+                continue
+            committed_at = entry["committed_at"]
+            committed_at = None if committed_at is None else seconds(committed_at)
+            place = (entry["kafka_partition"], entry["log_offset"], committed_at)
+            said = (text(entry["offset"]), *place)
+            found.append(Claim(POSITION, subject, said, asked_at, answered_at))
+        for at in connector["sink_partitions"]:
+            where = (at["topic"], at["partition"])
+            sink = (f"connect-{name}", *where)
+            if at["committed"] is None:
+                continue
+            found.append(Claim(SINK_POSITION, sink, at["committed"], asked_at, answered_at))
+            if at["log_end"] is not None:
+                lag = (at["lag_records"], max(0, at["log_end"] - at["committed"]))
+                end = ("east", *where)
+                found.append(Claim(LOG_END, end, at["log_end"], asked_at, answered_at))
+                found.append(Claim(LAG, sink, lag, asked_at, answered_at))
+    return found
+
+
+def _snapshot(document: Mapping[str, Any], asked_at: float, answered_at: float) -> list[Claim]:
+    """The moment it claims to be of. Before the first tick there is none, and nothing in it."""
+    at = seconds(document["at"])
+    if at == 0.0 and not document["inputs"]:
+        return []
+    return [Claim(SNAPSHOT, (), at, asked_at, answered_at)]
+
+
+def of_flows(document: Mapping[str, Any], asked_at: float, answered_at: float) -> list[Claim]:
+    """The claims of /api/v1/flows; what is null or absent claims nothing."""
+    found = _snapshot(document, asked_at, answered_at)
+    for flow in document["flows"]:
+        for at in flow["partitions"]:
+            subject = (flow["source"], at["topic"], at["partition"])
+            said = {
+                COMMITTED: at["committed"],
+                SYNCED: at["synced"],
+                REPLICATED: at["replicated"],
+                LAG_POSITION: at["lag_position"],
+            }
+            found += [
+                Claim(kind, subject, value, asked_at, answered_at)
+                for kind, value in said.items()
+                if value is not None
+            ]
+            if at["log_end"] is not None:
+                where = (flow["upstream"], at["topic"], at["partition"])
+                found.append(Claim(LOG_END, where, at["log_end"], asked_at, answered_at))
+                start = (at["log_start"], 0)  # nothing is ever deleted here
+                found.append(Claim(LOG_START, where, start, asked_at, answered_at))
+            if at["lag_records"] is not None:
+                distance = _distance(at["log_start"], at["log_end"], at["lag_position"])
+                lag = ((at["lag_records"], at["ahead_records"]), (distance, 0))
+                found.append(Claim(LAG, subject, lag, asked_at, answered_at))
+                if at["lag_position"] is None:
+                    found.append(Claim(LAG_POSITION, subject, None, asked_at, answered_at))
+        for at in flow["syncs"]:
+            subject = (flow["source"], at["topic"], at["partition"])
+            pair = (at["upstream_offset"], at["downstream_offset"], seconds(at["at"]))
+            found.append(Claim(SYNC, subject, pair, asked_at, answered_at))
+    return found
+
+
+def of_metrics(exposition: str, asked_at: float, answered_at: float) -> list[Claim]:
+    """The claims of /metrics: what Prometheus would keep."""
+    found: list[Claim] = []
+    mirrored: dict[tuple[str, str, int], dict[str, int]] = {}
+    for family in text_string_to_metric_families(exposition):
+        name = family.name.removeprefix("offsetwatch_")
+        for sample in family.samples:
+            of = sample.labels
+            if name == "source_offset_position":
+                named = (of["connector"], of["source_partition"], of["field"])
+                found.append(Claim(FIELD, named, int(sample.value), asked_at, answered_at))
+            elif name in _MIRROR_SERIES:
+                where = (of["source"], of["topic"], int(of["partition"]))
+                mirrored.setdefault(where, {})[name] = int(sample.value)
+    for subject, values in mirrored.items():
+        start, end, position, lag, ahead = (values.get(name) for name in _MIRROR_SERIES)
+        if end is not None:
+            found.append(Claim(LOG_END, subject, end, asked_at, answered_at))
+            found.append(Claim(LOG_START, subject, (start, 0), asked_at, answered_at))
+        if position is not None or lag is not None:
+            found.append(Claim(LAG_POSITION, subject, position, asked_at, answered_at))
+        if lag is not None:
+            agrees = ((lag, ahead), (_distance(start, end, position), 0))
+            found.append(Claim(LAG, subject, agrees, asked_at, answered_at))
+    return found
+
+
+def _distance(start: int | None, end: int | None, position: int | None) -> int | None:
+    """The lag that follows from the rest. Negative, a position beyond the end, is never right here:
+    nothing upstream is cut back.
+    """
+    if end is None or start is None:
+        return None
+    return end - start if position is None else end - position - 1
+
+
+_MIRROR_SERIES = (
+    "mm2_source_log_start_offset",
+    "mm2_source_log_end_offset",
+    "mm2_replicated_offset",
+    "mm2_replication_lag_records",
+    "mm2_ahead_records",
+)

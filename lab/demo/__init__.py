@@ -1,0 +1,1 @@
+"""The demonstrations: what `make demo` shows."""

@@ -1,0 +1,135 @@
+"""
+What a daemon's journal says of its plans, read beside it by a plain reader of SQLite.
+
+It shares nothing with the exporter and changes nothing: it is how a moment inside a plan is met,
+and how it is known afterwards which one it was.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lab.errors import LabError
+
+OPEN, PARKED, ENDED = "open", "parked", "ended"
+WAITS, APPROVED, GONE = "proposed", "approved", "gone"
+BUSY_S_MAX = 10.0
+
+
+@dataclass(slots=True)
+class Plan:
+    """
+    One, as far as it is.
+
+    index       of the step that is next; asked: it was written down that it is about to be tried
+    taken       how often a process began with it or went on with it
+    """
+
+    plan_id: str
+    connector: str
+    action: str
+    steps: list[dict[str, Any]]
+    stands: str = WAITS
+    index: int = 0
+    asked: bool = False
+    undoing: bool = False
+    taken: int = 0
+    ending: str = ""
+    said: list[str] = field(default_factory=list)
+
+    @property
+    def phase(self) -> str:
+        """In words: the way, the step, and whether it may have happened."""
+        name = "prove" if self.index >= len(self.steps) else _name(self.steps[self.index])
+        way = "back: " if self.undoing else ""
+        return f"{way}{name}{', asked' if self.asked else ''}"
+
+
+def _name(step: dict[str, Any]) -> str:
+    return str(step["state"] if step["step"] == "to_state" else step["step"])
+
+
+class Told:
+    """See the module. For one thread; `refresh()` takes in what is new."""
+
+    def __init__(self, state: Path) -> None:
+        self._path = state / "journal.sqlite"
+        self._seq = 0
+        self.plans: dict[str, Plan] = {}
+
+    def refresh(self) -> None:
+        """Take in all that was written since."""
+        if not self._path.exists():
+            return
+        for seq, plan_id, body in self._rows():
+            self._seq = seq
+            self._take(plan_id, json.loads(body))
+
+    def running(self) -> Plan | None:
+        """The plan that is between its beginning and its end."""
+        return next((at for at in self.plans.values() if at.stands == OPEN), None)
+
+    def of(self, connector: str, *stands: str) -> Iterator[Plan]:
+        """The plans of a connector that stand so."""
+        return (
+            at
+            for at in self.plans.values()
+            if (at.connector, at.stands in stands) == (connector, True)
+        )
+
+    def _rows(self) -> list[tuple[int, str, bytes]]:
+        asked = "SELECT seq, plan_id, body FROM records WHERE seq > ? ORDER BY seq"
+        try:
+            where = f"file:{self._path}?mode=ro"
+            with closing(sqlite3.connect(where, uri=True, timeout=BUSY_S_MAX)) as db:
+                return db.execute(asked, (self._seq,)).fetchall()
+        except sqlite3.OperationalError as exc:
+            # Just made: the file is there, and its table not yet.
+            if "no such table" in str(exc):
+                return []
+            raise LabError(f"{self._path}: {exc}") from exc
+
+    def _take(self, plan_id: str, record: dict[str, Any]) -> None:
+        kind = record["record"]
+        if kind in ("proposed", "opened") and plan_id not in self.plans:
+            plan = record["plan"]
+            self.plans[plan_id] = Plan(
+                plan_id,
+                connector=plan["subject"]["connector"],
+                action=plan["remedy"]["action"],
+                steps=plan["steps"],
+            )
+        found = self.plans.get(plan_id)
+        if found is None:
+            return
+        if kind == "approved":
+            found.stands = APPROVED
+        elif kind in ("rejected", "lapsed"):
+            found.stands = GONE
+        elif kind in ("opened", "resumed"):
+            found.stands, found.taken = OPEN, found.taken + 1
+        elif kind == "parked":
+            found.stands = PARKED
+        elif kind == "ended":
+            found.stands, found.ending = ENDED, record["ending"]
+        else:
+            _step(found, record)
+        if record.get("said"):
+            found.said.append(f"{kind}: {record['said']}")
+
+
+def _step(found: Plan, record: dict[str, Any]) -> None:
+    match record["record"]:
+        case "intended":
+            found.asked = True
+        case "answered" if record["answer"] in ("retry", "nack"):
+            found.asked = False
+        case "verified":
+            found.index, found.asked = record["index"] + 1, False
+        case "turned":
+            found.steps, found.index = record["steps"], 0
+            found.asked, found.undoing = False, True

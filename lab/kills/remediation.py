@@ -1,0 +1,351 @@
+"""
+Seeded kills inside plans of guarded remediation: is anything lost, or left stopped and forgotten?
+
+    python -m lab.kills.remediation --seed 7 --kills 10 --workers 2
+
+Two sinks are given a record that they cannot read, again and again, each with good ones behind it.
+The daemon proposes to skip it, a person approves that, and while the plan is carried out the daemon
+or the Connect worker is killed (SIGKILL) at a moment that the seed draws and the journal shows to
+have come. What is killed is started again and not helped further. Afterwards what the sinks have
+written and what stands in quarantine must be what was produced, no record in neither of them; every
+connector runs; no plan is open; the journal verifies.
+"""
+
+import json
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import click
+
+from lab.cluster.build import WORKERS
+from lab.cluster.lab import Lab
+from lab.cluster.options import LabOptions
+from lab.errors import LabError
+from lab.kills import journal_reader, seeded_kills
+from lab.kills.journal_reader import Plan, Told
+from lab.kills.operators import VERB_S_MAX, Person
+from lab.kills.seeded_kills import commit, counts
+from lab.processes.ports import free_port
+from lab.product.offsetwatch import Product
+from lab.stories import cluster_actions
+from lab.waiting import NotYet, until
+
+DAEMON, WORKER = "daemon", "worker"
+# Of one plan not more, so that plans come to an end between kills, too.
+KILLS_OF_ONE_MAX: Final = 3
+# How often each step of a skip is drawn: copy, stop, settle, freeze, expect, alter, run and prove.
+# To get to those behind the settling takes half a minute.
+WEIGHTS: Final = (2, 3, 2, 1, 1, 2, 2, 2)
+# The most that a kill comes after the step: within its settling, its probation, or its requests.
+AFTER_S: Final = (8.0, 8.0, 8.0, 3.0, 3.0, 3.0, 3.0, 3.0)
+AT_ONCE_S: Final = 0.15
+LOOK_S: Final = 0.005
+COMES_S_MAX: Final = 300.0
+SETTLED_S_MAX: Final = 600.0
+
+# Whatever waits so that people can look first waits for nothing; what makes a skip safe is as ever.
+EXTRA: Final = """\
+tick_s: 0.2
+ends_s: 1.0
+judge: {{interval_s: 2}}
+state_dir: {state}
+remedy:
+  mode: propose
+  repeat: {{failures: 2, span_s: 0, restarts: 1}}
+  alert_before_s: 0
+  start_grace_s: 0
+  cool_down_s: 0
+  probation_s: 3
+  blast: {{per_connect: 2, total: 2}}
+  budgets: {{connector_hour: 1000, connector_day: 1000, connector_week: 1000, fleet_hour: 1000,
+            fleet_day: 1000}}
+  quarantine: {{kafka: east}}
+  stop_on: []
+"""
+POLL: Final = "poll: {state_s: 1.0, groups_s: 1.0, offsets_s: 10.0, timeout_s: 5.0}"
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """
+    One. It comes so long after the plan at hand has got to this step or beyond.
+
+    The steps of a skip: copy, stop, settle, freeze, expect, alter, run, prove.
+    """
+
+    victim: str
+    step: int
+    delay_s: float
+    dead_s: float
+
+
+def schedule(seed: int, kills: int, workers: int) -> list[Kill]:
+    """
+    The same kills for the same seed. Half come at once, within what a request takes; the others
+    at any time of what a step may wait for.
+    """
+    chance = random.Random(seed)
+    victims = [DAEMON] * kills + [WORKER] * workers
+    chance.shuffle(victims)
+    steps = chance.choices(range(len(WEIGHTS)), WEIGHTS, k=len(victims))
+    return [
+        Kill(
+            victim,
+            step=step,
+            delay_s=chance.uniform(0.0, chance.choice((AT_ONCE_S, AFTER_S[step]))),
+            dead_s=chance.uniform(0.0, 2.0),
+        )
+        for victim, step in zip(victims, steps, strict=True)
+    ]
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run showed. `lost` and `wrong` must be empty."""
+
+    seed: int
+    commit: str
+    kills: Counter[str] = field(default_factory=Counter)
+    phases: Counter[str] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)
+    missed: int = 0
+    helped: list[str] = field(default_factory=list)
+    produced: int = 0
+    delivered: int = 0
+    quarantined: int = 0
+    lost: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        yield f"seed {self.seed}, commit {self.commit}, {self.seconds:.0f} s"
+        yield f"kills {self.kills.total()}: {counts(self.kills)}; came after the end {self.missed}"
+        yield f"inside of: {counts(self.phases)}"
+        yield f"plans ended: {counts(self.ended)}"
+        yield (
+            f"produced {self.produced}, delivered {self.delivered}, "
+            f"quarantined {self.quarantined}, lost {len(self.lost)}"
+        )
+        yield from (f"a person had to: {line}" for line in self.helped)
+        yield from (f"lost: {line}" for line in self.lost[:20])
+        yield from (f"wrong: {line}" for line in self.wrong)
+
+    @property
+    def sound(self) -> bool:
+        """Nothing lost, nothing wrong, and something was skipped while it was killed."""
+        return not (self.lost or self.wrong) and self.quarantined > 0 and self.kills.total() > 0
+
+
+def run(lab: Lab, directory: Path, *, seed: int, kills: int, workers: int) -> Report:
+    """Poison, kill, wait until everything has come to rest, judge."""
+    began = time.monotonic()
+    report = Report(seed=seed, commit=commit())
+    state = directory / "state"
+    product = Product(
+        lab,
+        directory=directory,
+        port=free_port(),
+        extra=EXTRA.format(state=state),
+        connect_extra=POLL,
+    )
+    person = Person(lab, product, state)
+    try:
+        product.start_daemon()
+        person.start()
+        arena = _Arena(lab, product, person, Told(state), report)
+        for kill in schedule(seed, kills, workers):
+            arena.strike(kill)
+        person.more = False
+        until(
+            "everything at rest",
+            arena.check_rest,
+            timeout_s=SETTLED_S_MAX,
+            evidence=product.evidence,
+        )
+        person.stop()
+        arena.judge()
+    finally:
+        person.stop()
+        product.stop()
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def compare(
+    report: Report,
+    *,
+    bad: set[tuple[str, int]],
+    aside: set[tuple[str, int]],
+    meant: Mapping[str, set[str]],
+    written: Mapping[str, set[str]],
+) -> None:
+    """What was produced, by topic and offset or by sink and line, against what is where."""
+    report.produced = len(bad) + sum(map(len, meant.values()))
+    report.quarantined = len(aside & bad)
+    report.lost += [f"{topic}@{offset}" for topic, offset in sorted(bad - aside)]
+    report.wrong += [f"set aside: {topic}@{offset}" for topic, offset in sorted(aside - bad)]
+    for name, lines in meant.items():
+        report.delivered += len(written[name] & lines)
+        report.lost += [f"{name}: {line}" for line in sorted(lines - written[name])]
+        report.wrong += [f"{name} wrote {line}" for line in sorted(written[name] - lines)]
+
+
+class _Arena:
+    """Where things are killed, and looked at afterwards."""
+
+    def __init__(
+        self, lab: Lab, product: Product, person: Person, told: Told, report: Report
+    ) -> None:
+        self._lab = lab
+        self._product = product
+        self._person = person
+        self._told = told
+        self._report = report
+        self._met: Counter[str] = Counter()
+        self._taken: dict[str, int] = {}
+
+    def strike(self, kill: Kill) -> None:
+        """Until it has met a plan that was not over."""
+        while True:
+            plan = self._moment(kill)
+            self._slay(kill.victim)
+            self._told.refresh()
+            met = plan.stands == journal_reader.OPEN
+            if met:
+                self._met[plan.plan_id] += 1
+                self._taken[plan.plan_id] = plan.taken + (kill.victim == DAEMON)
+                self._report.kills[kill.victim] += 1
+                self._report.phases[plan.phase] += 1
+            # Drawn, not awaited: what must hold holds however long it was away.
+            time.sleep(kill.dead_s)
+            self._raise(kill.victim)
+            if met:
+                return
+            self._report.missed += 1
+
+    def _moment(self, kill: Kill) -> Plan:
+        """The plan in which it has come."""
+
+        def probe() -> Plan:
+            if self._person.broken is not None:
+                raise LabError(f"the person: {self._person.broken}")
+            plan = self._within(kill)
+            if plan is None:
+                raise NotYet(str([(at.plan_id, at.stands) for at in self._told.plans.values()]))
+            return plan
+
+        what = f"a plan that has come to step {kill.step}"
+        while True:
+            until(what, probe, timeout_s=COMES_S_MAX, evidence=self._product.evidence)
+            time.sleep(kill.delay_s)
+            self._told.refresh()
+            found = self._told.running()
+            if found is not None:
+                return found
+            self._report.missed += 1
+
+    def _within(self, kill: Kill) -> Plan | None:
+        """The plan at hand, once it has got there; looked at more often than until() would."""
+        deadline = time.monotonic() + 1.0
+        while time.monotonic() < deadline:
+            self._told.refresh()
+            plan = self._told.running()
+            if plan is not None and self._there(plan, kill):
+                return plan
+            time.sleep(LOOK_S)
+        return None
+
+    def _there(self, plan: Plan, kill: Kill) -> bool:
+        known = plan.taken >= self._taken.get(plan.plan_id, 1)
+        fresh = self._met[plan.plan_id] < KILLS_OF_ONE_MAX
+        return known and fresh and (plan.undoing or plan.index >= kill.step)
+
+    def _slay(self, victim: str) -> None:
+        if not self._product.daemon_running:
+            raise LabError(f"the daemon ended by itself\n{self._product.evidence()}")
+        if victim == DAEMON:
+            self._product.kill_daemon()
+        else:
+            self._lab.kill(WORKERS[0])
+
+    def _raise(self, victim: str) -> None:
+        if victim == DAEMON:
+            self._product.start_daemon(ready=False)
+        else:
+            self._lab.start_process(WORKERS[0])
+
+    def check_rest(self) -> None:
+        """NotYet while a plan is open, a connector does not run or is behind."""
+        if self._person.broken is not None:
+            raise LabError(f"the person: {self._person.broken}")
+        self._told.refresh()
+        plans = [at for at in self._told.plans.values() if at.stands in _AT_WORK]
+        if plans:
+            raise NotYet(str([(at.connector, at.phase, at.said[-1:]) for at in plans]))
+        for sink in self._person.sinks.values():
+            status = self._lab.status(sink.connector)
+            states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+            end, committed = cluster_actions.bounds(self._lab.east, sink.topic)[1], sink.committed()
+            if states != ["RUNNING", "RUNNING"] or committed != end:
+                last = [(at.phase, at.said[-1:]) for at in self._told.plans.values()][-2:]
+                raise NotYet(f"{sink.connector} {states} at {committed} of {end}; {last}")
+
+    def judge(self) -> None:
+        """What was produced against what was written and what was set aside."""
+        report, person, cli = self._report, self._person, self._product.cli
+        rows = json.loads(cli("quarantine", "list", "--json", timeout_s=VERB_S_MAX))
+        report.helped += person.helped.values()
+        compare(
+            report,
+            bad=person.bad,
+            aside={(row["topic"], row["offset"]) for row in rows},
+            meant={
+                name: {f"{{n={number}}}" for number in range(count)}
+                for name, count in person.good.items()
+            },
+            written={
+                name: set(sink.path.read_text().splitlines()) for name, sink in person.sinks.items()
+            },
+        )
+        report.ended.update(at.ending for at in self._told.plans.values() if at.ending)
+        # Each raises for another exit status than 0: an open plan, a journal that does not verify.
+        for verb in (("plan", "list", "--json"), ("journal", "verify")):
+            try:
+                cli(*verb, timeout_s=VERB_S_MAX)
+            except LabError as exc:
+                report.wrong.append(str(exc))
+
+
+_AT_WORK: Final = frozenset({journal_reader.APPROVED, journal_reader.OPEN, journal_reader.PARKED})
+
+
+def bed() -> AbstractContextManager[tuple[Lab, Path]]:
+    """A lab and a folder as run() wants them; ended and removed afterwards."""
+    options = LabOptions(offset_flush_interval_ms=1000, connectors=False)
+    return seeded_kills.bed("remedy-kills", options)
+
+
+@click.command()
+@click.option("--kills", type=click.IntRange(0, 1000), default=100, show_default=True)
+@click.option("--workers", type=click.IntRange(0, 1000), default=20, show_default=True)
+@seeded_kills.seeded
+def main(*, kills: int, workers: int, seed: int | None) -> None:
+    """Kill the daemon and the Connect worker inside plans, and look for what was lost."""
+
+    def once(seed: int) -> Report:
+        with bed() as (lab, directory):
+            return run(lab, directory, seed=seed, kills=kills, workers=workers)
+
+    what = f"{kills} kills of the daemon and {workers} of the worker inside plans"
+    seeded_kills.report(what, seed, once)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,246 @@
+"""
+Seeded kills of the offset toolbox: is anything ever half done without a word?
+
+    python -m lab.kills.toolbox --seed 7             every moment of every verb
+    python -m lab.kills.toolbox --seed 7 --kills 6   some of them
+
+A verb that changes offsets kills itself (SIGKILL) right before or after the n-th record of its
+journal, the n-th request or record that it sends, the n-th file that it puts in place, or with a
+request under way (dying_command.py); which n there are, a run that is left alone tells first. Then
+one more verb is run, as a person would: the plan is recovered, or the same verb is given again.
+Afterwards the offsets must be all as they were or all as they were to be, and the connector in the
+state it was in; or the plan is parked, and says what a person has to decide.
+"""
+
+import json
+import random
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import click
+
+from lab.cluster.lab import Lab
+from lab.cluster.options import LabOptions
+from lab.errors import LabError
+from lab.kills import dying_command as dying
+from lab.kills import seeded_kills
+from lab.kills.seeded_kills import commit, counts
+from lab.kills.toolbox_cases import KINDS, NEW, OLD, Case, cases
+from lab.processes.child import Child
+from lab.product.toolbox import OK, OPEN, Ran, Toolbox
+from lab.waiting import NotYet, until
+
+RECOVER, AGAIN = "recover", "again"
+PARKED = "parked"
+# What is not answered because our own process died has long been decided on the other side.
+DOUBT_S: Final = 20.0
+VERB_S_MAX: Final = 400.0
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One: of which verb, at which moment, and what is done next."""
+
+    case: str
+    at: str
+    then: str
+
+
+@dataclass(slots=True)
+class Report:
+    """What a run showed. `wrong` is what was half done, or left without a word."""
+
+    seed: int
+    commit: str
+    moments: dict[str, dict[str, int]] = field(default_factory=dict)
+    kills: Counter[str] = field(default_factory=Counter)
+    ended: Counter[str] = field(default_factory=Counter)
+    missed: list[str] = field(default_factory=list)
+    wrong: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def lines(self) -> Iterator[str]:
+        """For people."""
+        yield f"seed {self.seed}, commit {self.commit}, {self.seconds:.0f} s"
+        for case, found in sorted(self.moments.items()):
+            yield f"{case}: {counts(found)}"
+        yield f"kills {self.kills.total()}: {counts(self.kills)}"
+        yield f"ended: {counts(self.ended)}; never came to the moment: {len(self.missed)}"
+        yield from (f"wrong: {line}" for line in self.wrong)
+
+    @property
+    def sound(self) -> bool:
+        """Nothing half done without a message, and kills that met something."""
+        return not self.wrong and self.kills.total() > 0
+
+
+def schedule(seed: int, moments: dict[str, dict[str, int]], kills: int | None) -> list[Kill]:
+    """Every moment, in an order that the seed decides; or the first of these."""
+    chance = random.Random(seed)
+    found = [
+        Kill(case, f"{kind}:{number}:{when}", "")
+        for case, counts in sorted(moments.items())
+        for kind, count in sorted(counts.items())
+        for number in range(1, count + 1)
+        for when in _whens(kind)
+    ]
+    chance.shuffle(found)
+    drawn = [(kill, chance.choice((RECOVER, AGAIN))) for kill in found[:kills]]
+    return [
+        Kill(kill.case, kill.at, RECOVER if _over(kill, moments[kill.case]) else then)
+        for kill, then in drawn
+    ]
+
+
+def _over(kill: Kill, counts: dict[str, int]) -> bool:
+    """Whether the plan has ended by then: the same verb would be a second change, and a flow that
+    is set back twice copies twice.
+    """
+    last = counts.get(dying.APPEND, 0)  # two records that belong together, written at once
+    return kill.at in {f"{dying.APPEND}:{number}:{dying.AFTER}" for number in (last - 1, last)}
+
+
+def _whens(kind: str) -> tuple[str, ...]:
+    under_way = (dying.AMID,) if kind in (dying.REQUEST, dying.RECORD) else ()
+    return (dying.BEFORE, *under_way, dying.AFTER)
+
+
+def run(
+    lab: Lab,
+    directory: Path,
+    *,
+    seed: int,
+    kills: int | None,
+    wanted: Sequence[str] = KINDS,
+) -> Report:
+    """Count, kill, recover, judge; every verb on a connector of its own, all at the same time."""
+    began = time.monotonic()
+    report = Report(seed=seed, commit=commit())
+    toolbox = Toolbox(lab, directory=directory / "toolbox")
+    with cases(lab, toolbox, wanted) as made:
+        arena = _Arena(toolbox, report)
+        with ThreadPoolExecutor(len(made)) as pool:
+            counted = dict(zip(made, pool.map(arena.count, made.values()), strict=True))
+        report.moments = counted
+        drawn = schedule(seed, counted, kills)
+        with ThreadPoolExecutor(len(made)) as pool:
+            queues = [
+                pool.submit(arena.strike_all, case, [kill for kill in drawn if kill.case == kind])
+                for kind, case in made.items()
+            ]
+            for queue in queues:
+                queue.result()
+    journal = toolbox.own("journal", "verify")
+    if journal.status != OK:
+        report.wrong.append(f"the journal: {journal.said}")
+    report.seconds = time.monotonic() - began
+    return report
+
+
+class _Arena:
+    """Where verbs are killed; used by one thread for each case."""
+
+    def __init__(self, toolbox: Toolbox, report: Report) -> None:
+        self._toolbox = toolbox
+        self._report = report
+        self._lock = threading.Lock()
+
+    def count(self, case: Case) -> dict[str, int]:
+        """What the verb does when it is left alone."""
+        case.begin()
+        counts = self._toolbox.directory / f"{case.name}.counts"
+        child = self._verb(case, "counted", "", ("--counts", str(counts)))
+        status = _ended(child)
+        if status != OK or (found := case.ended()) != NEW:
+            found = found if status == OK else f"exit status {status}"
+            raise LabError(f"{case.name}, left alone: {found}\n{child.tail()}")
+        counted: dict[str, int] = json.loads(counts.read_text())
+        return counted
+
+    def strike_all(self, case: Case, kills: Sequence[Kill]) -> None:
+        """One after the other, each from the beginning."""
+        for number, kill in enumerate(kills):
+            case.begin()
+            child = self._verb(case, f"{number}-{kill.at.replace(':', '-')}", kill.at)
+            _ended(child)
+            missed = child.status != -9
+            then = AGAIN if missed else kill.then
+            next_one = self._next(case, then)
+            with self._lock:
+                if missed:
+                    self._report.missed.append(f"{kill}: {child.status}")
+                self._report.kills[kill.at.rpartition(":")[0].partition(":")[0]] += not missed
+                self._judge(case, kill, next_one)
+
+    def _next(self, case: Case, then: str) -> list[Ran]:
+        """What a person does next."""
+        if then == AGAIN:
+            return [self._toolbox.run(*case.verb(), status=None)]
+        mine = [
+            plan["plan_id"] for plan in self._toolbox.open_plans() if plan["connector"] == case.name
+        ]
+        return [
+            self._toolbox.run("plan", "recover", plan, *case.reached, status=None) for plan in mine
+        ]
+
+    def _judge(self, case: Case, kill: Kill, ran: Sequence[Ran]) -> None:
+        told = "\n".join(f"exit status {at.status}: {at.said}" for at in ran)
+        still = self._toolbox.open_plans(case.name)
+        found = case.ended()
+        if found in (OLD, NEW) and not still:
+            self._report.ended[found] += 1
+            if kill.then == AGAIN and found == OLD:
+                self._report.wrong.append(f"{kill}: given again, and not done: {told}")
+        elif still and any(at.status == OPEN for at in ran):
+            self._report.ended[PARKED] += 1
+            if case.name not in told:
+                self._report.wrong.append(f"{kill}: parked without a word: {told}")
+        else:
+            self._report.wrong.append(f"{kill}: {found}, open plans {still}: {told}")
+
+    def _verb(self, case: Case, name: str, at: str, more: Sequence[str] = ()) -> Child:
+        hurry = ("--doubt", str(DOUBT_S))
+        return self._toolbox.child(f"{case.name}-{name}", *case.verb(), at=at, more=(*more, *hurry))
+
+
+def _ended(child: Child) -> int | None:
+    """Start it, and wait for its end."""
+    child.start()
+
+    def probe() -> None:
+        if child.running:
+            raise NotYet(child.tail())
+
+    until(f"the end of {child.name}", probe, timeout_s=VERB_S_MAX)
+    return child.status
+
+
+def bed() -> AbstractContextManager[tuple[Lab, Path]]:
+    """A lab and a folder as run() wants them; ended and removed afterwards."""
+    options = LabOptions(connectors=False, second_cluster=True, standalone=True)
+    return seeded_kills.bed("toolbox-kills", options)
+
+
+@click.command()
+@click.option("--kills", type=click.IntRange(1, 1000), help="All there are when not given.")
+@seeded_kills.seeded
+@click.option("--case", "wanted", multiple=True, type=click.Choice(KINDS), default=KINDS)
+def main(*, kills: int | None, seed: int | None, wanted: tuple[str, ...]) -> None:
+    """Kill verbs of the toolbox at every step, run one more, and look whether anything is half."""
+
+    def once(seed: int) -> Report:
+        with bed() as (lab, directory):
+            return run(lab, directory, seed=seed, kills=kills, wanted=wanted)
+
+    seeded_kills.report("kills of the offset toolbox", seed, once)
+
+
+if __name__ == "__main__":
+    main()

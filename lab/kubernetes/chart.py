@@ -1,0 +1,137 @@
+"""The Helm chart of this tree, rendered by helm or installed on a Kubernetes of the lab.
+
+Nothing is started there (lab/kubernetes/api_server.py): what an installed chart allows and stores
+is read, and whoever is to act with its rights takes the token of its ServiceAccount.
+"""
+
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from lab.errors import LabError
+from lab.kubernetes.api_server import Json, Kubernetes
+from tools import kubernetes
+
+CHART: Final = Path(__file__).parents[2] / "helm" / "offsetwatch"
+RELEASE: Final = "offsetwatch"
+_HELM_S_MAX: Final = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What helm said; `failed` where it refused."""
+
+    text: str
+    failed: bool
+
+
+def values_file(values: Mapping[str, Any], at: Path) -> Path:
+    """Written down for helm."""
+    at.write_text(yaml.safe_dump(dict(values)))
+    return at
+
+
+def lint(*files: Path) -> Said:
+    """As strictly as helm can, with these values."""
+    return _helm(["lint", "--strict", "--kube-version", _version(), str(CHART), *_given(files)])
+
+
+def render(*files: Path, namespace: str = "default", at: Path = CHART) -> Said:
+    """All that helm would install, or why it would not; of a packed chart if one is given."""
+    command = ["template", RELEASE, str(at), "--namespace", namespace]
+    return _helm([*command, "--kube-version", _version(), *_given(files)])
+
+
+def package(into: Path) -> Path:
+    """As it is handed on: one file. Raises LabError with helm's words."""
+    said = _helm(["package", str(CHART), "--destination", str(into)])
+    if said.failed:
+        raise LabError(said.text)
+    (made,) = into.glob("*.tgz")
+    return made
+
+
+def documents(said: Said) -> list[Json]:
+    """What was rendered. Raises LabError with helm's words where it refused."""
+    if said.failed:
+        raise LabError(said.text)
+    return [found for found in yaml.safe_load_all(said.text) if found]
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A release of the chart on a Kubernetes of the lab."""
+
+    kube: Kubernetes
+    namespace: str
+    release: str
+    notes: str
+
+    @property
+    def account(self) -> str:
+        """The name of its ServiceAccount, unless its values name another."""
+        return self.release if "offsetwatch" in self.release else f"{self.release}-offsetwatch"
+
+    def token(self) -> str:
+        """As its pods would get one."""
+        return self.kube.token_of(self.namespace, self.account)
+
+    def mounted(self, at: Path) -> Path:
+        """The folder that its pods would find under /var/run/secrets."""
+        return self.kube.mounted(self.namespace, self.account, at)
+
+    def upgrade(self, *files: Path) -> Said:
+        """To these values alone."""
+        return self._helm(["upgrade", self.release, str(CHART), "--reset-values", *_given(files)])
+
+    def rollback(self, revision: int) -> Said:
+        """To how it was."""
+        return self._helm(["rollback", self.release, str(revision)])
+
+    def uninstall(self) -> Said:
+        """Take it away."""
+        return self._helm(["uninstall", self.release])
+
+    def _helm(self, words: Sequence[str]) -> Said:
+        return _said(self.kube.helm(*words, "--namespace", self.namespace))
+
+
+def install(
+    kube: Kubernetes, *files: Path, namespace: str = "monitoring", release: str = RELEASE
+) -> Installed:
+    """`helm install` with these values. Raises LabError with helm's words."""
+    kube.namespace(namespace)
+    words = ["install", release, str(CHART), "--namespace", namespace, *_given(files)]
+    said = _said(kube.helm(*words))
+    if said.failed:
+        raise LabError(said.text)
+    return Installed(kube, namespace, release, notes=said.text.partition("NOTES:\n")[2])
+
+
+def _given(files: Sequence[Path]) -> list[str]:
+    return [word for at in files for word in ("--values", str(at))]
+
+
+def _version() -> str:
+    """A helm that was built from its module takes itself for one of an old Kubernetes."""
+    return kubernetes.KUBERNETES.removeprefix("v")
+
+
+def _helm(words: Sequence[str]) -> Said:
+    done = subprocess.run(
+        [str(kubernetes.helm()), *words],
+        capture_output=True,
+        text=True,
+        timeout=_HELM_S_MAX,
+        check=False,
+    )
+    return _said(done)
+
+
+def _said(done: subprocess.CompletedProcess[str]) -> Said:
+    failed = done.returncode != 0
+    return Said(done.stdout + (done.stderr if failed else ""), failed)

@@ -1,0 +1,1 @@
+"""offsetwatch beside a lab: its configurations, processes and verbs, and what alerts."""
