@@ -1,4 +1,4 @@
-"""One real Kafka broker and nothing else, for what needs no Connect: the journal of several replicas."""
+"""One real Kafka broker without Connect, such as for the journal of several replicas."""
 
 import base64
 import uuid

@@ -1,4 +1,4 @@
-"""Where the standalone worker of a lab has what: known before it is started, and while it is down."""
+"""Files and address of a standalone worker, known before it starts and while it is down."""
 
 from dataclasses import dataclass
 from pathlib import Path

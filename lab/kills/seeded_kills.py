@@ -1,4 +1,4 @@
-"""What seeded kills have in common: where they happen, what they say and what their command ends with."""
+"""Options, seed and exit code that all seeded kills share."""
 
 import random
 import subprocess

@@ -1,4 +1,4 @@
-"""Ports for a lab: the fixed set, or free ones that no other lab on this machine is about to take."""
+"""Ports for a lab: the fixed ones, or free ones that no other lab here is about to take."""
 
 import fcntl
 import random

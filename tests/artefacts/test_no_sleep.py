@@ -26,7 +26,7 @@ MAY_SLEEP = {
 }
 MAY_COMPARE_TIMES = {
     "waiting.py::until": "its deadline",
-    "unit/lab/test_faults.py"
+    "unit/lab/faults/test_kinds.py"
     "::test_a_clock_is_set_for_one_process_and_what_waits_for_a_while_waits_no_longer": (
         "the clock of another process is between two readings of ours"
     ),
