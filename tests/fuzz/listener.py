@@ -22,10 +22,12 @@ from structlog.testing import capture_logs
 
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.service_api import PlanState
-from offsetwatch.serve.control.dispatcher import ControlDispatcher
-from offsetwatch.serve.control.request_counters import ControlRequestCounters
-from offsetwatch.serve.control.responses import NDJSON, ControlHttpAnswer
-from offsetwatch.serve.control.workers import ControlWorkers
+from offsetwatch.serve.control.connection import NDJSON, ControlHttpAnswer
+from offsetwatch.serve.control.dispatcher import (
+    ControlDispatcher,
+    ControlRequestCounters,
+    ControlWorkers,
+)
 from tests.fakes.clock import VirtualClock
 from tests.fakes.desk import MemoryDesk, plan_row
 from tests.fuzz.targets import Parts, Target

@@ -11,9 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offsetwatch.remedy.model.service_api import Wish
-from offsetwatch.serve.control.alertmanager_webhook import parse_payload
-from offsetwatch.serve.control.request_bodies import WantPlan, build_plan_request, convert_body
-from offsetwatch.serve.control.strict_json import MalformedRequest, parse_json
+from offsetwatch.serve.control.request_bodies import (
+    MalformedRequest,
+    WantPlan,
+    build_plan_request,
+    convert_body,
+    parse_json,
+    parse_payload,
+)
 from tests.unit.serve.control.stage import ALERT, SKIP, payload
 
 KNOWN = frozenset({("lab", "orders"), ("lab", "a/b"), ("east", "orders")})

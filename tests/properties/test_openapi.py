@@ -16,7 +16,7 @@ from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
 from offsetwatch.remedy.model.service_api import PlanState
-from offsetwatch.serve.control.openapi import build_document
+from offsetwatch.serve.control.routes import build_document
 from tests.fakes.desk import MemoryDesk, plan_row
 from tests.unit.serve.control.stage import DEADLINE_S, Stage, serving, token
 

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from offsetwatch.config.document import find_section_type
 from offsetwatch.config.schema.root import Config
-from offsetwatch.config.schema.section import ConfigSection
+from offsetwatch.config.schema.types import ConfigSection
 from tools.references.settings import (
     EXAMPLES,
     default_of,

@@ -19,9 +19,9 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from offsetwatch.config.document import find_section_type, plain_number_of
-from offsetwatch.config.schema import control, remediation, root, section
+from offsetwatch.config.schema import remediation, root, types
 from offsetwatch.config.schema.root import Config
-from offsetwatch.config.schema.section import ConfigSection
+from offsetwatch.config.schema.types import ConfigSection
 
 # What stands where a setting has no default, or none that says anything.
 EXAMPLES: Final[dict[str, Any]] = {
@@ -220,7 +220,7 @@ def _describe_annotation(annotation: Any) -> str:
 def read_docstrings() -> dict[str, str]:
     """Return the docstrings under the fields by `Section.field`; Python does not retain them."""
     told: dict[str, str] = {}
-    modules = (section, control, remediation, root)
+    modules = (types, remediation, root)
     for node in [stmt for module in modules for stmt in ast.parse(inspect.getsource(module)).body]:
         if not isinstance(node, ast.ClassDef):
             continue

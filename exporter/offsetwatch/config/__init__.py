@@ -7,18 +7,14 @@ path, what is expected and how to write it.
 from __future__ import annotations
 
 from offsetwatch.config.load import load, parse
-from offsetwatch.config.schema.control import (
-    CertificatePrincipal,
-    Control,
-    PasswordPrincipal,
-    TokenPrincipal,
-)
 from offsetwatch.config.schema.remediation import KafkaJournal, QuarantineConfig, RemedyConfig
 from offsetwatch.config.schema.root import (
     Alertmanager,
     Auth,
+    CertificatePrincipal,
     Config,
     Connect,
+    Control,
     Flow,
     History,
     JudgeConfig,
@@ -28,12 +24,14 @@ from offsetwatch.config.schema.root import (
     NotifyConfig,
     OffsetSyncs,
     OwnAccess,
+    PasswordPrincipal,
     Poll,
     Strimzi,
     Tls,
+    TokenPrincipal,
     WebhookConfig,
 )
-from offsetwatch.config.schema.section import Patterns
+from offsetwatch.config.schema.types import Patterns
 from offsetwatch.config.schema.web import WebConfig
 
 __all__ = [

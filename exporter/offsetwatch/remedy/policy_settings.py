@@ -12,7 +12,7 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from offsetwatch.config.schema import remediation as shape
-from offsetwatch.config.sink_classes import SAFE_SINK_CLASSES, UNSAFE_SINK_NAMES
+from offsetwatch.config.schema.remediation import SAFE_SINK_CLASSES, UNSAFE_SINK_NAMES
 from offsetwatch.remedy.model.policy import Budgets, Clock, Policy, Rule, Window
 from offsetwatch.remedy.model.service_api import Mode
 

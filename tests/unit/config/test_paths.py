@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from offsetwatch.config import load, parse
-from offsetwatch.config.paths import PATH_PROPERTIES
+from offsetwatch.config.load import PATH_PROPERTIES
 
 PATHS = """\
 kafka:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from offsetwatch.clients.http.body import VALUES_MAX, has_too_many_values
+from offsetwatch.clients.http.client import VALUES_MAX, has_too_many_values
 from offsetwatch.decode.rest_answers import (
     CONNECTORS_MAX,
     ENTRY_VALUES_MAX,

@@ -12,7 +12,7 @@ import yaml
 from offsetwatch.model.findings import EvidenceItem, FindingName
 from offsetwatch.notify import message_bodies as alertmanager
 from offsetwatch.notify.delivery_state import Message, NotificationStatus
-from offsetwatch.serve.control import alertmanager_webhook
+from offsetwatch.serve.control.request_bodies import parse_payload
 from tests.changed import replace
 from tests.fakes.alertmanager_receiver import take
 from tests.unit.notify.findings import ADVISED, LOST, NOW, STUCK
@@ -147,11 +147,9 @@ def test_a_receiver_of_alertmanagers_webhooks_does_not_take_just_anything():
 
 
 def test_our_own_control_listener_takes_it_as_a_hint():
-    (hint,) = alertmanager_webhook.parse_payload(json.loads(posted()), lambda *_: True).hints
+    (hint,) = parse_payload(json.loads(posted()), lambda *_: True).hints
     assert (hint.connect_cluster, hint.connector, hint.firing) == ("lab", "west->east", True)
-    (over,) = alertmanager_webhook.parse_payload(
-        json.loads(posted(resolved_at=NOW)), lambda *_: True
-    ).hints
+    (over,) = parse_payload(json.loads(posted(resolved_at=NOW)), lambda *_: True).hints
     assert not over.firing
     assert (over.fingerprint, over.starts_at) == (hint.fingerprint, hint.starts_at)
 

@@ -10,7 +10,11 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from offsetwatch.config import parse
-from offsetwatch.config.sink_classes import SAFE_SINK_CLASSES, UNSAFE_SINK_NAMES, is_unsafe_sink
+from offsetwatch.config.schema.remediation import (
+    SAFE_SINK_CLASSES,
+    UNSAFE_SINK_NAMES,
+    is_unsafe_sink,
+)
 from offsetwatch.model.findings import FindingName
 from offsetwatch.remedy.model.fleet_state import RecordSkip
 from offsetwatch.remedy.model.plan import Action, RecordLocation

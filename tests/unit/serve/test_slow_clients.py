@@ -12,7 +12,7 @@ import httpx
 import pytest
 from structlog.testing import capture_logs
 
-from offsetwatch.serve.http import connection_limits, read_listener
+from offsetwatch.serve.http import listener, read_listener
 from offsetwatch.serve.metrics import render_cache
 from offsetwatch.serve.metrics.render_cache import ChunkedBody
 from tests.changed import replace
@@ -29,9 +29,9 @@ POST = b"POST /metrics HTTP/1.1\r\nHost: localhost\r\n"
 
 @pytest.fixture
 def hurried(monkeypatch):
-    monkeypatch.setattr(connection_limits, "REQUEST_S", HOLD_S)
-    monkeypatch.setattr(connection_limits, "KEEP_ALIVE_S", HOLD_S)
-    monkeypatch.setattr(connection_limits, "LINGER_S", HOLD_S)
+    monkeypatch.setattr(listener, "REQUEST_S", HOLD_S)
+    monkeypatch.setattr(listener, "KEEP_ALIVE_S", HOLD_S)
+    monkeypatch.setattr(listener, "LINGER_S", HOLD_S)
 
 
 @pytest.fixture

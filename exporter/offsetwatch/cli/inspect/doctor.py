@@ -32,8 +32,7 @@ from offsetwatch.cli.common.own_inspection import inspect_clusters
 from offsetwatch.cli.common.parallel import ask_all
 from offsetwatch.cli.inspect import diagnosis
 from offsetwatch.cli.inspect.diagnosis import DoctorCheck, report_failed_check
-from offsetwatch.clients.connect.clock_probe import read_worker_clock
-from offsetwatch.clients.connect.reader import ConnectReader, reader_of
+from offsetwatch.clients.connect.reader import ConnectReader, read_worker_clock, reader_of
 from offsetwatch.clients.http.auth import TlsContext, UnusableCredentials
 from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.inspector import ClusterFacts, KafkaInspector, detect_release

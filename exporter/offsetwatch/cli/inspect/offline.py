@@ -26,7 +26,7 @@ from offsetwatch.errors import ConfigError
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicKind
 from offsetwatch.serve.metrics import catalog
-from offsetwatch.serve.web_config.current import check_web_config
+from offsetwatch.serve.web_config.reloader import check_web_config
 
 OK, FINDINGS, USAGE = 0, 1, 2
 

@@ -18,15 +18,19 @@ import httpx
 import msgspec
 
 from offsetwatch import documents
-from offsetwatch.clients.http.body import read_body_blocking
 from offsetwatch.clients.http.client import (
     HTML_PAGE,
     build_blocking_client,
     describe_redirect,
     is_html,
+    read_body_blocking,
 )
-from offsetwatch.config.checks.tls import describe_tls_error
-from offsetwatch.config.files import describe_file_error, parse_tokens, read_private_file
+from offsetwatch.config.files import (
+    describe_file_error,
+    describe_tls_error,
+    parse_tokens,
+    read_private_file,
+)
 from offsetwatch.errors import (
     AccessDenied,
     ConfigError,

@@ -24,8 +24,12 @@ from offsetwatch.clients.http.auth import (
     UnusableCredentials,
     build_authorization_headers,
 )
-from offsetwatch.clients.http.body import read_body_blocking
-from offsetwatch.clients.http.client import HTML_PAGE, build_blocking_client, is_html
+from offsetwatch.clients.http.client import (
+    HTML_PAGE,
+    build_blocking_client,
+    is_html,
+    read_body_blocking,
+)
 from offsetwatch.config import Config, OwnAccess, Tls
 from offsetwatch.config.files import describe_file_error, read_secret
 from offsetwatch.config.identity import CLUSTERS_HEADER

@@ -30,8 +30,7 @@ from offsetwatch.clients.connect.reader import (
     validate_response,
 )
 from offsetwatch.clients.http.auth import TlsContext, build_authorization_headers
-from offsetwatch.clients.http.client import build_async_client
-from offsetwatch.clients.http.date import parse_retry_after_s
+from offsetwatch.clients.http.client import build_async_client, parse_retry_after_s
 from offsetwatch.clients.http.exchange import (
     build_timeout,
     forget_locals,

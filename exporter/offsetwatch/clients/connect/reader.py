@@ -1,11 +1,13 @@
 """GET requests to the Connect REST API with httpx: bounded in time and size, errors translated.
 
-Requests that change a Connect cluster are elsewhere (clients/write), on purpose.
+Every answer has the worker's clock in its Date header. Requests that change a Connect cluster are
+elsewhere (clients/write), on purpose.
 """
 
 from __future__ import annotations
 
 import asyncio
+import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
@@ -15,14 +17,18 @@ import httpx
 import msgspec
 
 from offsetwatch.clients.http.auth import TlsContext, build_authorization_headers
-from offsetwatch.clients.http.body import VALUES_MAX, has_too_many_values, read_body
 from offsetwatch.clients.http.client import (
     HTML_PAGE,
+    VALUES_MAX,
     build_async_client,
+    build_blocking_client,
     describe_redirect,
+    has_too_many_values,
     is_html,
+    parse_retry_after_s,
+    parse_server_time,
+    read_body,
 )
-from offsetwatch.clients.http.date import parse_retry_after_s, parse_server_time
 from offsetwatch.clients.http.exchange import (
     Transport,
     build_timeout,
@@ -367,3 +373,26 @@ def reader_of(
         tls=connect.tls,
         transport=transport,
     )
+
+
+def read_worker_clock(
+    url: str,
+    timeout_s: float,
+    *,
+    verify: ssl.SSLContext | bool = True,
+    transport: httpx.BaseTransport | None = None,
+) -> float | None:
+    """Return the worker's time in whole Unix seconds; None if the answer has no date.
+
+    The request carries no credentials. `transport` is a parameter for tests.
+    """
+    try:
+        with (
+            build_blocking_client(
+                "", timeout_s=timeout_s, headers={}, verify=verify, transport=transport
+            ) as client,
+            client.stream("HEAD", url) as response,  # no body is read
+        ):
+            return parse_server_time(response.headers.get("Date"))
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError):
+        return None

@@ -13,8 +13,12 @@ from pathlib import Path
 from pydantic import SecretStr
 
 from offsetwatch.config import Auth, Tls
-from offsetwatch.config.checks.tls import describe_tls_error
-from offsetwatch.config.files import describe_file_error, read_file_stamp, read_secret
+from offsetwatch.config.files import (
+    describe_file_error,
+    describe_tls_error,
+    read_file_stamp,
+    read_secret,
+)
 
 
 class UnusableCredentials(Exception):

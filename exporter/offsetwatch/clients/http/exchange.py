@@ -1,13 +1,14 @@
 """HTTP exchange, bounded in time and always ended, with its failures translated to ClientError.
 
 Callers define the request and check the answer. All errors of httpx, asyncio and OpenSSL are
-translated here.
+translated here, and messages of other programs are redacted.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 import ssl
 import traceback
@@ -207,3 +208,27 @@ def _iterate_causes(error: BaseException) -> Iterator[BaseException]:
         yield at
         group = at.exceptions[0] if isinstance(at, BaseExceptionGroup) else None
         at = group or at.__cause__ or at.__context__
+
+
+# --- messages of other programs -------------------------------------------------------------------
+
+MESSAGE_CHARS_MAX: Final = 500
+# Of a line: looking for secrets takes the square of its length where it is full of their names.
+SCANNED_CHARS_MAX: Final = 4 * MESSAGE_CHARS_MAX
+
+_UNPRINTABLE = re.compile(r"[^\x20-\x7e\xa0-\U0010ffff]+")
+_SECRET = re.compile(
+    r"""(?ix) ((?:passw(?:or)?d|secret|token|credential|api.?key|jaas)[\w.-]*["']?\s*[=:]\s*)
+    (?: "[^"]*(?:"|\Z) | '[^']*(?:'|\Z) | [^\s,;})\]]+ )"""
+)
+_URL_CREDENTIALS = re.compile(r"(?<=://)[^\s/@]+@")
+
+
+def redact_secrets(message: str) -> str:
+    """Return one short line of a foreign message, without what looks like a secret."""
+    line = _UNPRINTABLE.sub(" ", message.split("\n", 1)[0]).strip()
+    if len(line) > SCANNED_CHARS_MAX:
+        # Between two words: half of what stands before the @ of an address is not known for that.
+        line = line[:SCANNED_CHARS_MAX].rpartition(" ")[0].rstrip() + "…"
+    line = _URL_CREDENTIALS.sub("…@", _SECRET.sub(r"\1…", line))
+    return line if len(line) <= MESSAGE_CHARS_MAX else f"{line[:MESSAGE_CHARS_MAX]}…"

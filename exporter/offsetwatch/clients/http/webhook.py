@@ -12,8 +12,12 @@ import httpx
 
 from offsetwatch import __version__
 from offsetwatch.clients.http.auth import TlsContext, build_authorization_headers
-from offsetwatch.clients.http.body import read_body
-from offsetwatch.clients.http.client import HTML_PAGE, build_async_client, describe_redirect
+from offsetwatch.clients.http.client import (
+    HTML_PAGE,
+    build_async_client,
+    describe_redirect,
+    read_body,
+)
 from offsetwatch.clients.http.exchange import build_status_error, build_timeout, run_exchange
 from offsetwatch.config import Auth, Tls
 from offsetwatch.errors import MalformedResponse

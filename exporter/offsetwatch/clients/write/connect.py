@@ -14,21 +14,21 @@ import httpx
 import msgspec
 
 from offsetwatch.clients.http.auth import TlsContext, build_authorization_headers
-from offsetwatch.clients.http.body import read_body
 from offsetwatch.clients.http.client import (
     HTML_PAGE,
     REDIRECT_PREFIX,
     build_async_client,
     describe_redirect,
     is_html,
+    read_body,
 )
 from offsetwatch.clients.http.exchange import (
     Transport,
     build_timeout,
     exchange_in_memory,
+    redact_secrets,
     run_exchange,
 )
-from offsetwatch.clients.http.redaction import redact_secrets
 from offsetwatch.config import Auth, Connect, Tls
 from offsetwatch.errors import TargetUnreachable
 

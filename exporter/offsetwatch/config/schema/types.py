@@ -1,4 +1,4 @@
-"""Types of single values in the configuration file: addresses, names, patterns, files, durations.
+"""Types of single values in the configuration file, and the base class of its sections.
 
 No message repeats the content of a file that a value names.
 """
@@ -15,7 +15,15 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, ValidationInfo
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+)
 from pydantic_core import PydanticCustomError
 
 from offsetwatch.addresses import is_ipv6, parse_address
@@ -393,3 +401,26 @@ TimeOfDay = Annotated[str, BeforeValidator(_check_time_of_day)]
 Zone = Annotated[str, AfterValidator(_check_zone)]
 LogFile = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_path)]
 Folder = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_folder)]
+
+
+class ConfigSection(BaseModel):
+    """`hide_input_in_errors`: a mistake beside a password must not print it."""
+
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, hide_input_in_errors=True, allow_inf_nan=False
+    )
+
+
+class Patterns(ConfigSection):
+    """Regular expressions that must match a whole name."""
+
+    include: list[Regex] = []
+    """Patterns to include; an empty list includes all."""
+    exclude: list[Regex] = []
+    """Patterns to exclude; they win over include."""
+
+    def allows(self, name: str) -> bool:
+        """Return whether the patterns include a name."""
+        if any(pattern.fullmatch(name) for pattern in self.exclude):
+            return False
+        return not self.include or any(pattern.fullmatch(name) for pattern in self.include)

@@ -17,11 +17,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, Field, SecretStr, StringConstraints, ValidationError
 from pydantic_core import PydanticCustomError
 
-from offsetwatch.config.document import format_mistake, parse_yaml
+from offsetwatch.config.document import as_mapping, format_mistake, parse_yaml
 from offsetwatch.config.files import describe_file_error, read_secret
-from offsetwatch.config.raw_document import as_mapping
-from offsetwatch.config.schema.section import ConfigSection
-from offsetwatch.config.schema.types import FOLDER_KEY, File, require_form
+from offsetwatch.config.schema.types import FOLDER_KEY, ConfigSection, File, require_form
 from offsetwatch.errors import ConfigError
 
 COST_MIN: Final = 4  # bcrypt's own
@@ -188,7 +186,7 @@ def _format_mistake(error: dict[str, Any], document: dict[Any, Any]) -> str:
 
 
 def _check_tls(tls: dict[Any, Any]) -> Iterator[str]:
-    """Yield contradictions between keys of the raw document, as config/checks/sections.py does."""
+    """Yield contradictions between keys of the raw document, as config/checks.py does."""
     path = "tls_server_config"
     kind = tls.get("client_auth_type", "NoClientCert")
     if kind in _VERIFYING_AUTH_TYPES and tls.get("client_ca_file") is None:

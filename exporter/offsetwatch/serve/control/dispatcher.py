@@ -10,7 +10,8 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable
-from concurrent.futures import Executor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 from urllib.parse import parse_qsl
 
@@ -21,27 +22,77 @@ from offsetwatch.clock import UnixClock
 from offsetwatch.config import Control, WebConfig
 from offsetwatch.config.schema.types import is_loopback
 from offsetwatch.errors import JournalDamaged, NotLeader
+from offsetwatch.model.observations import ControlRequestsCounted
 from offsetwatch.remedy.service import RemediationService
-from offsetwatch.serve.control import openapi, responses, routes
+from offsetwatch.serve.control import connection, routes
 from offsetwatch.serve.control.access import AuthenticatedPrincipal, Principals, UserRole
-from offsetwatch.serve.control.alertmanager_webhook import parse_payload
-from offsetwatch.serve.control.connection import BODY_BYTES_MAX, ControlRequest
-from offsetwatch.serve.control.request_bodies import convert_body
-from offsetwatch.serve.control.request_counters import ControlRequestCounters
-from offsetwatch.serve.control.responses import ControlHttpAnswer, build_answer, build_problem
+from offsetwatch.serve.control.connection import (
+    BODY_BYTES_MAX,
+    ControlHttpAnswer,
+    ControlRequest,
+    build_answer,
+    build_problem,
+)
+from offsetwatch.serve.control.request_bodies import (
+    MalformedRequest,
+    convert_body,
+    parse_json,
+    parse_payload,
+)
 from offsetwatch.serve.control.routes import PREFIX, Call, Route
-from offsetwatch.serve.control.strict_json import MalformedRequest, parse_json
-from offsetwatch.serve.control.workers import ControlWorkers
-from offsetwatch.serve.http.auth_failures import AuthFailureCounter
-from offsetwatch.serve.web_config.passwords import PasswordChecker, PasswordRejection
-from offsetwatch.serve.web_config.tls import is_certificate_allowed
+from offsetwatch.serve.web_config.passwords import (
+    AuthFailureCounter,
+    PasswordChecker,
+    PasswordRejection,
+)
+from offsetwatch.serve.web_config.reloader import is_certificate_allowed
 
-HOOK: Final = PREFIX + openapi.HOOK_PATH
-DOCUMENT: Final = PREFIX + openapi.DOCUMENT_PATH
+
+class ControlWorkers:
+    """Three workers of one thread each, started when first needed.
+
+    hints   alerts
+    slow    plans to be made, and the journal verified from start to end
+    rest    all other requests: those that stop, pause or approve something
+    """
+
+    def __init__(self) -> None:
+        self.hints = ThreadPoolExecutor(1, thread_name_prefix="control-hints")
+        self.slow = ThreadPoolExecutor(1, thread_name_prefix="control-slow")
+        self.rest = ThreadPoolExecutor(1, thread_name_prefix="control-desk")
+
+    def end(self, at_end: Callable[[], None]) -> None:
+        """Accept no more work; each worker calls `at_end` last. Idempotent."""
+        for worker in (self.hints, self.slow, self.rest):
+            with suppress(RuntimeError):  # it has been told before
+                worker.submit(at_end)
+            worker.shutdown(wait=False)
+
+
+class ControlRequestCounters:
+    """Counters of the control listener.
+
+    hooks     alerts by outcome, and refused requests with alerts by reason
+    refused   all other refused requests and connections, by reason
+    """
+
+    def __init__(self) -> None:
+        self.hooks: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+
+    def seen(self) -> ControlRequestsCounted:
+        """Return the current counts."""
+        return ControlRequestsCounted(
+            tuple(sorted(self.hooks.items())), tuple(sorted(self.refused.items()))
+        )
+
+
+HOOK: Final = PREFIX + routes.HOOK_PATH
+DOCUMENT: Final = PREFIX + routes.DOCUMENT_PATH
 ACCEPTED_ANSWER: Final = build_answer({"status": "taken"}, 202)
 _HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::\d{1,5})?")
 _LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_IDEMPOTENCY_KEY = re.compile(openapi.IDEMPOTENCY_KEY_PATTERN)
+_IDEMPOTENCY_KEY = re.compile(routes.IDEMPOTENCY_KEY_PATTERN)
 _QUERY_FIELDS_MAX: Final = 8
 
 log = structlog.get_logger()
@@ -77,7 +128,7 @@ class ControlDispatcher:
         self._failures = AuthFailureCounter()
         self._web = web
         self._passwords = PasswordChecker(AuthFailureCounter(), "control-listener")
-        self._document = build_answer(openapi.build_document())
+        self._document = build_answer(routes.build_document())
         self._paths = [
             (re.compile(re.escape(PREFIX + path).replace(r"\{id\}", f"({routes.PLAN_ID})")), found)
             for path, found in _group_routes_by_path().items()
@@ -107,13 +158,13 @@ class ControlDispatcher:
         except MalformedRequest as exc:
             found, reason = build_problem(400, "malformed", str(exc)), "malformed"
         except NotLeader as exc:
-            found, reason = responses.build_not_leader_answer(str(exc)), "not_leader"
+            found, reason = connection.build_not_leader_answer(str(exc)), "not_leader"
         except JournalDamaged:
-            found, reason = responses.NO_JOURNAL, "journal_unavailable"
+            found, reason = connection.NO_JOURNAL, "journal_unavailable"
         except Exception as exc:  # noqa: BLE001 - the outermost frame of a request
             # Without the text of the error, which may quote what was sent: its origin must do.
             log.error("control_failed", kind=type(exc).__name__, at=_find_origin(exc))  # noqa: TRY400
-            found, reason = responses.INTERNAL_ERROR, "internal_error"
+            found, reason = connection.INTERNAL_ERROR, "internal_error"
         if reason is not None:
             counted[reason] += 1
         return found
@@ -125,19 +176,19 @@ class ControlDispatcher:
         web = self._web()
         if web is not None and not is_certificate_allowed(request.certificate, web):
             request.cut()  # before anything is said, as all other listeners with such a file do
-            return responses.UNAUTHORISED, "unauthorised"
+            return connection.UNAUTHORISED, "unauthorised"
         hosts = request.headers.getall("Host", [])
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
-            return responses.MISDIRECTED, "misdirected"
+            return connection.MISDIRECTED, "misdirected"
         if "Origin" in request.headers:  # a browser would add its user's certificate by itself
-            return responses.NO_BROWSERS, "misdirected"
+            return connection.NO_BROWSERS, "misdirected"
         now = self._clock.now()
         authorization = request.headers.getall("Authorization", [])
         if web is not None and any(name[:6].lower() == "basic " for name in authorization):
             users = web.basic_auth_users
             who = await self._passwords.who(authorization, users, request.address, now)
             if who is PasswordRejection.THROTTLED:
-                return responses.THROTTLED, "throttled"
+                return connection.THROTTLED, "throttled"
             by = None if isinstance(who, PasswordRejection) else self._principals.of_user(who)
         else:
             by = self._principals.who(authorization, request.certificate, now)
@@ -158,11 +209,11 @@ class ControlDispatcher:
 
     def _unknown(self, request: ControlRequest, now: float) -> tuple[ControlHttpAnswer, str]:
         if self._failures.again(request.address, now):
-            return responses.THROTTLED, "throttled"
+            return connection.THROTTLED, "throttled"
         log.warning("control_unauthorised", address=request.address)
         if self._principals.users:
-            return responses.UNAUTHORISED_USERS, "unauthorised"
-        return responses.UNAUTHORISED, "unauthorised"
+            return connection.UNAUTHORISED_USERS, "unauthorised"
+        return connection.UNAUTHORISED, "unauthorised"
 
     async def _hook(
         self, request: ControlRequest, by: AuthenticatedPrincipal
@@ -206,7 +257,7 @@ class ControlDispatcher:
         if not by_method:
             if by.role is UserRole.HOOK:
                 return self._forbidden(by, "other")
-            return responses.NOT_FOUND, None
+            return connection.NOT_FOUND, None
         route = by_method.get(request.method)
         if route is None:
             return _refuse_method(by_method), "malformed"
@@ -214,7 +265,7 @@ class ControlDispatcher:
             return self._forbidden(by, route.path)
         why_not = None if route.method == "GET" else self._why_not()
         if why_not is not None:
-            return responses.build_not_leader_answer(why_not), "not_leader"
+            return connection.build_not_leader_answer(why_not), "not_leader"
         body = b"" if route.body is None else await _read_body(request)
         if isinstance(body, ControlHttpAnswer):
             return body, "malformed"
@@ -250,7 +301,7 @@ class ControlDispatcher:
 
     def _forbidden(self, by: AuthenticatedPrincipal, path: str) -> tuple[ControlHttpAnswer, str]:
         log.warning("control_forbidden", principal=by.name, role=by.role.value, path=path)
-        return responses.FORBIDDEN, "forbidden"
+        return connection.FORBIDDEN, "forbidden"
 
 
 async def _run_in_worker(
@@ -288,9 +339,9 @@ async def _read_body(request: ControlRequest) -> bytes | ControlHttpAnswer:
     kind = request.headers.get("Content-Type", "").replace(" ", "").lower()
     encoded = request.headers.get("Content-Encoding", "identity").lower() != "identity"
     if encoded or kind not in {"application/json", "application/json;charset=utf-8"}:
-        return responses.NOT_JSON
+        return connection.NOT_JSON
     found = await request.read(BODY_BYTES_MAX)
-    return responses.TOO_LARGE if found is None else found
+    return connection.TOO_LARGE if found is None else found
 
 
 def _parse_query(raw_path: str, known: tuple[str, ...]) -> dict[str, str]:

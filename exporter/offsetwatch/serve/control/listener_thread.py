@@ -18,13 +18,14 @@ from offsetwatch.config import Control, WebConfig
 from offsetwatch.model.observations import ControlRequestsCounted
 from offsetwatch.remedy.service import RemediationService
 from offsetwatch.serve.control.connection import ControlConnectionBounds, ControlHttpServer
-from offsetwatch.serve.control.dispatcher import ControlDispatcher
-from offsetwatch.serve.control.request_counters import ControlRequestCounters
-from offsetwatch.serve.control.workers import ControlWorkers
-from offsetwatch.serve.http.accept_loop import AcceptLoop
-from offsetwatch.serve.http.listener_thread import STOP_S_MAX, ListenerThread
+from offsetwatch.serve.control.dispatcher import (
+    ControlDispatcher,
+    ControlRequestCounters,
+    ControlWorkers,
+)
+from offsetwatch.serve.http.listener import STOP_S_MAX, AcceptLoop, ListenerThread
 from offsetwatch.serve.metrics.families import WebConfigStatus
-from offsetwatch.serve.web_config.current import WebConfigReloader
+from offsetwatch.serve.web_config.reloader import WebConfigReloader
 from offsetwatch.state.snapshot import Snapshot
 
 REPORT_INTERVAL_S: Final = 1.0

@@ -1,4 +1,12 @@
-"""The bodies of requests, and what of them can be asked of the desk. Pure.
+"""Bodies of control requests: strict JSON, types of each endpoint, Alertmanager's payload. Pure.
+
+JSON has one meaning here: duplicate keys, NaN and infinity, numbers beyond 64 bits, lone
+surrogates, a byte order mark and deep nesting are refused.
+
+Alertmanager (payload version 4, as of 0.25 to 0.34) cannot sign what it sends, delivers at least
+once, and passes on labels that an attacker may have chosen. So only four labels of an alert are
+read, and compared with known names or with a pattern: nothing is fetched, evaluated, followed or
+logged. All other fields are ignored.
 
 Types are strict: of `0`, `0.0`, `"0"` and `false` the first alone is an offset. Whether it is a
 good one is for remedy's guards to say; here is refused what can be no offset at all.
@@ -6,8 +14,12 @@ good one is for remedy's guards to say; here is refused what can be no offset at
 
 from __future__ import annotations
 
+import json
+import math
 import re
-from typing import Annotated, Any, Final, TypeVar
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -16,8 +28,90 @@ from offsetwatch import documents
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.remedy.model.service_api import Mode, PlanRequest, Wish
-from offsetwatch.serve.control.strict_json import MalformedRequest
+from offsetwatch.remedy.model.service_api import AlertHint, Mode, PlanRequest, Wish
+
+DEPTH_MAX: Final = 32  # an Alertmanager's payload has four levels
+_INT_MAX: Final = 2**63 - 1
+_INT_CHARS_MAX: Final = 20
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_NO_BRACKET = re.compile(rb"[^\[\]{}]+")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+
+
+class MalformedRequest(Exception):
+    """Request that cannot be used. Its message is for the client, and is not logged."""
+
+
+def parse_json(body: bytes) -> Any:
+    """Return the value of a JSON text. Raises MalformedRequest."""
+    if _measure_depth(body) > DEPTH_MAX:
+        raise MalformedRequest(f"nested deeper than {DEPTH_MAX} levels")
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        raise MalformedRequest("not UTF-8") from None
+    try:
+        found = json.loads(
+            text,
+            object_pairs_hook=_build_object,
+            parse_int=_parse_integer,
+            parse_float=_parse_float,
+            parse_constant=_reject_constant,
+        )
+    except (ValueError, RecursionError):
+        raise MalformedRequest("not JSON") from None
+    if _has_surrogate(found):
+        raise MalformedRequest("text that is no Unicode")
+    return found
+
+
+def _measure_depth(body: bytes) -> int:
+    """Return how deeply brackets are nested, without a walk through the strings."""
+    deepest = depth = 0
+    for bracket in _NO_BRACKET.sub(b"", _STRING.sub(b"", body)):
+        depth += 1 if bracket in b"[{" else -1
+        if depth > deepest:
+            deepest = depth
+            if deepest > DEPTH_MAX:
+                break
+    return deepest
+
+
+def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise MalformedRequest("a key is given twice in one object")
+    for key, value in pairs:
+        if _SURROGATE.search(key) or _has_surrogate(value):
+            raise MalformedRequest("text that is no Unicode")
+    return found
+
+
+def _has_surrogate(value: Any) -> bool:
+    """Check a string, or the strings of a list. Objects were already checked by _build_object."""
+    if isinstance(value, str):
+        return _SURROGATE.search(value) is not None
+    return isinstance(value, list) and any(_has_surrogate(item) for item in value)
+
+
+def _parse_integer(text: str) -> int:
+    if len(text) > _INT_CHARS_MAX or abs(int(text)) > _INT_MAX:
+        raise MalformedRequest("a number that does not fit in 64 bits")
+    return int(text)
+
+
+def _parse_float(text: str) -> float:
+    found = float(text)
+    if math.isinf(found):
+        raise MalformedRequest("a number that is not finite")
+    return found
+
+
+def _reject_constant(_text: str) -> Any:
+    raise MalformedRequest("a number that is not finite")
+
+
+# --- bodies ---------------------------------------------------------------------------------------
 
 SHA256: Final = "^[0-9a-f]{64}$"
 # One line that shows all that is in it: nothing that moves the cursor, turns text round or hides.
@@ -192,3 +286,92 @@ def _check_number(value: object, most: int) -> str | None:
     # A bool is an int to Python.
     fits = type(value) is int and 0 <= value <= most
     return None if fits else f"a whole number from 0 to {most}"
+
+
+# --- payload of Alertmanager ----------------------------------------------------------------------
+
+VERSION: Final = "4"
+ALERTS_MAX: Final = 500
+LABELS: Final = ("connect_cluster", "connector", "topic", "partition")
+_FINGERPRINT = re.compile(r"[0-9a-f]{16}")
+_STARTS_AT = re.compile(
+    r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII
+)
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+_PARTITION_MAX: Final = 2**31 - 1
+
+
+class AlertHints(NamedTuple):
+    """Hints of a payload, and the number of alerts that concern no known connector."""
+
+    hints: tuple[AlertHint, ...]
+    unknown: int
+
+
+def parse_payload(payload: Any, is_known: Callable[[str, str], bool]) -> AlertHints:
+    """Return the hints of a payload. Raises MalformedRequest if Alertmanager would not send it.
+
+    `is_known` checks whether a Connect cluster has a connector. One malformed alert rejects the
+    whole payload.
+    """
+    if not isinstance(payload, dict) or payload.get("version") != VERSION:
+        raise MalformedRequest("not an Alertmanager's payload of version 4")
+    alerts = payload.get("alerts")
+    if not isinstance(alerts, list):
+        raise MalformedRequest("alerts: expected a list")
+    if len(alerts) > ALERTS_MAX:
+        raise MalformedRequest(f"alerts: more than {ALERTS_MAX}; set max_alerts in Alertmanager")
+    hints = tuple(_parse_hints(alerts, is_known))
+    return AlertHints(hints, len(alerts) - len(hints))
+
+
+def _parse_hints(alerts: list[Any], is_known: Callable[[str, str], bool]) -> Iterator[AlertHint]:
+    for number, alert in enumerate(alerts):
+        hint = _parse_hint(alert, f"alerts[{number}]", is_known)
+        if hint is not None:
+            yield hint
+
+
+def _parse_hint(alert: Any, at: str, is_known: Callable[[str, str], bool]) -> AlertHint | None:
+    if not isinstance(alert, dict):
+        raise MalformedRequest(f"{at}: expected an object")
+    status, fingerprint = alert.get("status"), alert.get("fingerprint")
+    if status not in ("firing", "resolved"):
+        raise MalformedRequest(f"{at}.status: expected firing or resolved")
+    if not isinstance(fingerprint, str) or not _FINGERPRINT.fullmatch(fingerprint):
+        raise MalformedRequest(f"{at}.fingerprint: expected 16 hex digits")
+    starts_at = _normalise_moment(alert.get("startsAt"), at)
+    labels = alert.get("labels")
+    if not isinstance(labels, dict) or not all(isinstance(label, str) for label in labels.values()):
+        raise MalformedRequest(f"{at}.labels: expected names with text")
+    cluster, connector, topic, partition = (labels.get(name) for name in LABELS)
+    if cluster is None or connector is None or not is_known(cluster, connector):
+        return None
+    return AlertHint(
+        fingerprint=fingerprint,
+        starts_at=starts_at,
+        firing=status == "firing",
+        connect_cluster=cluster,
+        connector=connector,
+        topic=topic if topic is not None and _TOPIC.fullmatch(topic) else None,
+        partition=_parse_partition(partition),
+    )
+
+
+def _normalise_moment(value: Any, name: str) -> str:
+    """Return a time in UTC with all its digits: each Alertmanager of a cluster gives the same."""
+    found = _STARTS_AT.fullmatch(value) if isinstance(value, str) else None
+    try:
+        if found is None:
+            raise MalformedRequest(f"{name}.startsAt: expected a date and time")
+        moment = datetime.fromisoformat(found[1] + found[3]).astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        raise MalformedRequest(f"{name}.startsAt: expected a date and time") from None
+    fraction = (found[2] or "").rstrip("0")
+    return f"{moment.isoformat()}{'.' if fraction else ''}{fraction}Z"
+
+
+def _parse_partition(text: str | None) -> int | None:
+    if text is None or not _PARTITION.fullmatch(text) or int(text) > _PARTITION_MAX:
+        return None
+    return int(text)

@@ -28,14 +28,18 @@ from offsetwatch.config.identity import CLUSTERS_HEADER
 from offsetwatch.errors import ConfigError
 from offsetwatch.serve.documents import api, explain, findings, openapi, overview, status, trends
 from offsetwatch.serve.http import page_files
-from offsetwatch.serve.http.accept_loop import AcceptLoop
-from offsetwatch.serve.http.connection_limits import ReadConnection, add_deadlines
-from offsetwatch.serve.http.listener_thread import STOP_S_MAX, ListenerThread
+from offsetwatch.serve.http.listener import (
+    STOP_S_MAX,
+    AcceptLoop,
+    ListenerThread,
+    ReadConnection,
+    add_deadlines,
+)
 from offsetwatch.serve.metrics.exposition import Exposition
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus
 from offsetwatch.serve.metrics.negotiate import choose_format, is_gzip_accepted
 from offsetwatch.serve.metrics.render_cache import RenderCache, TooManyRenders, merge_small_parts
-from offsetwatch.serve.web_config.current import WebConfigReloader
+from offsetwatch.serve.web_config.reloader import WebConfigReloader
 from offsetwatch.serve.web_config.request_guard import RequestGuard
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 

@@ -13,10 +13,13 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from offsetwatch.clock import UnixClock
-from offsetwatch.serve.http.auth_failures import AuthFailureCounter
-from offsetwatch.serve.web_config.current import WebConfigReloader
-from offsetwatch.serve.web_config.passwords import CHALLENGE, PasswordChecker, PasswordRejection
-from offsetwatch.serve.web_config.tls import is_certificate_allowed
+from offsetwatch.serve.web_config.passwords import (
+    CHALLENGE,
+    AuthFailureCounter,
+    PasswordChecker,
+    PasswordRejection,
+)
+from offsetwatch.serve.web_config.reloader import WebConfigReloader, is_certificate_allowed
 
 log = structlog.get_logger()
 

@@ -1,7 +1,7 @@
 import httpx
 import pytest
 
-from offsetwatch.clients.connect.clock_probe import read_worker_clock
+from offsetwatch.clients.connect.reader import read_worker_clock
 
 
 def answering(**headers: str) -> httpx.MockTransport:

@@ -32,8 +32,7 @@ from offsetwatch.clients.connect.reader import (
     offsets_path,
     read_response,
 )
-from offsetwatch.clients.http.body import LARGE_BYTES, VALUES_MAX
-from offsetwatch.clients.http.client import build_async_client
+from offsetwatch.clients.http.client import LARGE_BYTES, VALUES_MAX, build_async_client
 from offsetwatch.config import Auth, Tls
 from offsetwatch.errors import (
     AccessDenied,

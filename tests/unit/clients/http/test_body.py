@@ -11,10 +11,14 @@ from contextlib import nullcontext
 import httpx
 import pytest
 
-from offsetwatch.clients.connect.clock_probe import read_worker_clock
-from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, ConnectReader
-from offsetwatch.clients.http.body import VALUES_MAX, BoundedBody, has_too_many_values
-from offsetwatch.clients.http.date import parse_retry_after_s, parse_server_time
+from offsetwatch.clients.connect.reader import BODY_BYTES_MAX, ConnectReader, read_worker_clock
+from offsetwatch.clients.http.client import (
+    VALUES_MAX,
+    BoundedBody,
+    has_too_many_values,
+    parse_retry_after_s,
+    parse_server_time,
+)
 from offsetwatch.clients.kubernetes.access import KubernetesAccess, send_kubernetes_request
 from offsetwatch.clients.write.connect import ConnectWriter
 from offsetwatch.errors import ClientError, MalformedResponse, SizeLimitExceeded, TooManyRequests

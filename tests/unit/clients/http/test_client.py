@@ -11,9 +11,8 @@ import pytest
 from offsetwatch.cli.remote.control_client import ControlClient
 from offsetwatch.cli.remote.control_client import ControlEndpoint as ControlListener
 from offsetwatch.cli.remote.read_client import ReadListener, fetch_document
-from offsetwatch.clients.connect.clock_probe import read_worker_clock
 from offsetwatch.clients.connect.offsets_sweep import ConnectSweep, OffsetsSweepListener
-from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.clients.connect.reader import ConnectReader, read_worker_clock
 from offsetwatch.clients.http.webhook import WebhookClient
 from offsetwatch.clients.kubernetes.access import KubernetesAccess, send_kubernetes_request
 from offsetwatch.clients.write.connect import ConnectWriter

@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 import pytest
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
-from offsetwatch.clients.kafka.connection_errors import explain_failure
+from offsetwatch.clients.kafka.errors import explain_failure
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.errors import AccessDenied, ClientError, ResponseTimeout, TargetUnreachable
 

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from offsetwatch.remedy.model.service_api import AlertHint
-from offsetwatch.serve.control.alertmanager_webhook import parse_payload
+from offsetwatch.serve.control.request_bodies import parse_payload
 from tests.waiting import until
 
 from .stage import ALERT, Stage, alert, payload

@@ -9,7 +9,7 @@ from offsetwatch.config import Patterns
 from offsetwatch.errors import JournalDamaged, NotLeader
 from offsetwatch.serve.control.access import AuthenticatedPrincipal, Principals, UserRole
 from offsetwatch.serve.control.routes import ROUTES
-from offsetwatch.serve.http.auth_failures import FAILURES_MAX, WINDOW_S, AuthFailureCounter
+from offsetwatch.serve.web_config.passwords import FAILURES_MAX, WINDOW_S, AuthFailureCounter
 from tests.waiting import until
 
 from .stage import BECAUSE, ROLES, Stage, control, sha256, token

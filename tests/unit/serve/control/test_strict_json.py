@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from offsetwatch.serve.control.strict_json import DEPTH_MAX, MalformedRequest, parse_json
+from offsetwatch.serve.control.request_bodies import DEPTH_MAX, MalformedRequest, parse_json
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from lab.cluster.certificates import Authority
-from offsetwatch.serve.web_config.current import WebConfigReloader
+from offsetwatch.serve.web_config.reloader import WebConfigReloader
 
 from .sites import ADA, OTHER_HASH, Site, basic, status
 
@@ -139,7 +139,8 @@ def test_a_file_that_does_not_change_is_read_once(site: Site, monkeypatch: pytes
     site.write(site.tls(), ADA)
     current = WebConfigReloader(site.file, "read")
     monkeypatch.setattr(
-        "offsetwatch.serve.web_config.current._read_web_config", lambda _: pytest.fail("read again")
+        "offsetwatch.serve.web_config.reloader._read_web_config",
+        lambda _: pytest.fail("read again"),
     )
     first = current.get()
     assert all(current.get() is first for _ in range(3))

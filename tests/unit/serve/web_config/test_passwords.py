@@ -11,11 +11,13 @@ import bcrypt
 import pytest
 from pydantic import SecretStr
 
-from offsetwatch.serve.http.auth_failures import FAILURES_MAX, WINDOW_S, AuthFailureCounter
 from offsetwatch.serve.web_config import passwords
 from offsetwatch.serve.web_config.passwords import (
+    FAILURES_MAX,
     REMEMBERED_MAX,
     WAITING_MAX,
+    WINDOW_S,
+    AuthFailureCounter,
     PasswordChecker,
     PasswordRejection,
 )

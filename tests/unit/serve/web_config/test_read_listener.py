@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 
 from lab.cluster.certificates import Authority
 from offsetwatch.errors import ConfigError
-from offsetwatch.serve.http.auth_failures import FAILURES_MAX
+from offsetwatch.serve.web_config.passwords import FAILURES_MAX
 from tests.waiting import until
 
 from .sites import ADA, HASH, OTHER_HASH, PASSWORD, Site, ask, basic, status

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
-from offsetwatch.clients.http.redaction import redact_secrets
+from offsetwatch.clients.http.exchange import redact_secrets
 from offsetwatch.clients.kubernetes.access import KubernetesAccess
 from offsetwatch.clients.kubernetes.reader import KubeReader, config_map_path
 from offsetwatch.clients.write.kubernetes import KubeWriter

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.clients.http.redaction import redact_secrets
+from offsetwatch.clients.http.exchange import redact_secrets
 from offsetwatch.clients.kubernetes.access import find_kubernetes_access
 from offsetwatch.clients.kubernetes.reader import STRIMZI, KubeReader, strimzi_path
 from offsetwatch.config import Connect, Strimzi

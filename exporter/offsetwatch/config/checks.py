@@ -1,4 +1,4 @@
-"""Checks between sections of the configuration, and secret files of Kafka properties.
+"""Checks between settings of the configuration and of the web config files that it names.
 
 They work on the raw document, so that these mistakes are reported together with those of the
 schema. Values of the wrong shape are ignored here, since they are reported already.
@@ -6,23 +6,275 @@ schema. Values of the wrong shape are ignored here, since they are reported alre
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from offsetwatch.config.checks.control import check_control
-from offsetwatch.config.checks.remediation import check_remedy
-from offsetwatch.config.checks.web import check_web_configs
-from offsetwatch.config.files import describe_file_error, read_secret
-from offsetwatch.config.raw_document import (
+from offsetwatch.config.document import (
     as_mapping,
     check_cluster_name,
     check_exclusive,
     iterate_mappings,
 )
+from offsetwatch.config.files import (
+    describe_file_error,
+    parse_tokens,
+    read_private_file,
+    read_secret,
+)
+from offsetwatch.config.schema import web
+from offsetwatch.config.schema.remediation import (
+    BlastRadiusConfig,
+    KafkaJournal,
+    QuarantineConfig,
+    SkipBudgetsConfig,
+    is_unsafe_sink,
+)
 from offsetwatch.config.schema.root import NotifyConfig
+from offsetwatch.config.schema.types import is_loopback, is_match_all
+from offsetwatch.config.schema.web import WebConfig
+from offsetwatch.errors import ConfigError
 from offsetwatch.text import parse_duration
+
+_DEFAULT_BUDGETS = SkipBudgetsConfig().model_dump()
+_DEFAULT_BLAST = BlastRadiusConfig().model_dump()
+_DEFAULT_QUARANTINE_TOPIC = QuarantineConfig.model_fields["topic"].default
+_DEFAULT_JOURNAL_TOPIC, _DEFAULT_REPLICAS, _DEFAULT_IN_SYNC = (
+    KafkaJournal.model_fields[name].default
+    for name in ("topic", "replication_factor", "min_insync_replicas")
+)
+_BUDGET_ORDER = (
+    ("connector_hour", "connector_day"),
+    ("connector_day", "connector_week"),
+    ("fleet_hour", "fleet_day"),
+    ("connector_hour", "fleet_hour"),
+    ("connector_day", "fleet_day"),
+)
+
+
+def check_remedy(document: dict[Any, Any]) -> Iterator[str]:
+    """Yield every contradiction, each with its path."""
+    remedy = as_mapping(document.get("remedy"))
+    connects = iterate_mappings(document.get("connect"), "connect")
+    names = [entry["name"] for _, entry in connects if isinstance(entry.get("name"), str)]
+    for path, rule in iterate_mappings(remedy.get("auto"), "remedy.auto"):
+        yield from check_cluster_name(
+            rule.get("connect"), names, f"{path}.connect", under="connect"
+        )
+        yield from _check_selectors(path, rule)
+    quarantine = as_mapping(remedy.get("quarantine"))
+    kafkas = [str(name) for name in as_mapping(document.get("kafka"))]
+    yield from check_cluster_name(quarantine.get("kafka"), kafkas, "remedy.quarantine.kafka")
+    journal = as_mapping(remedy.get("journal"))
+    yield from check_cluster_name(journal.get("kafka"), kafkas, "remedy.journal.kafka")
+    yield from _check_journal(journal, quarantine)
+    yield from _check_safe_sinks(remedy)
+    yield from _check_budgets(as_mapping(remedy.get("budgets")))
+    blast = as_mapping(remedy.get("blast"))
+    per_connect, total = (
+        blast.get(name, _DEFAULT_BLAST[name]) for name in ("per_connect", "total")
+    )
+    if _is_number(per_connect) and _is_number(total) and per_connect > total:
+        yield "remedy.blast: per_connect is more than total"
+    maintenance = as_mapping(remedy.get("maintenance"))
+    for kind in ("deny", "only_in"):
+        for path, window in iterate_mappings(maintenance.get(kind), f"remedy.maintenance.{kind}"):
+            if "start" in window and window.get("start") == window.get("end"):
+                yield f"{path}: start and end are the same"
+
+
+def _check_selectors(path: str, rule: dict[Any, Any]) -> Iterator[str]:
+    selectors = rule.get("connectors")
+    if rule.get("i_understand") is True or not isinstance(selectors, list):
+        return
+    for number, selector in enumerate(selectors):
+        if isinstance(selector, str) and selector and is_match_all(selector):
+            yield (
+                f"{path}.connectors[{number}]: means every connector of the cluster; if that is "
+                "meant, set i_understand: true"
+            )
+
+
+def _check_journal(journal: dict[Any, Any], quarantine: dict[Any, Any]) -> Iterator[str]:
+    """Yield mistakes in the settings that replicas share."""
+    if not journal:
+        return
+    if quarantine.get("kafka") is None:
+        yield (
+            "remedy.quarantine.kafka: with remedy.journal, name the cluster of a topic: of copies "
+            "in files under state_dir another replica has none"
+        )
+    elif (quarantine.get("kafka"), quarantine.get("topic", _DEFAULT_QUARANTINE_TOPIC)) == (
+        journal.get("kafka"),
+        journal.get("topic", _DEFAULT_JOURNAL_TOPIC),
+    ):
+        yield "remedy.journal.topic: the quarantine's is another one"
+    replicas = journal.get("replication_factor", _DEFAULT_REPLICAS)
+    in_sync = journal.get("min_insync_replicas", _DEFAULT_IN_SYNC)
+    if _is_number(replicas) and _is_number(in_sync) and in_sync > replicas:
+        yield "remedy.journal: min_insync_replicas is more than replication_factor"
+
+
+def _check_safe_sinks(remedy: dict[Any, Any]) -> Iterator[str]:
+    safe = remedy.get("skip_safe_sinks")
+    for number, name in enumerate(safe if isinstance(safe, list) else ()):
+        if isinstance(name, str) and is_unsafe_sink(name):
+            yield (
+                f"remedy.skip_safe_sinks[{number}]: known to keep its position elsewhere, or to "
+                "commit before it has written"
+            )
+
+
+def _check_budgets(budgets: dict[Any, Any]) -> Iterator[str]:
+    """Yield limits that can never be reached.
+
+    A lower limit holds for a longer period, or for all connectors.
+    """
+    for shorter, longer in _BUDGET_ORDER:
+        less = budgets.get(shorter, _DEFAULT_BUDGETS[shorter])
+        more = budgets.get(longer, _DEFAULT_BUDGETS[longer])
+        if _is_number(less) and _is_number(more) and less > more:
+            yield f"remedy.budgets: {shorter} is more than {longer}"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+_FILE_KEY: Final = "web_config_file"
+
+
+def check_web_configs(document: dict[str, Any], folder: Path) -> Iterator[str]:
+    """Yield every mistake in these files, each with the key that names the file."""
+    yield from _read_web_config(document.get(_FILE_KEY), folder, _FILE_KEY)[1]
+    control = as_mapping(document.get("control"))
+    path = f"control.{_FILE_KEY}"
+    found, mistakes = _read_web_config(control.get(_FILE_KEY), folder, path)
+    yield from mistakes
+    if found is not None:
+        yield from _check_control(control, found, path)
+
+
+def _read_web_config(
+    named: object, folder: Path, path: str
+) -> tuple[WebConfig | None, tuple[str, ...]]:
+    file = folder / named if isinstance(named, str) else None
+    if file is None or not file.is_file():  # a mistake of its own
+        return None, ()
+    try:
+        return web.load_web_config(file.absolute()), ()
+    except ConfigError as exc:
+        return None, tuple(f"{path}: {mistake}" for mistake in exc.mistakes)
+
+
+def _check_control(control: dict[Any, Any], found: WebConfig, path: str) -> Iterator[str]:
+    tls = found.tls_server_config
+    listen = control.get("listen")
+    if tls is None and isinstance(listen, str) and not is_loopback(listen):
+        yield f"{path}: tls_server_config is required to listen on anything but loopback"
+    if control.get("clients") and not (tls is not None and tls.verifies):
+        yield f"{path}: verifies no certificates, so control.clients cannot authenticate"
+    for at, user in iterate_mappings(control.get("users"), "control.users"):
+        name = user.get("user")
+        if isinstance(name, str) and name not in found.basic_auth_users:
+            yield f"{at}.user: has no password under basic_auth_users"
+
+
+_TOKEN_KEYS: Final = ("token_sha256", "token_file")
+_HOOK_ROLE: Final = "hook"
+
+
+def check_control(document: dict[str, Any], folder: Path) -> Iterator[str]:
+    """Yield every contradiction under control:, each with its path."""
+    if document.get("control") is None:
+        return
+    control = as_mapping(document["control"])
+    listen = control.get("listen")
+    web = control.get("web_config_file") is not None
+    if not web and isinstance(listen, str) and not is_loopback(listen):
+        yield (
+            "control.listen: a web_config_file with TLS is required to listen on anything but "
+            "loopback"
+        )
+    if isinstance(listen, str) and listen == document.get("listen"):
+        yield "control.listen: metrics are served there already"
+    tokens = tuple(iterate_mappings(control.get("tokens"), "control.tokens"))
+    clients = tuple(iterate_mappings(control.get("clients"), "control.clients"))
+    users = tuple(iterate_mappings(control.get("users"), "control.users"))
+    if not tokens and not clients and not users:
+        yield "control: without tokens, clients or users no request is accepted"
+    if users and not web:
+        yield "control.users: control.web_config_file is required: it has the passwords"
+    if clients and not web:
+        yield "control.clients: control.web_config_file is required: it has client_ca_file"
+    connects = [
+        str(entry.get("name")) for _, entry in iterate_mappings(document.get("connect"), "")
+    ]
+    yield from _check_principals((*tokens, *clients, *users), connects)
+    yield from _check_tokens(tokens, folder)
+    yield from _check_duplicates(clients, "san")
+    yield from _check_duplicates(users, "user")
+
+
+def _check_principals(
+    principals: tuple[tuple[str, dict[Any, Any]], ...], connects: list[str]
+) -> Iterator[str]:
+    roles: dict[str, object] = {}
+    for path, principal in principals:
+        clusters = principal.get("connect")
+        for number, cluster in enumerate(clusters if isinstance(clusters, list) else ()):
+            yield from check_cluster_name(
+                cluster, connects, f"{path}.connect[{number}]", under="connect"
+            )
+        scope = principal.get("connectors")
+        if isinstance(scope, dict) and not scope.get("include") and not scope.get("exclude"):
+            yield f"{path}.connectors: names none; for all of them leave it out"
+        name, role = principal.get("name"), principal.get("role")
+        if not isinstance(name, str):
+            continue
+        if name in roles:
+            other = roles[name] != role and _HOOK_ROLE in (role, roles[name])
+            hint = "; a client of role hook has no other role" if other else ""
+            yield f'{path}.name: "{name}" is used twice{hint}'
+        roles.setdefault(name, role)
+
+
+def _check_tokens(tokens: tuple[tuple[str, dict[Any, Any]], ...], folder: Path) -> Iterator[str]:
+    holders: dict[str, str] = {}
+    for path, token in tokens:
+        given = [key for key in _TOKEN_KEYS if token.get(key) is not None]
+        if len(given) != 1:
+            what = "not both" if given else "one of them"
+            yield f"{path}: give token_sha256 or token_file, {what}"
+        for sha256 in _read_token_hashes(token, folder):
+            if holders.setdefault(sha256, path) != path:
+                yield f"{path}: has the same token as {holders[sha256]}"
+
+
+def _read_token_hashes(token: dict[Any, Any], folder: Path) -> Iterator[str]:
+    if isinstance(token.get("token_sha256"), str):
+        yield token["token_sha256"]
+    if not isinstance(token.get("token_file"), str):
+        return
+    try:
+        found = parse_tokens(read_private_file(folder / token["token_file"]))
+    except (OSError, ValueError):
+        return  # a mistake of its own
+    yield from {hashlib.sha256(name.encode()).hexdigest() for name in found}
+
+
+def _check_duplicates(
+    principals: tuple[tuple[str, dict[Any, Any]], ...], key: str
+) -> Iterator[str]:
+    taken: set[str] = set()
+    for path, principal in principals:
+        value = principal.get(key)
+        if isinstance(value, str) and value in taken:
+            yield f"{path}.{key}: used twice"
+        taken.add(str(value))
+
 
 _FILE_SUFFIX = "_file"
 _TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
