@@ -391,9 +391,8 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
             "is not configured: the position after a failover is unknown"
         )
     found = _read_records(base, flow, window)
-    samples = _Samples(base, window)
-    upstream = samples.ends(flow.upstream)
-    downstream = samples.ends(flow.downstream)
+    upstream = _read_log_ends(base, window, flow.upstream)
+    downstream = _read_log_ends(base, window, flow.downstream)
     if not upstream:
         raise HistoryError(
             f"no sample of {flow.upstream}'s log ends is of that time: `history run` takes one "
@@ -423,8 +422,9 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
         for where, ends in downstream.items()
         if where.topic in source
     }
-    found.positions = samples.positions(flow.upstream, {topic: topic for topic in remote})
-    found.own = samples.positions(flow.downstream, source)
+    same = {topic: topic for topic in remote}
+    found.positions = _read_positions(base, window, flow.upstream, same)
+    found.own = _read_positions(base, window, flow.downstream, source)
     found.not_ours = _find_shared_partitions(base, flow)
     return found
 
@@ -464,62 +464,61 @@ def _find_shared_partitions(base: Path, flow: MirrorFlow) -> frozenset[TopicPart
     )
 
 
-class _Samples:
-    """Samples of the tables, from before the window on."""
+def _read_log_ends(
+    base: Path, window: ReportWindow, kafka: str
+) -> dict[TopicPartition, Series[SampledLogBounds]]:
+    query = f"""
+        SELECT at, topic, partition, log_start, log_end FROM records
+        WHERE kafka = {quote_text(kafka)} AND {_build_time_condition(window, LOOK_BACK_S)}
+        ORDER BY at LIMIT {SAMPLES_MAX + 1}
+        """  # noqa: S608 - quoted
+    found: dict[TopicPartition, Series[SampledLogBounds]] = {}
+    for sampled_at, topic, partition, start, end in _read_samples(base, BRONZE_LOG_ENDS, query):
+        series = found.setdefault(TopicPartition(topic, partition), Series())
+        series.add(sampled_at, SampledLogBounds(start, end))
+    return found
 
-    def __init__(self, base: Path, window: ReportWindow) -> None:
-        self._base = base
-        self._window = window
 
-    def ends(self, kafka: str) -> dict[TopicPartition, Series[SampledLogBounds]]:
-        query = f"""
-            SELECT at, topic, partition, log_start, log_end FROM records
-            WHERE kafka = {quote_text(kafka)} AND {self._between(LOOK_BACK_S)}
-            ORDER BY at LIMIT {SAMPLES_MAX + 1}
-            """  # noqa: S608 - quoted
-        found: dict[TopicPartition, Series[SampledLogBounds]] = {}
-        for item, topic, partition, start, end in self._rows(BRONZE_LOG_ENDS, query):
-            series = found.setdefault(TopicPartition(topic, partition), Series())
-            series.add(item, SampledLogBounds(start, end))
-        return found
+def _read_positions(
+    base: Path, window: ReportWindow, kafka: str, topics: dict[str, str]
+) -> dict[ReportGroupPartition, Series[int]]:
+    """Return committed offsets by group and upstream partition.
 
-    def positions(
-        self, kafka: str, topics: dict[str, str]
-    ) -> dict[ReportGroupPartition, Series[int]]:
-        """Return committed offsets by group and upstream partition.
+    topics    names on this Kafka cluster -> upstream names
+    """
+    named = ", ".join(quote_text(group) for group in sorted(window.groups))
+    of_groups = f"AND group_id IN ({named})" if named else ""
+    query = f"""
+        SELECT at, group_id, topic, partition, committed FROM records
+        WHERE kafka = {quote_text(kafka)}
+          AND {_build_time_condition(window, RATE_WINDOW_S + STALE_S)} {of_groups}
+        ORDER BY at LIMIT {SAMPLES_MAX + 1}
+        """  # noqa: S608 - quoted
+    found: dict[ReportGroupPartition, Series[int]] = {}
+    samples = _read_samples(base, BRONZE_GROUP_OFFSETS, query)
+    for sampled_at, group, topic, partition, offset in samples:
+        if topic in topics:
+            series = found.setdefault((group, topics[topic], partition), Series())
+            series.add(sampled_at, offset)
+    return found
 
-        topics    names on this Kafka cluster -> upstream names
-        """
-        named = ", ".join(quote_text(group) for group in sorted(self._window.groups))
-        of_groups = f"AND group_id IN ({named})" if named else ""
-        query = f"""
-            SELECT at, group_id, topic, partition, committed FROM records
-            WHERE kafka = {quote_text(kafka)}
-              AND {self._between(RATE_WINDOW_S + STALE_S)} {of_groups}
-            ORDER BY at LIMIT {SAMPLES_MAX + 1}
-            """  # noqa: S608 - quoted
-        found: dict[ReportGroupPartition, Series[int]] = {}
-        for item, group, topic, partition, offset in self._rows(BRONZE_GROUP_OFFSETS, query):
-            if topic in topics:
-                found.setdefault((group, topics[topic], partition), Series()).add(item, offset)
-        return found
 
-    def _between(self, before_s: float) -> str:
-        since = convert_to_datetime(self._window.since - before_s)
-        until = convert_to_datetime(self._window.until)
-        return (
-            f"day >= {quote_value(since.date())} AND day <= {quote_value(until.date())} "
-            f"AND at >= {quote_value(since)} AND at <= {quote_value(until)}"
+def _build_time_condition(window: ReportWindow, before_s: float) -> str:
+    since, until = convert_to_datetime(window.since - before_s), convert_to_datetime(window.until)
+    return (
+        f"day >= {quote_value(since.date())} AND day <= {quote_value(until.date())} "
+        f"AND at >= {quote_value(since)} AND at <= {quote_value(until)}"
+    )
+
+
+def _read_samples(base: Path, table: Table, query: str) -> Iterator[tuple[Any, ...]]:
+    rows = reader.run_query(base, query, records=table)
+    if rows.num_rows > SAMPLES_MAX:
+        raise HistoryError(
+            f"more than {SAMPLES_MAX} samples of {table.path} are of that time: ask for a shorter "
+            "one, or name groups"
         )
-
-    def _rows(self, table: Table, query: str) -> Iterator[tuple[Any, ...]]:
-        rows = reader.run_query(self._base, query, records=table)
-        if rows.num_rows > SAMPLES_MAX:
-            raise HistoryError(
-                f"more than {SAMPLES_MAX} samples of {table.path} are of that time: ask for a "
-                "shorter one, or name groups"
-            )
-        return _iterate_tuples(rows)
+    return _iterate_tuples(rows)
 
 
 def _read_records(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverInputs:

@@ -47,7 +47,6 @@ Logged = TypeVar("Logged", LoggedSync, LoggedCheckpoint, LoggedCommit)
 
 
 K = TypeVar("K")
-S = TypeVar("S")
 
 
 class FailoverUnknownReason(StrEnum):
@@ -254,7 +253,7 @@ def replay_samples(
 
 
 def _select_samples(
-    samples: Mapping[K, Series[S]], since: float, until: float
+    samples: Mapping[K, Series[T]], since: float, until: float
 ) -> Iterator[tuple[float, int, K]]:
     for key, series in samples.items():
         for place, moment in enumerate(series.times):

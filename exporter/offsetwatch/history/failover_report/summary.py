@@ -305,7 +305,6 @@ def _find_worst_minutes(curve: Curve, minutes: Sequence[float]) -> tuple[WorstMi
 
 
 def _notes(known: FailoverInputs, minutes: Sequence[float]) -> Iterable[str]:
-    """Yield the notes on the report as a whole."""
     if known.flow.read_committed:
         yield (
             "the flow copies committed records only: what is missing counts to the end of the "

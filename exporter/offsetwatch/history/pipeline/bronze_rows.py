@@ -246,15 +246,14 @@ def _sync(where: tuple[str, int] | Undecodable, raw: bytes | None) -> tuple[obje
 def _build_observation_decoder(role: TopicKind) -> Callable[[pa.RecordBatch], Columns]:
     def columns(rows: pa.RecordBatch) -> Columns:
         keys, values = rows["key"].to_pylist(), rows["value"].to_pylist()
-        observations = [_observation(role, key, raw) for key, raw in zip(keys, values, strict=True)]
+        nouns = [decode_record(role, key, raw) for key, raw in zip(keys, values, strict=True)]
+        observations: list[tuple[object, ...]] = [
+            (None, noun.reason) if isinstance(noun, Undecodable) else (format_record(noun), None)
+            for noun in nouns
+        ]
         return _columns(_OBSERVATION_COLUMNS, observations)
 
     return columns
-
-
-def _observation(role: TopicKind, key: bytes | None, raw: bytes | None) -> tuple[object, ...]:
-    noun = decode_record(role, key, raw)
-    return (None, noun.reason) if isinstance(noun, Undecodable) else (format_record(noun), None)
 
 
 def _decode_distinct(

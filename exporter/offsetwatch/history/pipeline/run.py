@@ -395,7 +395,6 @@ class _Run:
 
 
 def _count_stored_rows(topics: Iterable[reader.BronzeTopic]) -> dict[str, tuple[int, int]]:
-    """Return decoded and undecodable rows in bronze, by Kafka cluster."""
     found: dict[str, tuple[int, int]] = {}
     for topic in topics:
         decoded, undecodable = found.get(topic.at.kafka, (0, 0))

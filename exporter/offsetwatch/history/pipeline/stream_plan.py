@@ -38,11 +38,10 @@ LEADER_PAUSE_S = 0.5
 StreamPartition = tuple[str, int]
 """A topic and one of its partitions, on the Kafka cluster that is spoken of."""
 
+SparkOffsets = dict[str, dict[str, int]]
+"""Topic -> partition -> offset, as Spark's Kafka source has it."""
 
 _GENERATION = re.compile(r"g(\d+)(\.json)?")
-SparkOffsets = dict[
-    str, dict[str, int]
-]  # topic -> partition -> offset, as Spark's Kafka source has it
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +206,7 @@ def plan_stream(base: Path, feed: Feed) -> StreamPlan:
     """Return how this cluster's stream goes on. Needs no JVM. Raises HistoryError, ClientError."""
     try:
         return plan(
-            _source(feed),
+            _read_source(feed),
             _read_generation(base, feed.kafka),
             reader.read_bronze_next_offsets(base, feed.kafka),
         )
@@ -225,31 +224,31 @@ def _read_generation(base: Path, kafka: str) -> StreamGeneration | None:
     if held is None or held.batch is None:
         return held
     bronze = reader.has_tables(base, (BRONZE_RECORDS,))
-    taken_in = bronze and commits.IdempotentWrite(*held.batch).done(base, BRONZE_RECORDS)
-    return held if taken_in else held.without_its_batch()
+    applied = bronze and commits.IdempotentWrite(*held.batch).done(base, BRONZE_RECORDS)
+    return held if applied else held.without_its_batch()
 
 
-def _source(feed: Feed) -> StreamSource:
+def _read_source(feed: Feed) -> StreamSource:
     """Return what there is to read now.
 
     Raises HistoryError for a topic that was created again a moment ago: its records would be stored
     under the wrong id.
     """
     admin = KafkaAdmin(feed.kafka, dict(feed.properties))
-    places: list[TopicPartition] = []
+    partitions: list[TopicPartition] = []
     for topic, role in sorted(feed.by_topic.items()):
-        topic_id, partitions = read_topic_shape(admin, topic)
+        topic_id, count = read_topic_shape(admin, topic)
         if topic_id != role.topic_id:
             raise HistoryError(
                 f"{topic} was created again just now (id {role.topic_id or 'unknown'}, now "
                 f"{topic_id or 'unknown'}): run again"
             )
-        places += [TopicPartition(topic, number) for number in range(partitions)]
-    bounds = _bounds(admin, places)
+        partitions += [TopicPartition(topic, number) for number in range(count)]
+    bounds = _read_bounds(admin, partitions)
     return StreamSource(
         topics={topic: role.topic_id for topic, role in feed.by_topic.items()},
-        starts={(log.topic, log.partition): bounds[log].start for log in places},
-        ends={(log.topic, log.partition): bounds[log].end for log in places},
+        starts={(log.topic, log.partition): bounds[log].start for log in partitions},
+        ends={(log.topic, log.partition): bounds[log].end for log in partitions},
     )
 
 
@@ -261,14 +260,16 @@ def read_topic_shape(admin: KafkaAdmin, topic: str) -> tuple[str, int]:
         raise NotFound(admin.name, f"there is no topic {topic}") from exc
 
 
-def _bounds(admin: KafkaAdmin, places: list[TopicPartition]) -> dict[TopicPartition, LogBounds]:
+def _read_bounds(
+    admin: KafkaAdmin, partitions: list[TopicPartition]
+) -> dict[TopicPartition, LogBounds]:
     """Return the log bounds of every partition; wait for partitions without a leader.
 
     All partitions lack one for a moment after a topic is created.
     """
     for _ in range(LEADER_TRIES):
-        bounds = admin.bounds(places, stable=False)
-        missing = [partition for partition in places if partition not in bounds]
+        bounds = admin.bounds(partitions, stable=False)
+        missing = [partition for partition in partitions if partition not in bounds]
         if not missing:
             return bounds
         time.sleep(LEADER_PAUSE_S)
@@ -297,14 +298,14 @@ def read_generation(base: Path, kafka: str) -> StreamGeneration | None:
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         topics, starts = {}, {}  # lost or damaged: the next generation begins
     checkpoint = find_checkpoint_folder(base, kafka, number)
-    committed, planned = _progress(checkpoint)
+    committed, planned = _read_progress(checkpoint)
     return StreamGeneration(
         number=number,
         topics=topics,
         starts=starts,
         committed=committed,
         planned=planned or {},
-        batch=None if planned is None else _newest_batch(checkpoint),
+        batch=None if planned is None else _read_newest_batch(checkpoint),
     )
 
 
@@ -342,7 +343,7 @@ def _find_cluster_folder(base: Path, kafka: str) -> Path:
     return base / "_ckpt" / quote(kafka, safe="")
 
 
-def _progress(
+def _read_progress(
     checkpoint: Path,
 ) -> tuple[dict[StreamPartition, int] | None, dict[StreamPartition, int] | None]:
     """Return the offsets of the last batch that is done, and of the newest one; None if unknown."""
@@ -351,14 +352,14 @@ def _progress(
         return None, None
     done = _find_newest_number(checkpoint / "commits")
     try:
-        goes_to = _batch(checkpoint, planned)
+        end = _read_batch(checkpoint, planned)
         # The first batch begins where the generation does.
-        return ({} if done is None else _batch(checkpoint, done)), goes_to
+        return ({} if done is None else _read_batch(checkpoint, done)), end
     except (OSError, ValueError, TypeError, AttributeError):
         return None, None
 
 
-def _newest_batch(checkpoint: Path) -> tuple[str, int] | None:
+def _read_newest_batch(checkpoint: Path) -> tuple[str, int] | None:
     number = _find_newest_number(checkpoint / "offsets")
     try:
         query = json.loads((checkpoint / "metadata").read_text(encoding="utf-8"))["id"]
@@ -373,6 +374,6 @@ def _find_newest_number(log: Path) -> int | None:
     return max((int(file.name) for file in log.iterdir() if file.name.isdecimal()), default=None)
 
 
-def _batch(checkpoint: Path, number: int) -> dict[StreamPartition, int]:
+def _read_batch(checkpoint: Path, number: int) -> dict[StreamPartition, int]:
     lines = (checkpoint / "offsets" / str(number)).read_text(encoding="utf-8").splitlines()
     return parse_spark_offsets(json.loads(lines[-1]))
