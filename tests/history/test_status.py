@@ -190,7 +190,7 @@ def test_reading_it_brings_in_neither_spark_nor_the_readers_of_tables() -> None:
 def test_behind_is_said_only_where_both_vectors_tell(
     latest: str | None, reached: str | None, wanted: int | None
 ) -> None:
-    from offsetwatch.history.pipeline.progress_monitor import count_unread
+    from offsetwatch.history.pipeline.run import count_unread
 
     assert count_unread(latest, reached) == wanted
 
@@ -227,7 +227,7 @@ def test_each_query_of_a_continuous_run_that_ends_is_counted_once(
     tmp_path: Path, seen: list[tuple[str, bool]], ended: int
 ) -> None:
     from offsetwatch.history.pipeline import commits
-    from offsetwatch.history.pipeline.progress_monitor import StreamProgressMonitor
+    from offsetwatch.history.pipeline.run import StreamProgressMonitor
 
     def errors(every_s: float | None) -> dict[str, int]:
         base = tmp_path / str(every_s)
