@@ -144,7 +144,7 @@ def audit(spec: AuditSpec, progress: AuditProgressCallback) -> tuple[PartitionAu
 
 
 def _size(reach: PartitionCoverage) -> int:
-    return sum(size for of in reach.slices for size in of.records)
+    return sum(size for piece in reach.slices for size in piece.records)
 
 
 def _batches(reaches: Sequence[PartitionCoverage]) -> list[list[PartitionCoverage]]:
@@ -178,7 +178,7 @@ class _Batch:
         self._spark = spark
         self._reaches = reaches
         self._progress = progress
-        self._slices = [of for reach in reaches for of in reach.slices]
+        self._slices = [piece for reach in reaches for piece in reach.slices]
         self._cut_up: dict[int, int] = {}  # slice -> records of its head that are not looked at
         self._cut_down: set[int] = set()
 
@@ -204,7 +204,7 @@ class _Batch:
                 of = replace(of, up_head=False)
             lefts[number] = align_slice(of, of_slice)
             of_partition[of.at].append(lefts[number])
-        remotes = {of.at: of.remote for of in self._slices}
+        remotes = {piece.at: piece.remote for piece in self._slices}
         spec, spark = self._spec, self._spark
         lookups = Lookups(spark, spec.clusters, spec.pinned, remotes, self._progress)
         elsewhere = lookups.elsewhere(of_partition)
@@ -230,9 +230,9 @@ class _Batch:
                 reach=reach,
                 up_records=_count(blocks, mine, UPSTREAM),
                 down_records=_count(blocks, mine, DOWNSTREAM),
-                up_unjudged=sum(self._cut_up.get(of, 0) for of in mine)
-                + sum(lefts[of].up_unjudged for of in mine if of in lefts),
-                findings=tuple(finding for of in mine for finding in whole[of]),
+                up_unjudged=sum(self._cut_up.get(index, 0) for index in mine)
+                + sum(lefts[index].up_unjudged for index in mine if index in lefts),
+                findings=tuple(finding for index in mine for finding in whole[index]),
             )
 
     def _windows(
@@ -315,7 +315,7 @@ class _Batch:
                 ]
         if parts:
             self._progress(
-                f"  {sum(item.records for item in compared)} records lie where both differ"
+                f"  {sum(region.records for region in compared)} records lie where both differ"
             )
         return read_records(self._spark, self._spec.clusters, parts)
 

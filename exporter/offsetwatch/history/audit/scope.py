@@ -67,9 +67,9 @@ class Anchors:
     def within(self, up: LogBounds, down: LogBounds) -> tuple[tuple[int, int], ...]:
         """Return the anchors whose record still exists on both sides."""
         return tuple(
-            item
-            for item in self._kept
-            if up.start <= item[0] < up.end and down.start <= item[1] < down.stable_end
+            (upstream, downstream)
+            for upstream, downstream in self._kept
+            if up.start <= upstream < up.end and down.start <= downstream < down.stable_end
         )
 
 

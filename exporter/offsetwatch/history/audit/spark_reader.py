@@ -312,7 +312,7 @@ class Lookups:
 def _find_first_offsets(left: Iterable[AlignmentResult]) -> dict[int, int]:
     """Return hash -> offset of the first unmatched downstream record with it."""
     found: dict[int, int] = {}
-    for record in (record for of in left for gap in of.gaps for record in gap.down):
+    for record in (record for result in left for gap in result.gaps for record in gap.down):
         found[record.digest] = min(record.offset, found.get(record.digest, record.offset))
     return found
 

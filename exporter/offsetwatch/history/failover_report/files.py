@@ -108,13 +108,13 @@ def _flatten_outcome(
 ) -> tuple[Any, ...]:
     if sample is None:
         return (*(None,) * 11, FailoverUnknownReason.NOT_SAMPLED.value if begun else None)
-    event_time, moment = sample
+    sampled_at, outcome = sample
     return (
-        *(_micros(event_time), moment.position, moment.landing, moment.landing_from),
-        _micros(moment.checkpoint_at),
-        *(moment.met.best, moment.met.translated, moment.met.reread, moment.met.skip),
-        *(moment.pace, compute_reread_s(moment)),
-        None if moment.why is None else moment.why.value,
+        *(_micros(sampled_at), outcome.position, outcome.landing, outcome.landing_from),
+        _micros(outcome.checkpoint_at),
+        *(outcome.met.best, outcome.met.translated, outcome.met.reread, outcome.met.skip),
+        *(outcome.pace, compute_reread_s(outcome)),
+        None if outcome.why is None else outcome.why.value,
     )
 
 

@@ -300,7 +300,7 @@ def _format_value(name: str, value: float) -> str:
 
 
 def _describe_worst(report: Report, summary: FailoverSummary) -> Iterator[str]:
-    members = [of for of in report.partitions if of.group == summary.group]
+    members = [member for member in report.partitions if member.group == summary.group]
     for name in ("reread", "skip"):
         for worst in summary.worst[name]:
             place = report.minutes.index(worst.at)

@@ -207,11 +207,11 @@ def read_syncs(base: Path, topic: KafkaTopic, window: ReportWindow) -> Iterator[
         ORDER BY generation, topic_id, koffset
         """  # noqa: S608 - quoted
     last = None
-    for item, stamp, topic_id, name, partition, upstream, downstream, joined in _order_by_time(
+    for settled, stamp, topic_id, name, partition, upstream, downstream, joined in _order_by_time(
         _query(base, BRONZE_RECORDS, query)
     ):
         where = TopicPartition(name, partition)
-        yield LoggedSync(item, stamp, where, upstream, downstream, joined, anew=topic_id != last)
+        yield LoggedSync(settled, stamp, where, upstream, downstream, joined, anew=topic_id != last)
         last = topic_id
 
 
@@ -233,12 +233,12 @@ def read_checkpoints(
         ORDER BY generation, topic_id, koffset
         """  # noqa: S608 - quoted
     last = None
-    for item, stamp, topic_id, observation, until, whole in _order_by_time(
+    for settled, stamp, topic_id, observation, until, whole in _order_by_time(
         _query(base, BRONZE_RECORDS, query)
     ):
         noun = msgspec.json.decode(observation)
         yield LoggedCheckpoint(
-            at=item,
+            at=settled,
             stamp=stamp,
             group=noun["group"],
             where=TopicPartition(noun["topic"], noun["partition"]),
@@ -273,8 +273,8 @@ def read_commits(
         ORDER BY generation, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted
     found = [
-        LoggedCommit(item, stamp, TopicPartition(topic, partition), position)
-        for item, stamp, topic, partition, position in _query(base, BRONZE_RECORDS, query)
+        LoggedCommit(settled, stamp, TopicPartition(topic, partition), position)
+        for settled, stamp, topic, partition, position in _query(base, BRONZE_RECORDS, query)
     ]
     # A source partition keeps to one Kafka partition: there its commits are in order, and stay so.
     yield from sorted(found, key=lambda commit: commit.at)
@@ -313,8 +313,8 @@ def _order_by_time(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
     """
     found: list[tuple[Any, ...]] = []
     least = float("inf")
-    for item, *rest in reversed(list(rows)):
-        least = min(least, item)
+    for settled, *rest in reversed(list(rows)):
+        least = min(least, settled)
         found.append((least, *rest))
     return found[::-1]
 
@@ -335,16 +335,19 @@ def read_restarts(base: Path, connect_cluster: str, window: ReportWindow) -> lis
         FROM records WHERE kind = '{STATUS}' AND {name}
         ORDER BY at
         """  # noqa: S608 - quoted
-    nouns = (msgspec.json.decode(said) for (said,) in _query(base, BRONZE_RECORDS, configured))
+    nouns = (
+        msgspec.json.decode(observation)
+        for (observation,) in _query(base, BRONZE_RECORDS, configured)
+    )
     names = {noun["connector"] for noun in nouns if noun["kind"] == "connector_config"}
     found: list[float] = []
-    for item, first_read, said in _query(base, BRONZE_RECORDS, statuses):
-        noun = msgspec.json.decode(said)
+    for reported_at, first_read, observation in _query(base, BRONZE_RECORDS, statuses):
+        noun = msgspec.json.decode(observation)
         if not found:
             found.append(first_read)
         # Where nobody says which connectors these are, it may have been any.
         if noun["kind"] == "task_status" and (not names or noun["connector"] in names):
-            found.append(item)
+            found.append(reported_at)
     return sorted(moment for moment in found if found[0] <= moment <= window.until)
 
 

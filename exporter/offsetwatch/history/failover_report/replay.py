@@ -149,10 +149,10 @@ class FailoverReplay:
         It must not have gone farther.
         """
         positions = self._known.positions[member]
-        event_time, position = positions.times[place], positions.values[place]
+        sampled_at, position = positions.times[place], positions.values[place]
         group, topic, partition = member
         where = TopicPartition(topic, partition)
-        own = _find_exact_sample(self._known.own.get(member), event_time)
+        own = _find_exact_sample(self._known.own.get(member), sampled_at)
         copy = TopicPartition(self._known.remote.get(topic, ""), partition)
         checkpoint = self._newest_checkpoints.get((group, copy))
         hidden = own is None and checkpoint is not None and self._hidden(checkpoint)
@@ -162,14 +162,14 @@ class FailoverReplay:
             own=own,
             checkpoint=None if checkpoint is None or hidden else checkpoint.downstream,
             syncs=syncs,
-            here=_convert_to_bounds(_find_exact_sample(self._known.here.get(where), event_time)),
-            there=_convert_to_bounds(_find_exact_sample(self._known.there.get(where), event_time)),
+            here=_convert_to_bounds(_find_exact_sample(self._known.here.get(where), sampled_at)),
+            there=_convert_to_bounds(_find_exact_sample(self._known.there.get(where), sampled_at)),
             # What counts as of this round was there before it began, and ends are asked for in it.
             synced_before=True,
             landed_before=True,
         )
         found, why = FailoverCost(), FailoverUnknownReason.NOT_READ
-        if event_time <= self._known.read_until:
+        if sampled_at <= self._known.read_until:
             found = compute_failover_cost(group_position)
             why = _explain_unknown(group_position, found, hidden)
         if not self._tasks_known:

@@ -180,7 +180,7 @@ def build_report(
             None, where.topic, known.remote[where.topic], where.partition, 0, [], exposed[where]
         )
         for where in sorted(exposed)
-        if any(item is not None and item[1].replicated is not None for item in exposed[where])
+        if any(sample and sample[1].replicated is not None for sample in exposed[where])
     ]
     members = [
         PartitionMinutes(

@@ -90,8 +90,10 @@ def resolve_recorded_topics(
     for flow in topology.flows:
         if flow.offset_syncs is not None:
             claims.setdefault(flow.offset_syncs, set()).add((OFFSET_SYNCS, None))
-    for each in beside:
-        claims.setdefault(each.at, set()).add((each.role.value, each.connect_cluster))
+    for auxiliary in beside:
+        claims.setdefault(auxiliary.at, set()).add(
+            (auxiliary.role.value, auxiliary.connect_cluster)
+        )
     found: dict[KafkaTopic, RecordedTopic] = {}
     for topic, claimed in sorted(claims.items()):
         if len(claimed) > 1:

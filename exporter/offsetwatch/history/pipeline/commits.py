@@ -136,7 +136,7 @@ def create(base: Path, table: Table) -> None:
                     f"{types[column.name]}, not {_TYPES[column.type]}"
                 )
         if missing:
-            there.alter.add_columns([Field(each.name, _type(each.type)) for each in missing])
+            there.alter.add_columns([Field(column.name, _type(column.type)) for column in missing])
 
 
 def _type(name: str) -> PrimitiveType:
@@ -206,8 +206,10 @@ def append(
         return AddedRows(0, 0)
     if files or turn is not None:
         _commit_actions(there, table, "append", [_build_add_action(file) for file in files], turn)
-    each = [file.stored() for file in files]
-    return AddedRows(sum(one.rows for one in each), sum(one.undecodable for one in each))
+    stored = [file.stored() for file in files]
+    return AddedRows(
+        sum(added.rows for added in stored), sum(added.undecodable for added in stored)
+    )
 
 
 def append_rows(rows: Iterable[Row], base: Path, table: Table) -> None:

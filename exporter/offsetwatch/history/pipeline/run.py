@@ -334,7 +334,7 @@ class _Run:
 
     def cut_of(self, reached: Cut) -> Cut:
         """Return the part of what was read that gold is computed from: offsets and syncs."""
-        beside = {each.at for each in self._spec.beside}
+        beside = {topic.at for topic in self._spec.beside}
         return {topic: ends for topic, ends in reached.items() if topic not in beside}
 
     def _cut(self, reached: Cut) -> Cut:

@@ -404,7 +404,6 @@ def _join_names(names: Sequence[object]) -> str:
     return ", ".join(str(name) for name in names)
 
 
-def format_iso(event_time: float) -> str:
+def format_iso(moment: float) -> str:
     """Return a time as ISO 8601 text, to the millisecond as Kafka has it."""
-    moment = to_utc(event_time)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return to_utc(moment).isoformat(timespec="milliseconds").replace("+00:00", "Z")
