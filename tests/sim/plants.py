@@ -20,7 +20,7 @@ from offsetwatch.remedy.engine import Move, WaitCommand, progress
 from offsetwatch.remedy.execute import runner
 from offsetwatch.remedy.execute.executor import GuardInputs
 from offsetwatch.remedy.guards import limits as guards_bounds
-from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.journal import backups, journal
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import AttemptResult, StepInspection, StepStatus
 from offsetwatch.remedy.model.fleet_state import FleetState
@@ -187,7 +187,7 @@ def waited_by_anothers_clock(put: Put) -> None:
 
 
 def begun_whatever_became_of_it(put: Put) -> None:
-    put(Journal, "_stands", lambda _self, _plan_id: None)
+    put(journal, "build_plan_history", lambda _records: None)
     put(GuardInputs, "against", lambda _self, _now, _bounds: None)
 
 
