@@ -1,4 +1,4 @@
-"""Connectors and tasks: their settings, states, and records of Connect's config and status topics.
+"""Connectors and tasks: settings, states, REST paths, and records of config and status topics.
 
 A connector's configuration may hold secrets. So decode keeps named settings and drops the rest; no
 field here could hold a secret.
@@ -312,6 +312,8 @@ ConfigRecord = (
 )
 
 
+# Connect takes nearly any name, and a path cannot carry all of them: Jetty 12 (Kafka 4) refuses an
+# encoded `/`, `%`, backslash, control character, `.` and `..` with 400 "Ambiguous URI".
 PATH_REFUSAL_REASON: Final = (
     "a worker since Kafka 4 takes no path with / % \\ or .. in a connector's name; "
     "its offsets are in the offsets topic"

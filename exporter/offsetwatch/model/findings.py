@@ -1,4 +1,4 @@
-"""What is judged of a connector, and what is found wrong: the nouns of judge, notify and serve.
+"""Verdicts and findings, and their evidence: the nouns of judge, notify and serve.
 
 Times are Unix seconds.
 """

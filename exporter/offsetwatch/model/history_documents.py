@@ -1,7 +1,8 @@
-"""Baselines of connectors, learned from history: one document, valid as a whole or not at all.
+"""Documents of the history pipeline for the daemon: its status, and baselines of connectors.
 
-The pipeline writes it (history/baselines/document.py), and the daemon reads it. The week has 168
-hours; the first is Monday 00:00 UTC. An advance is a commit of another offset than before.
+The pipeline writes them (history/tables/pipeline_status.py, history/baselines/document.py). The
+baselines, learned from history, are valid as a whole or not at all. The week has 168 hours; the
+first is Monday 00:00 UTC. An advance is a commit of another offset than before.
 
 Pauses are measured in expected advances, which are the same by night and by day: a pause that
 misses forty means more than one of an hour. Where advances follow a timetable, seconds mean more.

@@ -117,7 +117,10 @@ class FailoverCost:
 
 
 def compute_failover_cost(position: GroupPosition) -> FailoverCost:
-    """Compute the failover cost of a group in a partition."""
+    """Compute the failover cost of a group in a partition, at any moment.
+
+    This is the only place of the computation: history/failover_report/replay.py uses it, too.
+    """
     if position.syncs is None or position.here is None or position.upstream > position.here.end:
         return FailoverCost()
     best = _find_best_start(position, position.syncs)

@@ -1,6 +1,7 @@
-"""Status of the history pipeline by its own report, as far as it is still valid.
+"""Documents of the history pipeline, as far as they are still valid: its status, and baselines.
 
-Times and counters are valid at any age; the pipeline's lag is not.
+Times and counters of the status are valid at any age; the pipeline's lag is not. A baseline that is
+too old, damaged or missing is never guessed: without it the rules use what the daemon observed.
 """
 
 from __future__ import annotations

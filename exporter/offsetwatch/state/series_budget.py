@@ -1,4 +1,4 @@
-"""Limit of the series of one connector, and the partitions that are left out beyond it.
+"""Limits of the series of one connector and of all together, and what is left out beyond them.
 
 A replication flow falls back to one series per topic. The sums still show its full lag, while a
 part of its partitions would add up to a wrong one. Of any other connector the last partitions in
@@ -254,6 +254,12 @@ UNLIMITED_SERIES: Final = SeriesLimits(2**31, 2**31)
 
 class TotalSeriesBudget:
     """Limit of the series of all connectors together.
+
+    Groups of series are left out in the order of SeriesGroup, and within a group the largest
+    connectors first. Each is left out as a whole: a sum over a part of its partitions would be
+    wrong. Series of inputs, of findings and of the daemon itself always stay. A connector comes
+    back once all would fit into RETURN_SHARE of the limit: else series would come and go with every
+    commit.
 
     The limit per connector also applies to the series of its tasks, and to those of a sink's
     partitions. ConnectorSeriesBudget applies it to other partitions.

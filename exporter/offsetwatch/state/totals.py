@@ -1,7 +1,7 @@
-"""Totals of one connector or one flow over all of its partitions. Pure.
+"""Totals of connectors and flows over all of their partitions, and their trends. Pure.
 
-Used for the status page's document and for the trends of the last hour. If a part of a sum is not
-known, the sum is None: it would be too small.
+Used for the status page: totals now, and one mark a minute for the last hour. If a part of a sum is
+not known, the sum is None: it would be too small.
 """
 
 from __future__ import annotations
@@ -163,7 +163,11 @@ _Owner = TypeVar("_Owner", bound=tuple[str, ...])
 
 
 class Trends:
-    """Trends of the last hour, one mark a minute."""
+    """Trends of the last hour: one mark a minute of every connector and flow, for sparklines.
+
+    Bounded. They begin empty with the process, and a minute that was missed, or not known, stays a
+    gap. For anything older use the history pipeline.
+    """
 
     def __init__(self) -> None:
         self._marks: TrendMarks = ()

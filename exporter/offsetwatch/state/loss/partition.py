@@ -48,7 +48,13 @@ PositionSample = tuple[float, int, int]  # when, the position and the log end th
 
 @dataclass(slots=True)
 class PartitionRates:
-    """Rates of one partition.
+    """Rates of a partition's log start and position.
+
+    Retention deletes whole segments, so a log start stands still and then jumps. One jump gives no
+    rate: it may delete half an hour of records at once. The rate of retention is the number of
+    records deleted after the first observed jump, divided by the time from there to the last one,
+    or to when the next is overdue. There is no rate before the second jump. The rate of a position
+    is its advance between two moments in the last minutes: commits come once per flush.
 
     anchor, middle   moments of the position: the rate is measured from the first of them; the
                      second takes its place when it is half a window old

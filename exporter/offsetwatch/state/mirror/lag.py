@@ -1,8 +1,16 @@
-"""Arithmetic of replication lag and sink lag. For how far offset syncs count see sync_lead.py.
+"""Lag of flows and sinks in records, and the age of the oldest record that they have not read.
+
+For how far offset syncs count see sync_lead.py.
 
 MM2 stores the offset of the LAST replicated record and resumes at the next one
 (MirrorSourceTask.initializeConsumer); a sink's committed offset is the NEXT record. Hence `+ 1` for
 the first and none for the second.
+
+A follower is a flow or a sink in one partition. Two sources of its age are combined. Probes, single
+reads of the log, find the first readable record after a position: offsets alone cannot, as
+transaction markers and compaction gaps take offsets too. Each reading of the log ends shows which
+records did not exist yet: a record at or above a log end was appended after that reading, whatever
+its own timestamp says.
 """
 
 from __future__ import annotations

@@ -5,9 +5,12 @@ custom class and for a flow that only the configuration names. It is not guessed
 names in the offset syncs decide which name is meant.
 
 MM2 creates a topic of its name and uses that name in checkpoints, but a transform of the connector
-may write the copies to another topic. Routers that are known are evaluated below; any other is
-not guessed. A name of copies in our configuration holds, unless the connector's own settings
-certainly say otherwise. Pure.
+may write the copies to another topic. Connect's RegexRouter is reproduced exactly, and so is
+Debezium's ByLogicalTableRouter, which names topics in the same way. Other routers depend on the
+record, or on code that is not available here, and are not guessed. Of the predicates only
+TopicNameMatches can be evaluated: it depends on the topic that the record has by then. A name of
+copies in our configuration holds, unless the connector's own settings certainly say otherwise.
+Pure.
 """
 
 from __future__ import annotations

@@ -41,6 +41,19 @@ Sync = tuple[int, int]  # (upstream, downstream) offset of one record; two are o
 class OffsetSyncStore:
     """Offset syncs of one upstream partition, as MM2's checkpoint task remembers them.
 
+    A port of OffsetSyncStore of Kafka 4.x. The task remembers 64 syncs, dense near the newest and
+    sparser farther back, and translates with the newest that is not after the group. Which ones it
+    remembers depends on all earlier ones, so its algorithm is repeated step by step: a test
+    compares this class with the one in Kafka's own jar. Arithmetic is Java's: 64 bits that wrap.
+    The array, syncs[0] the newest, always satisfies
+
+        A   syncs[0] is the newest sync that was read
+        B   for i <= j: syncs[i].upstream <= syncs[j].upstream + 2^j - 2^i:
+            none is too old for its slot
+        C   for i < j, unless both are one sync:
+            syncs[i].upstream >= syncs[j].upstream + 2^max(i-2, 0):
+            none is so near to its neighbour that the slot is wasted
+
     loads_all    whether its task uses every sync that it finds at its start. It does if it could
                  read its old checkpoints (Kafka 3.8 and newer). Otherwise it keeps only the last,
                  so that no translation goes back behind one that it has forgotten

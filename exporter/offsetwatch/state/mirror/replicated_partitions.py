@@ -2,7 +2,8 @@
 
 The lag of a position is only sound against a log end that was read AFTER the position. So when the
 log ends of a cluster are about to be requested (LogEndsRequested), the positions of that moment are
-stored, and the response (LogEndsRead) is paired with them.
+stored, and the response (LogEndsRead) is paired with them. For most partitions of most flows a
+response changes nothing, so views are cached from one to the next.
 """
 
 from __future__ import annotations
@@ -137,7 +138,12 @@ SinceByPartition = Mapping[TopicPartition, float]
 
 
 class UnassignedPartitions:
-    """Unassigned partitions of all flows, each with the moment since when it is known."""
+    """Partitions that no task of a flow is to copy, though the flow copies their topic.
+
+    They were added, and MirrorMaker has not found them yet, or never will (refresh.topics.enabled).
+    Each has the moment since when it is known. A connector's assignment names every partition that
+    it copies; the upstream cluster reports how many each topic has.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[str, Mapping[str, int]] = {}
