@@ -43,10 +43,7 @@ _ConnectorKey = tuple[str, str]
 _ConnectorKeys = frozenset[_ConnectorKey]
 _MirrorPartitions = tuple[MirrorPartitionView, ...]
 _Flows = tuple[MirrorFlow, ...]
-_connector_of: Callable[[SourcePartitionView], _ConnectorKey] = attrgetter(
-    "connect_cluster", "connector"
-)
-_flow_of: Callable[[MirrorPartitionView], _ConnectorKey] = attrgetter(
+_connector_of: Callable[[SourcePartitionView | MirrorPartitionView], _ConnectorKey] = attrgetter(
     "connect_cluster", "connector"
 )
 
@@ -106,7 +103,7 @@ class ConnectorSeriesBudget:
             *(layout, flows, by_topic),
             make=lambda: _count_connector_series(views, mirrors, by_topic),
         ).copy()
-        for key, run in groupby(mirrored, key=_flow_of):
+        for key, run in groupby(mirrored, key=_connector_of):
             if key not in by_topic:  # what it copies and never committed is no source partition
                 used[key] += PER_MIRROR_PARTITION * sum(view.committed is None for view in run)
         over = {key for key, series in used.items() if series > self._series_max}
