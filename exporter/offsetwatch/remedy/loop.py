@@ -282,16 +282,16 @@ class RemediationLoop:
         """
         incident = case.incident
         assert incident is not None
-        told = case.failure is not None or incident.what is not IncidentKind.FAILED
+        known = case.failure is not None or incident.what is not IncidentKind.FAILED
         for plan_id, plan in {**self.fleet.proposed(), **self.fleet.approved()}.items():
             if plan.connector_key != key:
                 continue
             remedy = plan.remedy
-            ours = remedy is not None and plan.created_by == DETECTOR
-            if not ours or plan_id in self.fleet.approved():
+            from_daemon = remedy is not None and plan.created_by == DETECTOR
+            if not from_daemon or plan_id in self.fleet.approved():
                 return True
             assert remedy is not None
-            if remedy.incident != incident.key or remedy.action is case.action or not told:
+            if remedy.incident != incident.key or remedy.action is case.action or not known:
                 return True
             self._void(plan_id, void=True, said=f"by now {case.action.value} may help instead")
         return False

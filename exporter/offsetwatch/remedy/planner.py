@@ -248,8 +248,8 @@ class Planner:
         """Return the connector's offsets in the requested backup, and the backup's name."""
         if request.backup is None:
             return service_api.ProposalRefused(said="a restore needs the name of a backup")
-        kept = {backup.path.name: backup.path for backup in backups.list_backups(self._state_dir)}
-        path = kept.get(request.backup)
+        paths = {backup.path.name: backup.path for backup in backups.list_backups(self._state_dir)}
+        path = paths.get(request.backup)
         if path is None:
             return service_api.RequestTargetNotFound()
         pairs = tuple(
@@ -370,17 +370,17 @@ class Planner:
 
 
 def _build_evidence(case: RemediationCase, because: str, failures: int) -> Evidence:
-    told: list[EvidenceItem] = []
+    items: list[EvidenceItem] = []
     if because:
-        told.append(EvidenceItem("because", because))
+        items.append(EvidenceItem("because", because))
     if case.incident is not None:
-        told.append(EvidenceItem(case.incident.finding, case.incident.said))
+        items.append(EvidenceItem(case.incident.finding, case.incident.said))
     if failures:
-        told.append(EvidenceItem("failed in a row", failures, TIMES))
+        items.append(EvidenceItem("failed in a row", failures, TIMES))
     if case.failure is not None:
         said = f"{case.failure.kind.value}: {case.failure.chain[-1]}"
-        told.append(EvidenceItem(FAILURE_EVIDENCE, said))
+        items.append(EvidenceItem(FAILURE_EVIDENCE, said))
     if case.found is not None:
-        told.append(EvidenceItem("found by", ", ".join((case.found.method, *case.found.also))))
-        told += case.found.evidence
-    return tuple(told)
+        items.append(EvidenceItem("found by", ", ".join((case.found.method, *case.found.also))))
+        items += case.found.evidence
+    return tuple(items)

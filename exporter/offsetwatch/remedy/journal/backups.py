@@ -52,16 +52,16 @@ def write_backup(
 ) -> BackupFile:
     """Write a backup to the state directory. Raises OSError if it is not there afterwards."""
     body = encode_backup(connector, pairs)
-    wanted = hashlib.sha256(body).hexdigest()
+    sha256 = hashlib.sha256(body).hexdigest()
     home = folder / FOLDER
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     moment = datetime.fromtimestamp(at, tz=UTC).strftime("%Y%m%dT%H%M%SZ")
-    stem = f"{moment}-{_UNSAFE.sub('_', connector)[:80]}-{wanted[:8]}"
+    stem = f"{moment}-{_UNSAFE.sub('_', connector)[:80]}-{sha256[:8]}"
     path = _write_new_file(home, stem, body)
-    problem = find_backup_problem(path, wanted)
+    problem = find_backup_problem(path, sha256)
     if problem is not None:
         raise OSError(problem)
-    return BackupFile(path, wanted)
+    return BackupFile(path, sha256)
 
 
 def copy_backup(folder: Path, *, connector: str, frozen: FrozenOffsets) -> None:
@@ -140,10 +140,10 @@ def parse_entries(body: bytes) -> tuple[tuple[str, str, str | None], ...]:
     Raises msgspec.DecodeError.
     """
     try:
-        told = msgspec.json.decode(body, type=dict[str, list[_BackupEntry]])
+        found = msgspec.json.decode(body, type=dict[str, list[_BackupEntry]])
         return tuple(
             (name, _format_compact(entry.partition), None if offset == "null" else offset)
-            for name, listed in told.items()
+            for name, listed in found.items()
             for entry in listed
             for offset in (_format_compact(entry.offset),)
         )
@@ -163,8 +163,8 @@ def _format_compact(raw: msgspec.Raw) -> str:
 def _read_summary(path: Path) -> BackupSummary:
     body = path.read_bytes()
     try:
-        told = msgspec.json.decode(body, type=dict[str, list[msgspec.Raw]])
+        found = msgspec.json.decode(body, type=dict[str, list[msgspec.Raw]])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        told = {}
-    counts = tuple((name, len(entries)) for name, entries in told.items())
+        found = {}
+    counts = tuple((name, len(entries)) for name, entries in found.items())
     return BackupSummary(path, path.stat().st_mtime, hashlib.sha256(body).hexdigest(), counts)

@@ -211,66 +211,67 @@ def rebuild_record(copy: RawRecord) -> QuarantinedRecord | DamagedCopy | None:
         return None
     try:
         count = int(copy.headers[-1][1] or b"")
-        told = _parse_headers(copy.headers[count:])
-        record = _build_record(copy, told, copy.headers[:count])
-        about = _build_context(told)
-        wanted = _require_header(told, f"{OWN_HEADER_PREFIX}sha256")
-        nulls = {name: told[f"{OWN_HEADER_PREFIX}null_{name}"] for name in ("key", "value")}
+        values = _parse_headers(copy.headers[count:])
+        record = _build_record(copy, values, copy.headers[:count])
+        about = _build_context(values)
+        sha256 = _require_header(values, f"{OWN_HEADER_PREFIX}sha256")
+        nulls = {name: values[f"{OWN_HEADER_PREFIX}null_{name}"] for name in ("key", "value")}
     except (KeyError, TypeError, ValueError, IndexError) as exc:
         return DamagedCopy(f"its headers are not as they were written: {exc}")
     for name, part in (("key", copy.key), ("value", copy.value)):
         if nulls[name] != _format_flag(part is None):
             return DamagedCopy(f"its {name} is not as it was written: null or not")
-    if record.sha256 != wanted:
+    if record.sha256 != sha256:
         return DamagedCopy("it does not hash to what was written")
     return QuarantinedRecord(record, about)
 
 
 def _parse_headers(headers: Headers) -> dict[str, str | None]:
     """Return our and Connect's headers by name. Raises ValueError if a name occurs twice."""
-    told = {name: None if value is None else value.decode() for name, value in headers}
-    if len(told) != len(headers):
+    values = {name: None if value is None else value.decode() for name, value in headers}
+    if len(values) != len(headers):
         raise ValueError("one is there twice")
-    return told
+    return values
 
 
-def _require_header(told: Mapping[str, str | None], name: str) -> str:
-    value = told[name]
+def _require_header(values: Mapping[str, str | None], name: str) -> str:
+    value = values[name]
     if value is None:
         raise ValueError(f"{name} is null")
     return value
 
 
-def _build_record(copy: RawRecord, told: Mapping[str, str | None], headers: Headers) -> RawRecord:
-    epoch, stamp = told[f"{OWN_HEADER_PREFIX}leader_epoch"], told[f"{OWN_HEADER_PREFIX}timestamp"]
+def _build_record(copy: RawRecord, values: Mapping[str, str | None], headers: Headers) -> RawRecord:
+    epoch = values[f"{OWN_HEADER_PREFIX}leader_epoch"]
+    stamp = values[f"{OWN_HEADER_PREFIX}timestamp"]
     return RawRecord(
-        topic=_require_header(told, f"{CONNECT_HEADER_PREFIX}topic"),
-        partition=int(_require_header(told, f"{CONNECT_HEADER_PREFIX}partition")),
-        offset=int(_require_header(told, f"{CONNECT_HEADER_PREFIX}offset")),
+        topic=_require_header(values, f"{CONNECT_HEADER_PREFIX}topic"),
+        partition=int(_require_header(values, f"{CONNECT_HEADER_PREFIX}partition")),
+        offset=int(_require_header(values, f"{CONNECT_HEADER_PREFIX}offset")),
         leader_epoch=None if epoch is None else int(epoch),
         timestamp_ms=None if stamp is None else int(stamp),
-        timestamp_type=_TYPES[_require_header(told, f"{OWN_HEADER_PREFIX}timestamp_type")],
+        timestamp_type=_TYPES[_require_header(values, f"{OWN_HEADER_PREFIX}timestamp_type")],
         key=copy.key,
         value=copy.value,
         headers=headers,
     )
 
 
-def _build_context(told: Mapping[str, str | None]) -> QuarantineContext:
-    stage = told.get(f"{CONNECT_HEADER_PREFIX}stage")
+def _build_context(values: Mapping[str, str | None]) -> QuarantineContext:
+    stage = values.get(f"{CONNECT_HEADER_PREFIX}stage")
     return QuarantineContext(
-        skip_key=_require_header(told, f"{OWN_HEADER_PREFIX}skip_key"),
-        plan_id=_require_header(told, f"{OWN_HEADER_PREFIX}plan_id"),
-        incident=_require_header(told, f"{OWN_HEADER_PREFIX}incident"),
-        connector=_require_header(told, f"{CONNECT_HEADER_PREFIX}connector.name"),
-        connect_cluster=_require_header(told, f"{OWN_HEADER_PREFIX}connect_cluster"),
-        kafka=_require_header(told, f"{OWN_HEADER_PREFIX}kafka"),
-        topic_id=_require_header(told, f"{OWN_HEADER_PREFIX}topic_id"),
-        cluster_id=told[f"{OWN_HEADER_PREFIX}cluster_id"],
+        skip_key=_require_header(values, f"{OWN_HEADER_PREFIX}skip_key"),
+        plan_id=_require_header(values, f"{OWN_HEADER_PREFIX}plan_id"),
+        incident=_require_header(values, f"{OWN_HEADER_PREFIX}incident"),
+        connector=_require_header(values, f"{CONNECT_HEADER_PREFIX}connector.name"),
+        connect_cluster=_require_header(values, f"{OWN_HEADER_PREFIX}connect_cluster"),
+        kafka=_require_header(values, f"{OWN_HEADER_PREFIX}kafka"),
+        topic_id=_require_header(values, f"{OWN_HEADER_PREFIX}topic_id"),
+        cluster_id=values[f"{OWN_HEADER_PREFIX}cluster_id"],
         stage=None if stage is None else _STAGES_BY_CONNECT_NAME.get(stage, stage),
-        exception_class=told.get(f"{CONNECT_HEADER_PREFIX}exception.class.name"),
-        task_id=told.get(f"{CONNECT_HEADER_PREFIX}task.id"),
-        class_name=told.get(f"{CONNECT_HEADER_PREFIX}class.name"),
+        exception_class=values.get(f"{CONNECT_HEADER_PREFIX}exception.class.name"),
+        task_id=values.get(f"{CONNECT_HEADER_PREFIX}task.id"),
+        class_name=values.get(f"{CONNECT_HEADER_PREFIX}class.name"),
     )
 
 
@@ -357,9 +358,9 @@ def parse_file_head(line: bytes) -> QuarantineFileHead | DamagedCopy:
 def parse_file_lines(lines: Iterable[bytes]) -> QuarantinedRecord | DamagedCopy:
     """Restore the record from the lines of a file."""
     rest = iter(lines)
-    told = parse_file_head(next(rest, b""))
-    if isinstance(told, DamagedCopy):
-        return told
+    head = parse_file_head(next(rest, b""))
+    if isinstance(head, DamagedCopy):
+        return head
     parts: dict[str, list[bytes]] = {"key": [], "value": []}
     count, end = 1, None
     try:
@@ -378,16 +379,16 @@ def parse_file_lines(lines: Iterable[bytes]) -> QuarantinedRecord | DamagedCopy:
     if end is None or end.lines != count:
         return DamagedCopy("it is cut short")
     record = RawRecord(
-        topic=told.topic,
-        partition=told.partition,
-        offset=told.offset,
-        leader_epoch=told.leader_epoch,
-        timestamp_ms=told.timestamp_ms,
-        timestamp_type=told.timestamp_type,
-        key=None if told.key_bytes is None else b"".join(parts["key"]),
-        value=None if told.value_bytes is None else b"".join(parts["value"]),
-        headers=told.headers,
+        topic=head.topic,
+        partition=head.partition,
+        offset=head.offset,
+        leader_epoch=head.leader_epoch,
+        timestamp_ms=head.timestamp_ms,
+        timestamp_type=head.timestamp_type,
+        key=None if head.key_bytes is None else b"".join(parts["key"]),
+        value=None if head.value_bytes is None else b"".join(parts["value"]),
+        headers=head.headers,
     )
-    if record.sha256 != told.sha256:
+    if record.sha256 != head.sha256:
         return DamagedCopy("it does not hash to what was written")
-    return QuarantinedRecord(record, told.about)
+    return QuarantinedRecord(record, head.about)

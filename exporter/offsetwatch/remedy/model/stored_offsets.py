@@ -420,14 +420,14 @@ class _SourcePartitionRecords:
             return
         use = self.contents.spellings(self.connector).in_use(self.identity)
         if use.unsure:
-            told = ", ".join(
+            keys = ", ".join(
                 f"{_format_key(spelling.raw_key)} = "
                 f"{'null' if spelling.value is None else spelling.value.text}"
                 for spelling in use.unsure
             )
             yield (
                 f"{self.identity}: which of its raw keys its task looks up is not known until it "
-                f"commits again; the newest is shown, and a change is written under all: {told}"
+                f"commits again; the newest is shown, and a change is written under all: {keys}"
             )
             return
         yield (

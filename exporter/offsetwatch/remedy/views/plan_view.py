@@ -209,12 +209,12 @@ def list_refusals(
     Connectors with an open plan are left out.
     """
     waiting = {(open_plan.connect_cluster, open_plan.connector) for open_plan in planned}
-    told = [
+    unplanned = [
         action_refused
         for action_refused in found
         if (action_refused.connect_cluster, action_refused.connector) not in waiting
     ]
-    newest = sorted(told, key=lambda refusal: refusal.at, reverse=True)
+    newest = sorted(unplanned, key=lambda refusal: refusal.at, reverse=True)
     return tuple(
         _build_refusal_row(action_refused) for action_refused in newest[:ROWS_MAX]
     ), _count_omitted(newest)
