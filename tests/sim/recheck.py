@@ -17,7 +17,6 @@ from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.strimzi.resources import StrimziObstacles
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
 from offsetwatch.remedy.execute.executor import approval_of
-from offsetwatch.remedy.gather.broker_queries import FirstExistingOffset
 from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.approval import build_plan_history
@@ -65,12 +64,10 @@ class ModelBrokers:
         self._watch.saw_end(log.end)
         return LogBounds(start=log.start, end=log.end, stable_end=log.end)
 
-    def first(
-        self, kafka: str, at: TopicPartition, offset: int, *, committed: bool
-    ) -> FirstExistingOffset:
+    def first(self, kafka: str, at: TopicPartition, offset: int, *, committed: bool) -> int | None:
         log = self._world.log_broker.log(at.topic, at.partition)
         found = log.read(offset, 1)
-        return FirstExistingOffset(found[0].at.offset if found else None, log.end)
+        return found[0].at.offset if found else None
 
     def committed(self, kafka: str, group: str, at: TopicPartition) -> int | None:
         found = self._world.connect.broker.groups.get(group)

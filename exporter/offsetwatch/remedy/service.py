@@ -22,7 +22,7 @@ import msgspec
 
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import ConnectorBusy, JournalDamaged
-from offsetwatch.model.moments import Moment, moment_of
+from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.execute import runner
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.journal.index import JournalIndex
@@ -67,7 +67,6 @@ from offsetwatch.remedy.model.service_api import (
     ProposalExpired,
     ProposalRefused,
     QuarantineRow,
-    RemediationPause,
     RequestedPlan,
     RequestTargetNotFound,
     SelfApproval,
@@ -334,14 +333,9 @@ class RemediationService:
     def switches(self) -> Switches:
         """Return mode, pause and open breakers. The mode is the lower of configured and set."""
         fleet, now = self._read().fleet, self._clock.now()
-        held = fleet.paused(now)
         return Switches(
             mode=lowest_mode(self._mode, fleet.lowered_mode),
-            pause=None
-            if held is None
-            else RemediationPause(
-                until=moment_of(held.until), by=held.by, at=Moment(held.at), because=held.because
-            ),
+            pause=plan_view.build_pause(fleet, now),
             breakers=tuple(
                 BreakerRow(
                     scope=breaker.scope, opened_at=Moment(breaker.opened_at), said=breaker.said

@@ -32,7 +32,6 @@ from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.drivers.strimzi.resources import StrimziObstacles
 from offsetwatch.remedy.execute.executor import PlanExecutor, ProcessLifetime
-from offsetwatch.remedy.gather.broker_queries import FirstExistingOffset
 from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
 from offsetwatch.remedy.gather.snapshot_queries import LiveConnectorState, RemediationCase
 from offsetwatch.remedy.journal.index import JournalIndex
@@ -87,10 +86,10 @@ class ModelBrokers:
         logs = self.connect.broker.topics[topic].logs
         return {number: log.end for number, log in enumerate(logs)}
 
-    def first(self, kafka: str, at, offset: int, *, committed: bool) -> FirstExistingOffset:
+    def first(self, kafka: str, at, offset: int, *, committed: bool) -> int | None:
         log = self.connect.broker.log(at.topic, at.partition)
         found = log.read(offset, 1)
-        return FirstExistingOffset(found[0].at.offset if found else None, log.end)
+        return found[0].at.offset if found else None
 
     def committed(self, kafka: str, group: str, at) -> int | None:
         return self.connect.broker.group(group).offsets.get((at.topic, at.partition))

@@ -94,7 +94,6 @@ def read_connector_remediation(
         output.print_error(f"the state of remediation is unknown: {exc}")
         return None
     fleet, key = ledger.fleet, (cluster, connector)
-    held = fleet.paused(now)
     rows = (plan_view.build_plan_row(history, now) for history in ledger.dossiers.values())
     plans = tuple(
         row
@@ -104,11 +103,7 @@ def read_connector_remediation(
     approved = {row.action for row in plans if row.state is PlanState.APPROVED}
     return ConnectorRemediation(
         mode=lowest_mode(Mode(config.remedy.mode), fleet.lowered_mode),
-        pause=None
-        if held is None
-        else RemediationPause(
-            until=moment_of(held.until), by=held.by, at=Moment(held.at), because=held.because
-        ),
+        pause=plan_view.build_pause(fleet, now),
         breakers=tuple(
             fleet.breakers[scope]
             for scope in (scope_of(*key), FLEET_SCOPE)

@@ -296,9 +296,7 @@ def build_last_record_check(brokers: Brokers) -> LastRecordCheck:
 
     def is_last(record: RecordLocation) -> bool:
         partition = TopicPartition(record.topic, record.partition)
-        return (
-            brokers.first(record.kafka, partition, record.offset + 1, committed=True).offset is None
-        )
+        return brokers.first(record.kafka, partition, record.offset + 1, committed=True) is None
 
     return is_last
 

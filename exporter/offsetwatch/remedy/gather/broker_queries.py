@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from typing import Final, NamedTuple, ParamSpec, TypeVar
+from typing import Final, ParamSpec, TypeVar
 
 from offsetwatch.clients.kafka.whole_topic import StorageAdmin
 from offsetwatch.clients.records.probe import ProbeReader
@@ -23,13 +23,6 @@ IDLE_S: Final = 30.0  # then connections that nobody needed are given back
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-class FirstExistingOffset(NamedTuple):
-    """Offset of the first record at or after an offset; None if there is none before `end`."""
-
-    offset: int | None
-    end: int
 
 
 def call_or_none(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
@@ -85,8 +78,11 @@ class Brokers:
 
     def first(
         self, kafka: str, partition: TopicPartition, offset: int, *, committed: bool
-    ) -> FirstExistingOffset:
-        """Return the first record at or after an offset, among committed records or all."""
+    ) -> int | None:
+        """Return the offset of the first record at or after one; None if there is none yet.
+
+        committed   among committed records only
+        """
         properties = find_kafka_cluster(self._clusters, kafka).client_properties()
         with closing(ProbeReader(kafka, properties, committed=committed)) as reader:
             found = reader.first({partition: offset}, PROBE_S).get(partition)
@@ -97,10 +93,10 @@ class Brokers:
                 )
             case ClientError():
                 raise found
-            case NoRecordBefore(end=end):
-                return FirstExistingOffset(None, end)
+            case NoRecordBefore():
+                return None
             case _:
-                return FirstExistingOffset(found.offset, found.offset + 1)
+                return found.offset
 
     def committed(self, kafka: str, group: str, partition: TopicPartition) -> int | None:
         """Return the offset that a group has committed, which is that of its NEXT record."""

@@ -366,10 +366,9 @@ class FactsCollector:
         reader = index.flows.get(case.key) or index.sink_groups.get(case.key)
         # None where the worker decides: then as if it reads committed records only.
         committed = reader is None or reader.read_committed is not False
-        found = call_or_none(
+        return call_or_none(
             self._brokers.first, record.kafka, partition, start, committed=committed
         )
-        return None if found is None else found.offset
 
     def _behind(self, case: RemediationCase) -> int | None:
         """Count the offsets topic's records up to its end that the tail has not read; else None.

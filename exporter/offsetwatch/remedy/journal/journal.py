@@ -454,10 +454,11 @@ def _require_private_files(path: Path) -> None:
 
     What they contain is carried out. Raises JournalDamaged.
     """
-    for at in (path, path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-shm")):
-        problem = find_ownership_problem(at)
+    for suffix in ("", "-wal", "-shm"):
+        file = path.with_name(f"{path.name}{suffix}")
+        problem = find_ownership_problem(file)
         if problem is not None:
-            raise JournalDamaged(f"{at} cannot be used: {problem}")
+            raise JournalDamaged(f"{file} cannot be used: {problem}")
 
 
 # --- locks of connectors --------------------------------------------------------------------------

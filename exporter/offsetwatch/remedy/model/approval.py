@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import reduce
 from typing import Final
 
 from offsetwatch.remedy.model.journal_records import (
@@ -94,10 +95,7 @@ class PlanHistory:
 
 def build_plan_history(records: tuple[AnyRecord, ...]) -> PlanHistory | None:
     """Build the history of a plan from its records; None if there are none."""
-    found: PlanHistory | None = None
-    for record in records:
-        found = extend_plan_history(found, record)
-    return found
+    return reduce(extend_plan_history, records, None)
 
 
 def extend_plan_history(found: PlanHistory | None, record: AnyRecord) -> PlanHistory | None:

@@ -15,6 +15,7 @@ from offsetwatch.remedy.engine.requests import build_step_request
 from offsetwatch.remedy.guards import AUTOMATIC_GUARDS
 from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
 from offsetwatch.remedy.model.driver import AttemptResult
+from offsetwatch.remedy.model.fleet_state import FleetState
 from offsetwatch.remedy.model.guard_answer import GuardAnswer, GuardResult
 from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
@@ -29,6 +30,7 @@ from offsetwatch.remedy.model.service_api import (
     PlanRow,
     PlanState,
     PlanStepRow,
+    RemediationPause,
 )
 from offsetwatch.remedy.views import plan_text as words
 
@@ -115,6 +117,16 @@ def find_guard_answers(
     if refused is not None and found.stands is PlanStatus.APPROVED and refused.at > found.at:
         return refused.answers
     return () if found.proposed is None else found.proposed.answers
+
+
+def build_pause(fleet: FleetState, now: float) -> RemediationPause | None:
+    """Build the view of the pause that is in force; None if there is none."""
+    pause = fleet.paused(now)
+    if pause is None:
+        return None
+    return RemediationPause(
+        until=moment_of(pause.until), by=pause.by, at=Moment(pause.at), because=pause.because
+    )
 
 
 def build_guard_row(answer: GuardAnswer) -> GuardAnswerRow:

@@ -12,7 +12,6 @@ from offsetwatch.errors import NotFound
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.common_steps import ProbationChecker, build_last_record_check
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
-from offsetwatch.remedy.gather.broker_queries import FirstExistingOffset
 from offsetwatch.remedy.model.driver import StepInspection, StepStatus
 from offsetwatch.remedy.model.plan import PartitionOffset, Prove, RecordLocation
 from tests.fakes.clock import VirtualClock
@@ -73,12 +72,10 @@ class Log:
     def __init__(self, committed: list[int], everything: list[int]) -> None:
         self.offsets = {True: committed, False: everything}
 
-    def first(
-        self, kafka: str, at: TopicPartition, offset: int, *, committed: bool
-    ) -> FirstExistingOffset:
+    def first(self, kafka: str, at: TopicPartition, offset: int, *, committed: bool) -> int | None:
         assert (kafka, at) == ("east", TopicPartition("t", 0))
         found = [number for number in self.offsets[committed] if number >= offset]
-        return FirstExistingOffset(min(found, default=None), 10)
+        return min(found, default=None)
 
 
 @pytest.mark.parametrize(
