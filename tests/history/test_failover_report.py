@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.failover_report import inputs as moves_read
+from offsetwatch.history.failover_report import inputs
 from offsetwatch.history.failover_report.replay import (
     FailoverOutcome,
     FailoverUnknownReason,
@@ -30,8 +30,8 @@ from tests.history.pasts import CHECKED, FLOW, NOON, SYNCS, Past, usual
 def told(base: Path, *, since: float = 0, until: float = 600, groups: str = "") -> Report:
     minutes = list_minutes(NOON + since, NOON + until)
     flow = reader.find_flow(base, "west->east", None)
-    window = moves_read.ReportWindow(minutes[0], minutes[-1], frozenset(groups.split()))
-    known = moves_read.load_inputs(base, flow, window)
+    window = inputs.ReportWindow(minutes[0], minutes[-1], frozenset(groups.split()))
+    known = inputs.load_inputs(base, flow, window)
     return build_report(known, minutes, *replay_samples(known, window.since, window.until))
 
 
@@ -274,8 +274,8 @@ def test_syncs_that_may_be_another_flows_tell_nothing(tmp_path: Path) -> None:
     with pytest.raises(HistoryError, match=r"--connect lab \| there"):
         told(tmp_path)
     flow = reader.find_flow(tmp_path, "west->east", "lab")
-    window = moves_read.ReportWindow(NOON, NOON + 600)
-    known = moves_read.load_inputs(tmp_path, flow, window)
+    window = inputs.ReportWindow(NOON, NOON + 600)
+    known = inputs.load_inputs(tmp_path, flow, window)
     found, _ = replay_samples(known, window.since, window.until)
     (series,) = found.values()
     assert {at.why for at in series.values} == {FailoverUnknownReason.NO_SYNCS}

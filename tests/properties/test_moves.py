@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from offsetwatch.history.failover_report import inputs as moves_read
+from offsetwatch.history.failover_report import inputs
 from offsetwatch.history.failover_report.inputs import (
     FailoverInputs,
     LoggedCheckpoint,
@@ -117,7 +117,7 @@ def test_the_corners_of_what_was_before_the_window_tell_as_much_as_all_of_it(ste
             past.asked(0, upstream, own=own, here=(0, 200), there=(0, 200))
             base = past.write(Path(folder) / name)
             flow = reader.find_flow(base, "west->east", None)
-            known = moves_read.load_inputs(base, flow, moves_read.ReportWindow(NOON, NOON + 60))
+            known = inputs.load_inputs(base, flow, inputs.ReportWindow(NOON, NOON + 60))
             moments, _ = replay_samples(known, NOON, NOON + 60)
             ((moment,),) = (series.values for series in moments.values())
             found.append(moment)

@@ -22,7 +22,7 @@ from lab import Lab
 from lab.cluster.kafka_client import settings
 from lab.product.offsetwatch import Product
 from lab.waiting import NotYet, until
-from offsetwatch.history.failover_report import inputs as moves_read
+from offsetwatch.history.failover_report import inputs
 from offsetwatch.history.failover_report.replay import FailoverOutcome, replay_samples
 from offsetwatch.history.tables import reader
 from tests.real.seen import WAIT_S_MAX
@@ -54,8 +54,8 @@ def consume(lab: Lab, end: int) -> None:
 
 def reported(base: Path, since: float, until_at: float) -> dict[float, FailoverOutcome]:
     flow = reader.find_flow(base, "west->east", "lab")
-    window = moves_read.ReportWindow(since, until_at, frozenset({GROUP}))
-    moments, _ = replay_samples(moves_read.load_inputs(base, flow, window), since, until_at)
+    window = inputs.ReportWindow(since, until_at, frozenset({GROUP}))
+    moments, _ = replay_samples(inputs.load_inputs(base, flow, window), since, until_at)
     series = moments[GROUP, TOPIC, 0]
     return dict(zip(series.times, series.values, strict=True))
 
