@@ -87,7 +87,7 @@ class LogEndsPoll:
         self._put = put
         self._clock = clock
         self._rounds = count() if rounds is None else rounds
-        self._wanted: _RequestedPartitions | None = None
+        self._requested_partitions: _RequestedPartitions | None = None
         self._last: _LogEndsAnswer | None = None
         self._ids: dict[str, _TopicIdentity] = {}  # of each topic, as of its last turn
 
@@ -102,24 +102,24 @@ class LogEndsPoll:
         with which its last turn ended.
         """
         admin, input_id = self._admin, InputId(LOG_ENDS, kafka=self._admin.name)
-        requested_partitions = self._wanted_of(snapshot)
+        requested = self._find_requested(snapshot)
         number = next(self._rounds)
         if not self._put(
             (LogEndsRequested(kafka=admin.name, number=number, at=self._clock.now()),)
         ):
             return
-        topics = _choose_topics(requested_partitions.topics, number)
+        topics = _choose_topics(requested.topics, number)
         known = self._ids
         before = {topic: known[topic] for topic in topics if topic in known}
         refused: dict[TopicPartition, ClientError] = {}
         try:
             before |= _read_topic_ids(admin, [topic for topic in topics if topic not in before])
-            bounds = self._bounds(requested_partitions, topics, refused)
+            bounds = self._bounds(requested, topics, refused)
             after = _read_topic_ids(admin, topics)
             if any(after.get(name, key)[0] != key[0] for name, key in before.items()):
                 # Made anew since its last turn; of which of the two the bounds are nobody knows.
                 before = after
-                bounds = self._bounds(requested_partitions, topics, refused)
+                bounds = self._bounds(requested, topics, refused)
                 after = _read_topic_ids(admin, topics)
             if refused and not bounds:
                 raise next(iter(refused.values()))
@@ -127,7 +127,7 @@ class LogEndsPoll:
             self._put((build_failure(input_id, exc),))
             return
         self._ids = now = {
-            name: key for name, key in known.items() if name in requested_partitions.topics
+            name: key for name, key in known.items() if name in requested.topics
         } | after
         self._put(
             (
@@ -147,8 +147,8 @@ class LogEndsPoll:
             )
         )
 
-    def _wanted_of(self, snapshot: Snapshot) -> _RequestedPartitions:
-        last = self._wanted
+    def _find_requested(self, snapshot: Snapshot) -> _RequestedPartitions:
+        last = self._requested_partitions
         made_of = (snapshot.mirror_partitions, snapshot.topology.flows)
         if last is not None and last.made_of[0] is made_of[0] and last.made_of[1] == made_of[1]:
             return last
@@ -165,17 +165,17 @@ class LogEndsPoll:
         partitions = tuple(sorted(found))
         if last is not None and last.partitions == partitions:
             partitions = last.partitions
-        self._wanted = requested_partitions = _RequestedPartitions(
+        self._requested_partitions = requested = _RequestedPartitions(
             made_of=made_of,
             partitions=partitions,
             topics=Counter(partition.topic for partition in partitions),
             stable=any(flow.read_committed for flow in flows.values()),
         )
-        return requested_partitions
+        return requested
 
     def _bounds(
         self,
-        requested_partitions: _RequestedPartitions,
+        requested: _RequestedPartitions,
         topics: Collection[str],
         refused: dict[TopicPartition, ClientError],
     ) -> dict[TopicPartition, LogBounds]:
@@ -184,7 +184,7 @@ class LogEndsPoll:
         Partitions that do not exist, have no leader or are refused are left out: one of them must
         not hide the lag of the others.
         """
-        admin, partitions, last = self._admin, requested_partitions.partitions, self._last
+        admin, partitions, last = self._admin, requested.partitions, self._last
         if not partitions:
             admin.topics()  # nothing to ask for yet: still find out whether the cluster answers
             return {}
@@ -193,7 +193,7 @@ class LogEndsPoll:
         starts: list[int | None] = [None] * len(partitions) if last is None else [*last.starts]
         # Of ten thousand at rest to look at each one takes as long as to ask: lists are compared
         # and searched as a whole.
-        turn = chain.from_iterable(requested_partitions.places(topic) for topic in topics)
+        turn = chain.from_iterable(requested.places(topic) for topic in topics)
         if None in starts:
             turn = chain(turn, (place for place, index in enumerate(starts) if index is None))
         self._ask_starts(refused, partitions, starts, sorted(frozenset(turn)))
@@ -212,7 +212,7 @@ class LogEndsPoll:
             )
         stable_ends = (
             admin.log_offsets(partitions, LATEST, committed=True, refused=refused)
-            if requested_partitions.stable
+            if requested.stable
             else ends
         )
         if last is not None and (starts, ends, stable_ends) == (
@@ -235,9 +235,9 @@ class LogEndsPoll:
         places: Sequence[int],
     ) -> None:
         if places:
-            partition = [partitions[place] for place in places]
-            told = self._admin.log_offsets(partition, EARLIEST, committed=False, refused=refused)
-            for place, start in zip(places, told, strict=True):
+            asked = [partitions[place] for place in places]
+            offsets = self._admin.log_offsets(asked, EARLIEST, committed=False, refused=refused)
+            for place, start in zip(places, offsets, strict=True):
                 starts[place] = start
 
 

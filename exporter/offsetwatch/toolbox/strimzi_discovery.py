@@ -58,157 +58,150 @@ class StrimziDiscoveryResult:
 
 def discover_config(resources: NamespaceResources, *, folder: str) -> StrimziDiscoveryResult:
     """Discover the configuration; files of secrets are in `folder`."""
-    found = StrimziDiscoveryResult()
-    for connect in resources.connects:
-        _add_connect(resources, connect, found, folder)
-    for mirror in resources.mirrors:
-        _add_mirror_maker(resources, mirror, found, folder)
-    for kafka in resources.kafkas:
-        name = _read_name(kafka)
-        if name not in found.kafka:
-            found.notes.append(f"Kafka {name}: no KafkaConnect and no KafkaMirrorMaker2 uses it")
-    return found
+    return _ConfigDiscovery(resources, folder).run()
 
 
-def _add_connect(
-    resources: NamespaceResources, document: Json, found: StrimziDiscoveryResult, folder: str
-) -> None:
-    name, spec = _read_name(document), document.get("spec") or {}
-    kafka = _add_kafka(resources, spec, found, folder)
-    topic = spec.get("offsetStorageTopic") or (spec.get("config") or {}).get("offset.storage.topic")
-    url = f"http://{name}-connect-api.{resources.namespace}.svc:{_REST_PORT}"
-    _add_connect_entry(resources, document, found, kafka=kafka, topic=topic, url=url)
-    for connector in resources.connectors:
-        labels = (connector.get("metadata") or {}).get("labels") or {}
-        if labels.get(CLUSTER_LABEL) == name:
-            found.owners[name, _read_name(connector)] = f"KafkaConnector {_read_name(connector)}"
+class _ConfigDiscovery:
+    def __init__(self, resources: NamespaceResources, folder: str) -> None:
+        self._resources = resources
+        self._folder = folder
+        self._found = StrimziDiscoveryResult()
 
+    def run(self) -> StrimziDiscoveryResult:
+        for connect in self._resources.connects:
+            self._add_connect(connect)
+        for mirror in self._resources.mirrors:
+            self._add_mirror_maker(mirror)
+        for kafka in self._resources.kafkas:
+            name = _read_name(kafka)
+            if name not in self._found.kafka:
+                self._found.notes.append(
+                    f"Kafka {name}: no KafkaConnect and no KafkaMirrorMaker2 uses it"
+                )
+        return self._found
 
-def _add_mirror_maker(
-    resources: NamespaceResources, document: Json, found: StrimziDiscoveryResult, folder: str
-) -> None:
-    name, spec = _read_name(document), document.get("spec") or {}
-    clusters = {str(item.get("alias")): item for item in spec.get("clusters") or ()}
-    target: Json = spec.get("target") or clusters.get(str(spec.get("connectCluster"))) or {}
-    for mirror in spec.get("mirrors") or ():
-        source = mirror.get("source") or clusters.get(str(mirror.get("sourceCluster")))
-        if source:
-            _add_kafka(resources, source, found, folder)
-    topic = target.get("offsetStorageTopic") or (target.get("config") or {}).get(
-        "offset.storage.topic"
-    )
-    kafka = _add_kafka(resources, target, found, folder)
-    url = f"http://{name}-mirrormaker2-api.{resources.namespace}.svc:{_REST_PORT}"
-    _add_connect_entry(resources, document, found, kafka=kafka, topic=topic, url=url)
-    for connector, _, _ in find_mirror_parts(document):
-        found.owners[name, connector] = f"KafkaMirrorMaker2 {name}"
-
-
-def _add_connect_entry(
-    resources: NamespaceResources,
-    document: Json,
-    found: StrimziDiscoveryResult,
-    *,
-    kafka: str,
-    topic: object,
-    url: str,
-) -> None:
-    name = _read_name(document)
-    reported = (document.get("status") or {}).get("url")
-    entry: Json = {"name": name, "kafka": kafka, "url": str(reported or url)}
-    if topic:
-        entry["offsets_topic"] = str(topic)
-    entry["strimzi"] = {"namespace": resources.namespace, "name": name}
-    if any(mapping["name"] == name for mapping in found.connect):
-        entry["name"] = f"{name}-mirrors"
-        found.notes.append(f"{name} is a KafkaConnect and a KafkaMirrorMaker2: rename one")
-    found.connect.append(entry)
-
-
-def _add_kafka(
-    resources: NamespaceResources,
-    client: Mapping[str, Any],
-    found: StrimziDiscoveryResult,
-    folder: str,
-) -> str:
-    """Return the name of the cluster that a client section reaches; add it if it is new."""
-    bootstrap = ",".join(part.strip() for part in str(client.get("bootstrapServers")).split(","))
-    own = next(
-        (kafka for kafka in resources.kafkas if bootstrap in _collect_addresses(resources, kafka)),
-        None,
-    )
-    name = _read_name(own) if own is not None else _build_cluster_name(bootstrap)
-    if name not in found.kafka:
-        entry: Json = {"bootstrap": bootstrap}
-        properties = _build_properties(client, name, found, folder)
-        if properties:
-            entry["properties"] = properties
-        found.kafka[name] = entry
-    return name
-
-
-def _collect_addresses(resources: NamespaceResources, kafka: Json) -> frozenset[str]:
-    """Return all client addresses of a cluster, from its status and its Service."""
-    listeners = (kafka.get("status") or {}).get("listeners") or ()
-    reported = {str(listener.get("bootstrapServers")) for listener in listeners}
-    service = f"{_read_name(kafka)}-kafka-bootstrap"
-    space = resources.namespace
-    hosts = (service, f"{service}.{space}", f"{service}.{space}.svc")
-    ports = {name.rpartition(":")[2] for name in reported}
-    cluster = (kafka.get("spec") or {}).get("kafka") or {}
-    ports |= {str(listener.get("port")) for listener in cluster.get("listeners") or ()}
-    return frozenset(reported | {f"{host}:{port}" for host in hosts for port in ports})
-
-
-def _build_properties(
-    client: Mapping[str, Any], name: str, found: StrimziDiscoveryResult, folder: str
-) -> dict[str, str]:
-    """Build librdkafka's properties from the client settings in a Strimzi resource."""
-    properties: dict[str, str] = {}
-    how = client.get("authentication") or {}
-    kind, tls = str(how.get("type") or ""), client.get("tls")
-    encrypted = tls is not None
-    if tls is not None:
-        trusted = tuple(
-            (  # the key of a certificate, or a pattern of keys
-                str(item.get("secretName")),
-                str(item.get("certificate") or item.get("pattern") or "*.crt"),
-            )
-            for item in tls.get("trustedCertificates") or ()
+    def _add_connect(self, document: Json) -> None:
+        name, spec = _read_name(document), document.get("spec") or {}
+        kafka = self._add_kafka(spec)
+        topic = spec.get("offsetStorageTopic") or (spec.get("config") or {}).get(
+            "offset.storage.topic"
         )
-        if trusted:
-            properties["ssl.ca.location"] = _add_secret_file(
-                found, folder, f"{name}-ca.pem", trusted
-            )
-    if kind in _MECHANISMS:
-        secret = how.get("passwordSecret") or {}
-        part = (str(secret.get("secretName")), str(secret.get("password")))
-        properties["security.protocol"] = "SASL_SSL" if encrypted else "SASL_PLAINTEXT"
-        properties["sasl.mechanism"] = _MECHANISMS[kind]
-        properties["sasl.username"] = str(how.get("username"))
-        properties["sasl.password_file"] = _add_secret_file(
-            found, folder, f"{name}-password", (part,)
+        url = f"http://{name}-connect-api.{self._resources.namespace}.svc:{_REST_PORT}"
+        self._add_connect_entry(document, kafka=kafka, topic=topic, url=url)
+        for connector in self._resources.connectors:
+            labels = (connector.get("metadata") or {}).get("labels") or {}
+            if labels.get(CLUSTER_LABEL) == name:
+                self._found.owners[name, _read_name(connector)] = (
+                    f"KafkaConnector {_read_name(connector)}"
+                )
+
+    def _add_mirror_maker(self, document: Json) -> None:
+        name, spec = _read_name(document), document.get("spec") or {}
+        clusters = {str(item.get("alias")): item for item in spec.get("clusters") or ()}
+        target: Json = spec.get("target") or clusters.get(str(spec.get("connectCluster"))) or {}
+        for mirror in spec.get("mirrors") or ():
+            source = mirror.get("source") or clusters.get(str(mirror.get("sourceCluster")))
+            if source:
+                self._add_kafka(source)
+        topic = target.get("offsetStorageTopic") or (target.get("config") or {}).get(
+            "offset.storage.topic"
         )
+        kafka = self._add_kafka(target)
+        url = f"http://{name}-mirrormaker2-api.{self._resources.namespace}.svc:{_REST_PORT}"
+        self._add_connect_entry(document, kafka=kafka, topic=topic, url=url)
+        for connector, _, _ in find_mirror_parts(document):
+            self._found.owners[name, connector] = f"KafkaMirrorMaker2 {name}"
+
+    def _add_connect_entry(self, document: Json, *, kafka: str, topic: object, url: str) -> None:
+        name = _read_name(document)
+        reported = (document.get("status") or {}).get("url")
+        entry: Json = {"name": name, "kafka": kafka, "url": str(reported or url)}
+        if topic:
+            entry["offsets_topic"] = str(topic)
+        entry["strimzi"] = {"namespace": self._resources.namespace, "name": name}
+        if any(mapping["name"] == name for mapping in self._found.connect):
+            entry["name"] = f"{name}-mirrors"
+            self._found.notes.append(
+                f"{name} is a KafkaConnect and a KafkaMirrorMaker2: rename one"
+            )
+        self._found.connect.append(entry)
+
+    def _add_kafka(self, client: Mapping[str, Any]) -> str:
+        """Return the name of the cluster that a client section reaches; add it if it is new."""
+        bootstrap = ",".join(
+            part.strip() for part in str(client.get("bootstrapServers")).split(",")
+        )
+        own = next(
+            (
+                kafka
+                for kafka in self._resources.kafkas
+                if bootstrap in self._collect_addresses(kafka)
+            ),
+            None,
+        )
+        name = _read_name(own) if own is not None else _build_cluster_name(bootstrap)
+        if name not in self._found.kafka:
+            entry: Json = {"bootstrap": bootstrap}
+            properties = self._build_properties(client, name)
+            if properties:
+                entry["properties"] = properties
+            self._found.kafka[name] = entry
+        return name
+
+    def _collect_addresses(self, kafka: Json) -> frozenset[str]:
+        """Return all client addresses of a cluster, from its status and its Service."""
+        listeners = (kafka.get("status") or {}).get("listeners") or ()
+        reported = {str(listener.get("bootstrapServers")) for listener in listeners}
+        service = f"{_read_name(kafka)}-kafka-bootstrap"
+        space = self._resources.namespace
+        hosts = (service, f"{service}.{space}", f"{service}.{space}.svc")
+        ports = {name.rpartition(":")[2] for name in reported}
+        cluster = (kafka.get("spec") or {}).get("kafka") or {}
+        ports |= {str(listener.get("port")) for listener in cluster.get("listeners") or ()}
+        return frozenset(reported | {f"{host}:{port}" for host in hosts for port in ports})
+
+    def _build_properties(self, client: Mapping[str, Any], name: str) -> dict[str, str]:
+        """Build librdkafka's properties from the client settings in a Strimzi resource."""
+        properties: dict[str, str] = {}
+        how = client.get("authentication") or {}
+        kind, tls = str(how.get("type") or ""), client.get("tls")
+        encrypted = tls is not None
+        if tls is not None:
+            trusted = tuple(
+                (  # the key of a certificate, or a pattern of keys
+                    str(item.get("secretName")),
+                    str(item.get("certificate") or item.get("pattern") or "*.crt"),
+                )
+                for item in tls.get("trustedCertificates") or ()
+            )
+            if trusted:
+                properties["ssl.ca.location"] = self._add_secret_file(f"{name}-ca.pem", trusted)
+        if kind in _MECHANISMS:
+            secret = how.get("passwordSecret") or {}
+            part = (str(secret.get("secretName")), str(secret.get("password")))
+            properties["security.protocol"] = "SASL_SSL" if encrypted else "SASL_PLAINTEXT"
+            properties["sasl.mechanism"] = _MECHANISMS[kind]
+            properties["sasl.username"] = str(how.get("username"))
+            properties["sasl.password_file"] = self._add_secret_file(f"{name}-password", (part,))
+            return properties
+        if kind == "tls":
+            own = how.get("certificateAndKey") or {}
+            secret_name = str(own.get("secretName"))
+            for option in ("certificate", "key"):
+                part = (secret_name, str(own.get(option)))
+                path = self._add_secret_file(f"{name}-{option}.pem", (part,))
+                properties[f"ssl.{option}.location"] = path
+        elif kind:
+            self._found.notes.append(
+                f"kafka.{name}: authentication {kind} is to be configured by hand"
+            )
+        if encrypted:
+            properties["security.protocol"] = "SSL"
         return properties
-    if kind == "tls":
-        own = how.get("certificateAndKey") or {}
-        secret_name = str(own.get("secretName"))
-        for option, key in (("certificate", "certificate"), ("key", "key")):
-            part = (secret_name, str(own.get(key)))
-            path = _add_secret_file(found, folder, f"{name}-{option}.pem", (part,))
-            properties[f"ssl.{option}.location"] = path
-    elif kind:
-        found.notes.append(f"kafka.{name}: authentication {kind} is to be configured by hand")
-    if encrypted:
-        properties["security.protocol"] = "SSL"
-    return properties
 
-
-def _add_secret_file(
-    found: StrimziDiscoveryResult, folder: str, name: str, parts: tuple[SecretKeyRef, ...]
-) -> str:
-    found.files[name] = parts
-    return f"{folder}/{name}"
+    def _add_secret_file(self, name: str, parts: tuple[SecretKeyRef, ...]) -> str:
+        self._found.files[name] = parts
+        return f"{self._folder}/{name}"
 
 
 def build_file_text(parts: Iterable[SecretKeyRef], secrets: Mapping[str, Json]) -> str:
