@@ -13,11 +13,13 @@ from offsetwatch.judge.findings import incarnations as lives
 from offsetwatch.judge.findings import rewinds as falls
 from offsetwatch.judge.findings.failure_history import FailureTracker, find_positions
 from offsetwatch.judge.findings.incarnations import IncarnationTracker, find_freshness
-from offsetwatch.judge.findings.rewinds import RewindTracker, find_pause_ends
+from offsetwatch.judge.findings.rewinds import MirrorPartitionKey, RewindTracker, find_pause_ends
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
 
 ConditionKey = tuple[str, str, str, str]  # rule or finding, Connect cluster, connector, subject
+
+_Document = TypeVar("_Document")
 
 
 class ConditionAges:
@@ -58,13 +60,6 @@ class ConditionAges:
     def recall(self, told: tuple[tuple[ConditionKey, float, float], ...]) -> None:
         """Restore persisted conditions."""
         self._since = {key: (moment, level) for key, moment, level in told}
-
-
-MirrorPartitionKey = tuple[
-    str, str, str, int
-]  # Connect cluster, connector, upstream topic, partition
-
-_Document = TypeVar("_Document")
 
 
 class RuleMemoryState(msgspec.Struct, frozen=True):
