@@ -452,7 +452,8 @@ def _check_server_access(path: str, server: dict[Any, Any]) -> Iterator[str]:
         yield from _check_auth(f"{path}.auth", auth)
     tls = as_mapping(server.get("tls"))
     yield from check_exclusive(f"{path}.tls", tls)
-    urls = [server.get("url"), *_as_list(server.get("urls"))]
+    several = server.get("urls")
+    urls = [server.get("url"), *(several if isinstance(several, list) else ())]
     given = [url.lower() for url in urls if isinstance(url, str)]
     if tls and given and all(url.startswith("http:") for url in given):
         yield f"{path}.tls: of no use, as the address begins with http: and not with https:"
@@ -474,10 +475,6 @@ def _check_auth(path: str, auth: dict[Any, Any]) -> Iterator[str]:
     elif basic and "username" not in basic:
         yield f"{path}: username is required with a password"
     yield from check_exclusive(path, auth)
-
-
-def _as_list(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _check_flow(

@@ -219,7 +219,8 @@ def format_mistake(error: dict[str, Any], top: type[ConfigSection]) -> str:
             f"{_describe_kind(given, location)}{_suggest_fix(kind, given)}"
         )
     if error["type"] in _BOUND_WORDS:
-        plain = plain_number_of(_find_field(location, top))
+        section = _find_section(location[:-1], top)
+        plain = plain_number_of(section.model_fields.get(str(location[-1])))
         if plain is not None:
             (bound,) = error["ctx"].values()
             than = f"{_BOUND_WORDS[error['type']]} {plain.written(bound)}"
@@ -306,10 +307,6 @@ def _find_section(location: tuple[str | int, ...], top: type[ConfigSection]) -> 
         inner = None if field is None else find_section_type(field.annotation)
         found = found if inner is None else inner
     return found
-
-
-def _find_field(location: tuple[str | int, ...], top: type[ConfigSection]) -> FieldInfo | None:
-    return _find_section(location[:-1], top).model_fields.get(str(location[-1]))
 
 
 def plain_number_of(field: FieldInfo | None) -> PlainNumber | None:

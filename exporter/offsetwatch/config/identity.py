@@ -23,7 +23,7 @@ def format_cluster_hashes(config: Config) -> str:
     The text contains no address and fits a header.
     """
     return " ".join(
-        f"{kind}/{quote(name, safe='')}={_hash_addresses(addresses)}"
+        f"{kind}/{quote(name, safe='')}={hashlib.sha256(addresses.encode()).hexdigest()[:_DIGITS]}"
         for kind, name, addresses in sorted(_list_addresses(config))
     )
 
@@ -44,10 +44,6 @@ def _list_addresses(config: Config) -> Iterator[tuple[str, str, str]]:
     for connect in config.connect:
         topics = (connect.kafka, connect.offsets_topic)
         yield "connect", connect.name, repr((sorted(connect.worker_urls), topics))
-
-
-def _hash_addresses(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 
 
 def _parse_hashes(clusters: str) -> dict[str, str]:

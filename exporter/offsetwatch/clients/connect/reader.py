@@ -188,7 +188,7 @@ class ConnectReader:
             number = (first + turn) % len(self._urls)
             url = self._urls[number]
             try:
-                body = self._ask(url, path)
+                body = validate_response(self.name, *self._exchange(url, path))
             except ClientError as exc:
                 forget_locals(exc)
                 failures.append((url, exc))
@@ -200,10 +200,6 @@ class ConnectReader:
         raise combine_worker_errors(
             self.name, f"GET {path}", failures, of=len(self._urls), connector=connector
         )
-
-    def _ask(self, url: str, path: str) -> bytes:
-        """Return one worker's answer. Raises errors whose detail has neither worker nor path."""
-        return validate_response(self.name, *self._exchange(url, path))
 
     def _exchange(self, url: str, path: str) -> tuple[int, bytes]:
         if isinstance(self._transport, httpx.AsyncBaseTransport | None):
@@ -329,7 +325,8 @@ def _build_response_error(name: str, status: int, body: bytes) -> ClientError:
         429: TooManyRequests,
     }
     if status == httpx.codes.NOT_FOUND:
-        return (NotFound if _is_about_connector(body) else _RouteNotFound)(name, detail)
+        is_about_path = _parse_error_message(body) in {None, "HTTP 404 Not Found"}
+        return (_RouteNotFound if is_about_path else NotFound)(name, detail)
     if status >= httpx.codes.INTERNAL_SERVER_ERROR:
         # Asked for a configuration or tasks, a worker says it this way and not with 409.
         return (Conflict if _parse_error_message(body) == REBALANCE_MESSAGE else ServerError)(
@@ -347,10 +344,6 @@ class _ConnectError(msgspec.Struct):
 
     error_code: int
     message: str
-
-
-def _is_about_connector(body: bytes) -> bool:
-    return _parse_error_message(body) not in {None, "HTTP 404 Not Found"}
 
 
 def _parse_error_message(body: bytes) -> str | None:

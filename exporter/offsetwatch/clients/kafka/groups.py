@@ -68,7 +68,7 @@ class GroupReaders:
     def _reader(self, group: str) -> ck.Consumer:
         now = self._clock()
         found, _ = self._readers.pop(group, (None, now))
-        while self._readers and self._first_asked_at() <= now - IDLE_S:
+        while self._readers and next(iter(self._readers.values()))[1] <= now - IDLE_S:
             self._close_first()
         if found is None:
             if len(self._readers) >= CLIENTS_MAX:
@@ -76,9 +76,6 @@ class GroupReaders:
             found = ck.Consumer({**self._settings, "group.id": group})
         self._readers[group] = (found, now)
         return found
-
-    def _first_asked_at(self) -> float:
-        return next(iter(self._readers.values()))[1]
 
     def _close_first(self) -> None:
         self._readers.popitem(last=False)[1][0].close()

@@ -137,7 +137,14 @@ class LogBoundsReader:
             return questions
         parts = (partitions[first : first + size] for first in range(0, len(partitions), size))
         questions = [
-            _ListOffsetsBatch(some, _build_topic_partitions(some, offset)) for some in parts
+            _ListOffsetsBatch(
+                part,
+                [
+                    ck.TopicPartition(partition.topic, partition.partition, offset)
+                    for partition in part
+                ],
+            )
+            for part in parts
         ]
         if isinstance(partitions, tuple) and offset == LATEST:  # another sequence may change
             self._last = (partitions, size, questions)
@@ -302,14 +309,6 @@ class LogBoundsReader:
         found = client_error_from(self._name, error)
         self._unsettled |= isinstance(found, LeaderNotAvailable)
         return found
-
-
-def _build_topic_partitions(
-    partitions: Sequence[TopicPartition], offset: int
-) -> list[ck.TopicPartition]:
-    return [
-        ck.TopicPartition(partition.topic, partition.partition, offset) for partition in partitions
-    ]
 
 
 def _compute_remaining_s(until: float) -> float:

@@ -47,6 +47,18 @@ from offsetwatch.serve.web_config.passwords import (
 )
 from offsetwatch.serve.web_config.reloader import is_certificate_allowed
 
+HOOK: Final = PREFIX + routes.HOOK_PATH
+DOCUMENT: Final = PREFIX + routes.DOCUMENT_PATH
+ACCEPTED_ANSWER: Final = build_answer({"status": "taken"}, 202)
+_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::\d{1,5})?")
+_LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_IDEMPOTENCY_KEY = re.compile(routes.IDEMPOTENCY_KEY_PATTERN)
+_QUERY_FIELDS_MAX: Final = 8
+
+log = structlog.get_logger()
+
+JobResult = TypeVar("JobResult")
+
 
 class ControlWorkers:
     """Three workers of one thread each, started when first needed.
@@ -85,19 +97,6 @@ class ControlRequestCounters:
         return ControlRequestsCounted(
             tuple(sorted(self.hooks.items())), tuple(sorted(self.refused.items()))
         )
-
-
-HOOK: Final = PREFIX + routes.HOOK_PATH
-DOCUMENT: Final = PREFIX + routes.DOCUMENT_PATH
-ACCEPTED_ANSWER: Final = build_answer({"status": "taken"}, 202)
-_HOST = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9.-]+)(?::\d{1,5})?")
-_LOOPBACK_NAMES: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
-_IDEMPOTENCY_KEY = re.compile(routes.IDEMPOTENCY_KEY_PATTERN)
-_QUERY_FIELDS_MAX: Final = 8
-
-log = structlog.get_logger()
-
-JobResult = TypeVar("JobResult")
 
 
 class ControlDispatcher:

@@ -115,7 +115,7 @@ class ControlServer:
             listener,
             lambda connection: self._take(connection, server),
             full=lambda taken: taken >= self._bounds.connections_max,
-            refused=self._refused,
+            refused=lambda: self._counts.refused.update(("overload",)),
             failed=lambda reason: log.warning("control_accept_failed", reason=reason),
         )
         self._accepting.begin()
@@ -131,9 +131,6 @@ class ControlServer:
     def _web(self) -> WebConfig | None:
         """Return the current web config file, if there is one; follow() may replace it."""
         return None if self._web_config is None else self._web_config.get().web
-
-    def _refused(self) -> None:
-        self._counts.refused["overload"] += 1
 
     async def _take(self, connection: socket.socket, server: ControlHttpServer) -> bool:
         """Serve one connection until it is closed."""

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
@@ -321,15 +321,9 @@ def parse_payload(payload: Any, is_known: Callable[[str, str], bool]) -> AlertHi
         raise MalformedRequest("alerts: expected a list")
     if len(alerts) > ALERTS_MAX:
         raise MalformedRequest(f"alerts: more than {ALERTS_MAX}; set max_alerts in Alertmanager")
-    hints = tuple(_parse_hints(alerts, is_known))
+    parsed = (_parse_hint(alert, f"alerts[{n}]", is_known) for n, alert in enumerate(alerts))
+    hints = tuple(hint for hint in parsed if hint is not None)
     return AlertHints(hints, len(alerts) - len(hints))
-
-
-def _parse_hints(alerts: list[Any], is_known: Callable[[str, str], bool]) -> Iterator[AlertHint]:
-    for number, alert in enumerate(alerts):
-        hint = _parse_hint(alert, f"alerts[{number}]", is_known)
-        if hint is not None:
-            yield hint
 
 
 def _parse_hint(alert: Any, at: str, is_known: Callable[[str, str], bool]) -> AlertHint | None:

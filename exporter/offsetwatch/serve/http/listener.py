@@ -24,9 +24,19 @@ from offsetwatch.serve.metrics.render_cache import ChunkedBody
 STOP_S_MAX: Final = 5.0  # for requests in flight when we are told to stop
 PORT_MAX: Final = 65535
 BACKLOG: Final = 128  # connections that wait to be accepted; more are the kernel's to refuse
+ACCEPT_RETRY_S: Final = 1.0  # where the process has no file descriptors left
+REQUEST_S: Final = 10.0  # for the first whole head, however much of it has trickled in
+KEEP_ALIVE_S: Final = (
+    90.0  # for an answer to be taken and the next head: scrapes are a minute apart
+)
+LINGER_S: Final = 2.0  # for the rest of a body that nobody wants, so that the answer arrives
+
+_SILENT_LOGGER: Final = logging.getLogger("offsetwatch.serve.silent")
+_SILENT_LOGGER.disabled = True  # aiohttp quotes requests in what it logs, and passwords are in them
 
 log = structlog.get_logger()
 
+ConnectionHandler = Callable[[socket.socket], Coroutine[None, None, bool]]
 ServeCoroutine = Callable[[socket.socket, asyncio.Event], Coroutine[None, None, None]]
 
 
@@ -108,11 +118,6 @@ def _bind_socket(listen: str) -> socket.socket:
         raise TargetUnreachable(f"listen {listen}", str(error)) from error
 
 
-ACCEPT_RETRY_S: Final = 1.0  # where the process has no file descriptors left
-
-ConnectionHandler = Callable[[socket.socket], Coroutine[None, None, bool]]
-
-
 class AcceptLoop:
     """Accept loop of one listening socket.
 
@@ -189,16 +194,6 @@ class AcceptLoop:
             log.error("connection_failed", kind=type(bug).__name__)
         if bug is not None or not task.result():
             connection.close()
-
-
-REQUEST_S: Final = 10.0  # for the first whole head, however much of it has trickled in
-KEEP_ALIVE_S: Final = (
-    90.0  # for an answer to be taken and the next head: scrapes are a minute apart
-)
-LINGER_S: Final = 2.0  # for the rest of a body that nobody wants, so that the answer arrives
-
-_SILENT_LOGGER: Final = logging.getLogger("offsetwatch.serve.silent")
-_SILENT_LOGGER.disabled = True  # aiohttp quotes requests in what it logs, and passwords are in them
 
 
 class DeadlineConnection(web.RequestHandler):
