@@ -160,8 +160,7 @@ class Journal:
         """
         subject = plan.subject
         with self._writing():
-            history = build_plan_history(self.records(plan.plan_id))
-            stands = None if history is None else history.stands
+            stands = self._stands(plan.plan_id)
             said = against() if stands in {None, PlanStatus.APPROVED} else f"it is {stands} by now"
             if said is not None:
                 raise PlanStateConflict(f"plan {plan.plan_id} is not begun: {said}")
@@ -310,6 +309,10 @@ class Journal:
     def busy(self, place: str, connector: str) -> bool:
         """Check whether a process works on this connector now."""
         return is_locked(self.folder / LOCKS, place, connector)
+
+    def _stands(self, plan_id: str) -> PlanStatus | None:
+        history = build_plan_history(self.records(plan_id))
+        return None if history is None else history.stands
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
