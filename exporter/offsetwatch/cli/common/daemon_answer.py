@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -37,6 +37,8 @@ from offsetwatch.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from offsetwatch.cli.common.own_inspection import OwnInspection
+
+DocumentType = TypeVar("DocumentType")
 
 STALE_S: Final = 60.0
 DIFFERENCES_MAX: Final = 3
@@ -80,6 +82,14 @@ class SourcedDocument:
     unread: tuple[UnreadCluster, ...]
     config: Config | None
     look: OwnInspection | None = None
+
+    def decode(self, kind: type[DocumentType]) -> DocumentType:
+        """Return the parsed document. Raises MalformedResponse."""
+        try:
+            return documents.decode(self.body, kind)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
+            said = f"this is not a document of offsetwatch: {exc}"
+            raise MalformedResponse(self.by, said) from exc
 
 
 class _InputStatus(UnreadInput, frozen=True):

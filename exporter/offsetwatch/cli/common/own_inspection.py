@@ -245,11 +245,7 @@ def _drop_silent_rest(
     until = min(deadline, time.monotonic() + SILENT_S)
     while not reach.answered(known) and time.monotonic() < until:
         time.sleep(ANSWER_POLL_S)
-    without = {
-        cluster_name: why
-        for cluster_name, why in reach.silent(SILENT_S).items()
-        if cluster_name in known
-    }
+    without = {name: why for name, why in reach.silent(SILENT_S).items() if name in known}
     connects = [
         cluster.model_copy(update={"url": None, "urls": None})
         if ClusterName(CONNECT, cluster.name) in without
@@ -337,11 +333,7 @@ def _find_needed_clusters(
     cluster, _ = key
     topology = snapshot.topology
     kafka = {
-        *(
-            connect_cluster.kafka
-            for connect_cluster in config.connect
-            if connect_cluster.name == cluster
-        ),
+        *(connect.kafka for connect in config.connect if connect.name == cluster),
         *(topic.at.kafka for topic in topology.offsets_topics if topic.connect_cluster == cluster),
         *(sink.kafka for sink in topology.sinks if (sink.connect_cluster, sink.connector) == key),
     }

@@ -231,13 +231,9 @@ def _compute_share(found: Sequence[PartitionAudit]) -> float | None:
 
     Requested offsets that are not replicated yet do not count.
     """
-    asked = sum(
-        partition_audit.reach.wanted - partition_audit.reach.pending for partition_audit in found
-    )
+    asked = sum(partition.reach.wanted - partition.reach.pending for partition in found)
     looked = sum(
-        of.judged[1] - of.judged[0]
-        for partition_audit in found
-        for of in partition_audit.reach.slices
+        of.judged[1] - of.judged[0] for partition in found for of in partition.reach.slices
     )
     return looked / asked if asked else None
 
@@ -245,7 +241,7 @@ def _compute_share(found: Sequence[PartitionAudit]) -> float | None:
 def _build_document(
     flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: AuditBounds, options: AuditOptions
 ) -> dict[str, object]:
-    rows = [(partition_audit, one) for partition_audit in found for one in partition_audit.findings]
+    rows = [(partition, one) for partition in found for one in partition.findings]
     unexplained = [one for _, one in rows if not _is_excused(one, accept=options.accept_transforms)]
     return {
         "flow": f"{flow.source}->{flow.target}",
@@ -258,18 +254,18 @@ def _build_document(
         "unexplained": len(unexplained),
         "partitions": [
             {
-                "topic": partition_audit.reach.at.topic,
-                "partition": partition_audit.reach.at.partition,
-                "downstream_topic": partition_audit.reach.remote,
-                "judged": [of.judged for of in partition_audit.reach.slices],
-                "upstream_records": partition_audit.up_records,
-                "downstream_records": partition_audit.down_records,
-                "deleted": partition_audit.reach.deleted,
-                "not_comparable": partition_audit.up_unjudged,
-                "not_replicated_yet": partition_audit.reach.pending,
-                "findings": partition_audit.findings,
+                "topic": partition.reach.at.topic,
+                "partition": partition.reach.at.partition,
+                "downstream_topic": partition.reach.remote,
+                "judged": [of.judged for of in partition.reach.slices],
+                "upstream_records": partition.up_records,
+                "downstream_records": partition.down_records,
+                "deleted": partition.reach.deleted,
+                "not_comparable": partition.up_unjudged,
+                "not_replicated_yet": partition.reach.pending,
+                "findings": partition.findings,
             }
-            for partition_audit in found
+            for partition in found
         ],
     }
 
@@ -300,46 +296,43 @@ def _print_tables(flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: Aud
         ),
         (
             (
-                f"{partition_audit.reach.at.topic}-{partition_audit.reach.at.partition}",
-                _format_judged_range(partition_audit),
-                partition_audit.up_records,
-                partition_audit.down_records,
-                partition_audit.reach.deleted,
-                partition_audit.up_unjudged,
-                partition_audit.reach.pending,
-                len(partition_audit.findings),
+                f"{partition.reach.at.topic}-{partition.reach.at.partition}",
+                _format_judged_range(partition),
+                partition.up_records,
+                partition.down_records,
+                partition.reach.deleted,
+                partition.up_unjudged,
+                partition.reach.pending,
+                len(partition.findings),
             )
-            for partition_audit in found
+            for partition in found
         ),
     )
-    rows = [(partition_audit, one) for partition_audit in found for one in partition_audit.findings]
+    rows = [(partition, one) for partition in found for one in partition.findings]
     if rows:
         output.print_table(
             "Findings",
             ("partition", "what", "records#", "upstream", "downstream", "explained by"),
             (
                 (
-                    f"{partition_audit.reach.at.topic}-{partition_audit.reach.at.partition}",
+                    f"{partition.reach.at.topic}-{partition.reach.at.partition}",
                     one.kind.value,
                     one.records,
                     _format_span(one.up),
                     _format_span(one.down),
                     one.explained or None,
                 )
-                for partition_audit, one in rows
+                for partition, one in rows
             ),
         )
     share = _compute_share(found)
-    where = "" if bounds.share >= 1 else f" in what was inspected, {_format_percent(share)} of it"
+    inspected = "nothing" if share is None else f"{share:.1%}"
+    where = "" if bounds.share >= 1 else f" in what was inspected, {inspected} of it"
     output.print_lines(f"{'Nothing is wrong' if not rows else f'{len(rows)} findings'}{where}", ())
 
 
-def _format_percent(share: float | None) -> str:
-    return "nothing" if share is None else f"{share:.1%}"
-
-
-def _format_judged_range(partition_audit: PartitionAudit) -> str | None:
-    of = partition_audit.reach.slices
+def _format_judged_range(partition: PartitionAudit) -> str | None:
+    of = partition.reach.slices
     if not of:
         return None
     more = f", {len(of)} pieces" if len(of) > 1 else ""

@@ -9,7 +9,6 @@ from urllib.parse import urlencode
 import click
 import msgspec
 
-from offsetwatch import documents
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.daemon_answer import ReadOptions, SourcedDocument, open_document
 from offsetwatch.cli.common.logging import configure_logging
@@ -35,7 +34,7 @@ from offsetwatch.cli.inspect.remediation import (
 from offsetwatch.cli.inspect.status import format_raw_json
 from offsetwatch.cli.offsets.offset_store import find_connect
 from offsetwatch.clock import SystemClock
-from offsetwatch.errors import ConfigError, MalformedResponse, ResponseTimeout
+from offsetwatch.errors import ConfigError, ResponseTimeout
 from offsetwatch.model.connectors import find_worst_state, format_state
 from offsetwatch.serve.documents import api
 from offsetwatch.serve.documents.explain import encode_explain
@@ -92,7 +91,7 @@ def explain_connector(
             for cluster_unread in answered.unread:
                 output.print_error(cluster_unread.text)
             raise ResponseTimeout(f"connector {name}", "it is not in what could be read")
-        found = _decode_explanation(answered)
+        found = answered.decode(ExplainBody)
         key = (found["connect_cluster"], found["name"])
         missing = _find_missing_clusters(found, answered)
         config, inspection = answered.config, answered.look
@@ -100,11 +99,9 @@ def explain_connector(
         if config is not None and inspection is not None:
             asked_now = preview_remediation(config, inspection.snapshot, *key)
     held = None if config is None else read_connector_remediation(config, *key, SystemClock().now())
-    named = tuple(
-        f"input {name} " for connect_cluster in missing for name in connect_cluster.inputs
-    )
+    named = tuple(f"input {name} " for unread in missing for name in unread.inputs)
     said = [text for text in found["problems"] if not named or not text.startswith(named)]
-    problems = [*(connect_cluster.text for connect_cluster in missing), *said]
+    problems = [*(unread.text for unread in missing), *said]
     if output_format is not OutputFormat.TABLE:
         more = {
             "remedy": build_remediation_document(held),
@@ -135,15 +132,6 @@ def _build_explanation(snapshot: Snapshot, *, name: str, cluster: str | None) ->
         return b""
 
 
-def _decode_explanation(answered: SourcedDocument) -> ExplainBody:
-    try:
-        return documents.decode(answered.body, ExplainBody)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise MalformedResponse(
-            answered.by, f"this is not a document of offsetwatch: {exc}"
-        ) from exc
-
-
 def _find_missing_clusters(found: ExplainBody, answered: SourcedDocument) -> list[UnreadCluster]:
     """Return the unread clusters that the connector depends on."""
     rests_on = {
@@ -151,18 +139,13 @@ def _find_missing_clusters(found: ExplainBody, answered: SourcedDocument) -> lis
         for each in found["inputs"]
         for cluster in find_input_clusters(each["kind"], each["input"], answered.config)
     }
-    down = {
-        f"{explained_input['kind']} {explained_input['input']}"
-        for explained_input in found["inputs"]
-        if not explained_input["up"]
-    }
+    down = {f"{each['kind']} {each['input']}" for each in found["inputs"] if not each["up"]}
     return [
         msgspec.structs.replace(
-            connect_cluster, inputs=tuple(name for name in connect_cluster.inputs if name in down)
+            unread, inputs=tuple(name for name in unread.inputs if name in down)
         )
-        for connect_cluster in answered.unread
-        if (connect_cluster.kind, connect_cluster.cluster) in rests_on
-        and (down & {*connect_cluster.inputs})
+        for unread in answered.unread
+        if (unread.kind, unread.cluster) in rests_on and (down & {*unread.inputs})
     ]
 
 

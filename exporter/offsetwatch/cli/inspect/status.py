@@ -10,11 +10,10 @@ from typing import Any, Final
 import click
 import msgspec
 
-from offsetwatch import config, documents
+from offsetwatch import config
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.daemon_answer import (
     ReadOptions,
-    SourcedDocument,
     open_document,
     read_daemon_document,
 )
@@ -182,14 +181,6 @@ class _Parts(msgspec.Struct):
     flows: msgspec.Raw
 
 
-def parse_status(found: SourcedDocument) -> StatusDocument:
-    """Return the parsed document. Raises MalformedResponse."""
-    try:
-        return documents.decode(found.body, StatusDocument)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise MalformedResponse(found.by, f"this is not a document of offsetwatch: {exc}") from exc
-
-
 @click.command()
 @read_options
 @output_options
@@ -210,7 +201,7 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
     """
     configure_logging("error", "console")
     with open_document(reading, "/api/v1/status", encode_status) as found:
-        status = parse_status(found)
+        status = found.decode(StatusDocument)
         reported = status.told
         if output_format is not OutputFormat.TABLE:
             parts = msgspec.json.decode(found.body, type=_Parts)
@@ -435,24 +426,13 @@ def _read_states(
 ) -> tuple[list[ConnectorRow], str, tuple[UnreadCluster, ...]]:
     found = read_daemon_document(reading, "/api/v1/status")
     if found is not None:
-        status = parse_status(found)
-        return (
-            [*status.connectors.connectors],
-            found.by,
-            tuple(
-                connect_cluster
-                for connect_cluster in found.unread
-                if connect_cluster.kind == CONNECT
-            ),
-        )
+        rows = [*found.decode(StatusDocument).connectors.connectors]
+        return rows, found.by, tuple(unread for unread in found.unread if unread.kind == CONNECT)
     loaded = reading.required()
-    asked = [connect_cluster for connect_cluster in loaded.connect if connect_cluster.worker_urls]
-    rows: list[ConnectorRow] = []
+    asked = [connect for connect in loaded.connect if connect.worker_urls]
+    rows = []
     failed: dict[str, ClientError] = {}
-    asks = [
-        (connect_cluster.name, partial(_list_connectors, connect_cluster))
-        for connect_cluster in asked
-    ]
+    asks = [(connect.name, partial(_list_connectors, connect)) for connect in asked]
     for cluster, answered in ask_all(asks, reading.timeout_s):
         if isinstance(answered, ClientError):
             failed[cluster] = answered

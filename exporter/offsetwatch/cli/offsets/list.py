@@ -25,12 +25,7 @@ from offsetwatch.cli.common.options import (
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import SILENT_S, ReachabilityProbe, inspect_clusters
 from offsetwatch.cli.common.unread_clusters import CONNECT, KAFKA, ClusterName, UnreadCluster
-from offsetwatch.cli.inspect.status import (
-    ConnectorRow,
-    StatusDocument,
-    format_raw_json,
-    parse_status,
-)
+from offsetwatch.cli.inspect.status import ConnectorRow, StatusDocument, format_raw_json
 from offsetwatch.cli.offsets.documents import (
     OK,
     UNREAD,
@@ -111,7 +106,7 @@ def print_cluster_offsets(
     listing = _OffsetListing(connect, connectors)
     sourced = read_daemon_document(reading, "/api/v1/status")
     if sourced is not None:
-        listing.take(parse_status(sourced), sourced.unread, sourced.config)
+        listing.take(sourced.decode(StatusDocument), sourced.unread, sourced.config)
         listing.by.append(sourced.by)
     if sourced is None or sourced.config is not None:
         loaded = reading.required()
@@ -141,34 +136,19 @@ class _OffsetListing:
 
         Offsets of other clusters may be read later.
         """
-        named = {connector.connect_cluster for connector in status.connectors.connectors}
-        self._names |= {
-            connector.name
+        connectors = [
+            connector
             for connector in status.connectors.connectors
             if self._connect in {None, connector.connect_cluster}
-        }
-        for cluster in sorted(named):
-            if self._connect not in {None, cluster}:
-                continue
-            mine = [
-                connector
-                for connector in status.connectors.connectors
-                if connector.connect_cluster == cluster
-            ]
+        ]
+        self._names |= {connector.name for connector in connectors}
+        for cluster in sorted({connector.connect_cluster for connector in connectors}):
+            mine = [connector for connector in connectors if connector.connect_cluster == cluster]
             lacking = (self._connectors or frozenset()) - {connector.name for connector in mine}
-            homes = (
-                ()
-                if config is None
-                else (
-                    connect_cluster
-                    for connect_cluster in config.connect
-                    if connect_cluster.name == cluster
-                )
-            )
-            of = {(CONNECT, cluster), *((KAFKA, home.kafka) for home in homes)}
-            whole = not any(
-                (connect_cluster.kind, connect_cluster.cluster) in of for connect_cluster in missing
-            )
+            entries = () if config is None else config.connect
+            homes = {(KAFKA, entry.kafka) for entry in entries if entry.name == cluster}
+            needed = {(CONNECT, cluster), *homes}
+            whole = not any((unread.kind, unread.cluster) in needed for unread in missing)
             rows = list(_read_status_rows(mine, self._connectors))
             if whole and not (self._connect is not None and lacking):
                 self._rows[cluster] = rows
@@ -176,7 +156,7 @@ class _OffsetListing:
                 self._partly[cluster] = rows
         if config is None:
             self._rows |= self._partly
-            self._unread += (connect_cluster.text for connect_cluster in missing)
+            self._unread += (unread.text for unread in missing)
 
     def ask_connect(self, config: Config, reading: ReadOptions) -> None:
         """Read the offsets of the remaining Connect clusters over REST.
@@ -186,12 +166,8 @@ class _OffsetListing:
         if self._connect is not None:
             wanted = [find_connect(config, self._connect)]
         else:
-            wanted = [
-                connect_cluster for connect_cluster in config.connect if connect_cluster.worker_urls
-            ]
-        wanted = [
-            connect_cluster for connect_cluster in wanted if connect_cluster.name not in self._rows
-        ]
+            wanted = [connect for connect in config.connect if connect.worker_urls]
+        wanted = [connect for connect in wanted if connect.name not in self._rows]
         if not wanted:
             return
         silent = _find_silent_clusters(config, wanted, min(SILENT_S, reading.timeout_s))
@@ -236,7 +212,7 @@ class _OffsetListing:
             self._unread += (
                 cluster.text
                 for cluster in inspection.unread
-                if (cluster.kind, cluster.cluster) not in self._named(left)
+                if cluster.kind != CONNECT or cluster.cluster not in left
             )
         self.by.append("their topics, just now")
 
@@ -255,10 +231,6 @@ class _OffsetListing:
         for said in self._unread:
             output.print_error(said)
         return UNREAD if self._unread or self._failed else OK
-
-    @staticmethod
-    def _named(clusters: Iterable[str]) -> set[tuple[str, str]]:
-        return {(CONNECT, cluster) for cluster in clusters}
 
 
 def _find_silent_clusters(

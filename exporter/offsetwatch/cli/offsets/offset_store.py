@@ -53,11 +53,6 @@ class OffsetStoreOptions:
     even_if_gitops: bool = False
 
     @property
-    def one_place(self) -> bool:
-        """Return whether one store was named, and not all Connect clusters of the configuration."""
-        return not (self.connect is None and self.worker_config is None and self.strimzi is None)
-
-    @property
     def options(self) -> str:
         """Return the options that a further command needs to reach the same store."""
         named = (
