@@ -216,8 +216,8 @@ def _inspect_clusters(
                 cluster.name == needed_by[0] and cluster.kafka is not None
                 for cluster in config.connect
             ):
-                has_changes = partial(_has_changes, cluster=needed_by[0])
-                _wait_until(edge, has_changes, min(deadline, time.monotonic() + STATUS_TOPIC_S))
+                until = min(deadline, time.monotonic() + STATUS_TOPIC_S)
+                _wait_for_state_changes(edge, needed_by[0], until)
         snapshot = edge.snapshot
         silent = without if snapshot.ready else reach.silent()
         yield OwnInspection(snapshot, find_unread_clusters(snapshot, config, silent), complete)
@@ -344,10 +344,9 @@ def _find_needed_clusters(
     return {ClusterName(CONNECT, cluster), *named}
 
 
-def _has_changes(snapshot: Snapshot, *, cluster: str) -> bool:
-    return any(history.connect_cluster == cluster for history in snapshot.histories)
-
-
-def _wait_until(edge: ClusterMonitor, holds: Callable[[Snapshot], bool], deadline: float) -> None:
-    while not edge.failed and time.monotonic() < deadline and not holds(edge.snapshot):
+def _wait_for_state_changes(edge: ClusterMonitor, cluster: str, deadline: float) -> None:
+    """Wait until the status topic of a Connect cluster has been read."""
+    while not edge.failed and time.monotonic() < deadline:
+        if any(history.connect_cluster == cluster for history in edge.snapshot.histories):
+            return
         time.sleep(CATCH_UP_TICK_S)

@@ -252,7 +252,8 @@ def _plan_clearing(
         if config is None
         else inspect_connect_clusters(config, store.kafkas, SystemClock().now())
     )
-    home = None if where.connect is None else _find_home(found, where.connect)
+    homes = {inventory.name: inventory.home for inventory in found}
+    home = None if where.connect is None else homes[where.connect]
     name = where.connect or store.name
     if isinstance(store, WorkerOffsetStore):
         found = (
@@ -262,10 +263,6 @@ def _plan_clearing(
     addresses = store.kafkas.addresses()
     topic = find_syncs_topic(settings.mirror, home, addresses)
     return prepare_sync_deletion(topic, found, store.kafkas, besides=(name, connector))
-
-
-def _find_home(found: tuple[ConnectClusterInventory, ...], connect: str) -> str | None:
-    return next(inventory.home for inventory in found if inventory.name == connect)
 
 
 def _is_same_cluster(store: WorkerOffsetStore, inventory: ConnectClusterInventory) -> bool:

@@ -23,7 +23,6 @@ from offsetwatch.remedy.journal.journal import FILE_NAME, Journal, JournalEntry
 from offsetwatch.remedy.model.journal_records import (
     AbortRequested,
     ActionRefused,
-    AnyRecord,
     IncidentDetected,
     IncidentEnded,
     PlanApproved,
@@ -104,7 +103,10 @@ def print_timeline(options: TimelineOptions) -> int:
             {
                 "connect_cluster": found.connect_cluster,
                 "connector": found.connector,
-                "events": [_build_event_document(event) for event in events],
+                "events": [
+                    {**asdict(event), "at": Moment(event.at), "until": moment_of(event.until)}
+                    for event in events
+                ],
                 "notes": found.notes,
             },
         )
@@ -117,10 +119,6 @@ def print_timeline(options: TimelineOptions) -> int:
     return OK
 
 
-def _build_event_document(event: Event) -> dict[str, object]:
-    return {**asdict(event), "at": Moment(event.at), "until": moment_of(event.until)}
-
-
 def _read_journal_events(folder: Path, cluster: str, query: TimelineQuery) -> Iterator[Event]:
     """Yield the connector's plans and incidents. A journal that does not exist is not created."""
     if not (folder / FILE_NAME).exists():
@@ -131,7 +129,8 @@ def _read_journal_events(folder: Path, cluster: str, query: TimelineQuery) -> It
             known = _collect_ids(entry, cluster, query.connector)
             ours |= known
             record = entry.record
-            about = known or entry.plan_id in ours or _get_ended_incident(record) in ours
+            ended = record.incident if isinstance(record, IncidentEnded) else None
+            about = known or entry.plan_id in ours or ended in ours
             if (
                 about
                 and isinstance(record, _TIMELINE_RECORDS)
@@ -156,10 +155,6 @@ def _collect_ids(entry: JournalEntry, cluster: str, connector: str) -> set[str]:
             return {incident} if key == (cluster, connector) else set()
         case _:
             return set()
-
-
-def _get_ended_incident(record: AnyRecord) -> str | None:
-    return record.incident if isinstance(record, IncidentEnded) else None
 
 
 def _describe_entry(entry: JournalEntry) -> str:
