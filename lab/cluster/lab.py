@@ -14,8 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal, Self, TypeVar
 
-from lab.cluster import connector_configs
-from lab.cluster import properties_files as settings
+from lab.cluster import connector_configs, properties_files
 from lab.cluster.build import BROKERS, DEDICATED_MM2, OTHER, WORKERS, Builder
 from lab.cluster.connect_client import ConnectApi
 from lab.cluster.connector_actions import SETTLE_S_MAX, ConnectorVerbs
@@ -300,7 +299,7 @@ class Lab(ConnectorVerbs):
         if self.options.standalone:
             self._ensure_topic("east", connector_configs.SOLO_TOPIC, 1)
         if self.options.dedicated_mm2:
-            self._ensure_topic("west", settings.DEDICATED_TOPIC, 1)
+            self._ensure_topic("west", properties_files.DEDICATED_TOPIC, 1)
         if WEST_GROUP not in self._cluster("west").groups():
             self.commit(
                 "west", WEST_GROUP, "orders", dict.fromkeys(range(WEST_TOPICS["orders"]), 0)
@@ -347,7 +346,7 @@ class Lab(ConnectorVerbs):
             if name in BROKERS:
                 self._cluster(name).check_ready()
             elif name == DEDICATED_MM2:
-                remote = f"{settings.DEDICATED_UPSTREAM}.{settings.DEDICATED_TOPIC}"
+                remote = f"{properties_files.DEDICATED_UPSTREAM}.{properties_files.DEDICATED_TOPIC}"
                 self._cluster("east").check_topic(remote)
             else:
                 self._api().check_ready(self._url(name))

@@ -17,8 +17,7 @@ from lab.kills.sample_connectors import at_once, records
 from lab.moments import seconds
 from lab.product.offsetwatch import Product, not_read_since
 from lab.product.remediating_daemon import SHORTENED
-from lab.stories import Flow, begin, end, poison, sinks, stalls
-from lab.stories import cluster_actions as hands
+from lab.stories import Flow, begin, cluster_actions, end, poison, sinks, stalls
 from lab.stories.sinks import NOT_JSON, Sink
 from lab.waiting import NotYet, until
 from offsetwatch.config.schema.remediation import RemedyConfig
@@ -78,11 +77,11 @@ def told(shortened: Mapping[str, object] = SHORTENED) -> Iterator[str]:
 def staged(product: Product, lab: Lab) -> Iterator[Staged]:
     """A sink and a MirrorMaker that worked, and then met a record each; gone afterwards."""
     sink, flow = Sink(lab, SINK), Flow(lab, FLOW)
+    large_mib = cluster_actions.LARGE_BYTES // 1024**2
     click.echo(
         "\ntwo more connectors, and for each a record that it cannot get past:\n"
         f"  {sink.connector:<19} expects JSON, and is given: {NOT_JSON}\n"
-        f"  {flow.connector:<19} is to copy {hands.LARGE_BYTES // 1024**2} MiB, and its producer "
-        "sends 1 MiB at most\n"
+        f"  {flow.connector:<19} is to copy {large_mib} MiB, and its producer sends 1 MiB at most\n"
         "each fails, is restarted, and fails again ..."
     )
     at_once([lambda: _works(sink), lambda: _copies(flow)])

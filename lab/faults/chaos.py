@@ -26,7 +26,7 @@ from lab.check import compare, verdicts
 from lab.check.ground_truth import MIRRORED, Witnesses, witnessed
 from lab.check.process_memory import Life, Watch
 from lab.check.sampler import Sampler
-from lab.cluster import connector_configs as connectors
+from lab.cluster import connector_configs
 from lab.cluster.build import BROKERS, WORKERS
 from lab.cluster.load import Load
 from lab.errors import LabError
@@ -264,7 +264,7 @@ def _check_journal(bed: Arena) -> None:
             raise NotYet(f"{LAST} is not in it")
 
     product.cli("journal", "verify")
-    lab.create(LAST, connectors.failing_sink(lab.directory / f"{LAST}.out"))
+    lab.create(LAST, connector_configs.failing_sink(lab.directory / f"{LAST}.out"))
     until("an incident in the journal", told, timeout_s=RECOVER_S_MAX, evidence=product.evidence)
     lab.delete(LAST)
 

@@ -16,8 +16,8 @@ from lab.product.program import ROOT
 WRITER = """
 import signal, sqlite3, sys
 from pathlib import Path
-from lab.kills import dying_command as dying
-dying.watch_journal(dying.Moments(sys.argv[2], signal.SIGKILL, None))
+from lab.kills import dying_command
+dying_command.watch_journal(dying_command.Moments(sys.argv[2], signal.SIGKILL, None))
 db = sqlite3.connect(sys.argv[1], isolation_level=None)
 db.execute("CREATE TABLE IF NOT EXISTS records (n)")
 for n in range(3):
