@@ -100,10 +100,8 @@ def format_moment(moment: float) -> str:
 def _format_second(position: int) -> str:
     days, second = divmod(position, 86_400)
     year, month, day = _compute_date(days)
-    return (
-        f"{year:04}-{month:02}-{day:02}T"
-        f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}Z"
-    )
+    minute, second = divmod(second, 60)
+    return f"{year:04}-{month:02}-{day:02}T{minute // 60:02}:{minute % 60:02}:{second:02}Z"
 
 
 def _compute_date(days: int) -> tuple[int, int, int]:

@@ -11,7 +11,7 @@ import yaml
 from lab.cluster.certificates import Authority
 from offsetwatch import config
 from offsetwatch.errors import ConfigError
-from offsetwatch.serve.web_config import current
+from offsetwatch.serve.web_config.reloader import check_web_config as check_file
 from tools.promtool import check_web_config
 
 PAGE = Path(__file__).parents[2] / "docs" / "web-config.md"
@@ -43,7 +43,7 @@ def test_the_page_shows_both_kinds_of_file():
 def test_a_web_config_file_that_is_shown_can_be_used(folder: Path, text: str):
     file = folder / "shown.yaml"
     file.write_text(text)
-    current.check_web_config(file)
+    check_file(file)
     problems = check_web_config(file)
     if NEWER not in text:
         assert problems == []
@@ -63,4 +63,4 @@ def test_what_is_wrong_is_told_by_promtool_and_by_us(folder: Path):
     file.write_text(yaml.safe_dump({"basic_auth_users": {"ada": "no hash"}}))
     assert check_web_config(file)
     with pytest.raises(ConfigError, match="number 1"):
-        current.check_web_config(file)
+        check_file(file)

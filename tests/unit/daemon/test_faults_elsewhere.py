@@ -40,11 +40,12 @@ from offsetwatch.ingest.connect_rest import ConnectorsPoll, poll_connectors
 from offsetwatch.ingest.tail import Tail
 from offsetwatch.ingest.topic_readers import (
     ListingTopicReader,
+    MirrorMakerTopicReader,
     OffsetSyncsTopicReader,
     SourceOffsetsTopicReader,
     TopicReader,
-    _create_checkpoints_reader,
-    _create_heartbeats_reader,
+    _decode_checkpoint_record,
+    _decode_heartbeat_record,
 )
 from offsetwatch.ingest.unreadable_partitions import OpenTransactions
 from offsetwatch.model.observations import (
@@ -239,8 +240,8 @@ ROLES: dict[str, Callable[[], TopicReader]] = {
     "syncs": OffsetSyncsTopicReader,
     "configs": lambda: ListingTopicReader(decode_config),
     "status": lambda: ListingTopicReader(decode_status),
-    "checkpoints": _create_checkpoints_reader,
-    "heartbeats": _create_heartbeats_reader,
+    "checkpoints": lambda: MirrorMakerTopicReader(_decode_checkpoint_record),
+    "heartbeats": lambda: MirrorMakerTopicReader(_decode_heartbeat_record),
 }
 HUGE = b"x" * 1_000_000
 ODD = {

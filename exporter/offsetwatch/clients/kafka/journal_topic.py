@@ -61,9 +61,8 @@ def find_unmet_requirements(
         )
     if found.in_sync_min < requirements.min_insync_replicas:
         yield (
-            f"min.insync.replicas is {found.in_sync_min}, and "
-            f"{requirements.min_insync_replicas} are "
-            "wanted: a record must not be lost with one broker"
+            f"min.insync.replicas is {found.in_sync_min}, and {requirements.min_insync_replicas} "
+            "are wanted: a record must not be lost with one broker"
         )
 
 

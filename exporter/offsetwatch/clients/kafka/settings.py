@@ -33,9 +33,8 @@ _SUPPORTED_MECHANISMS: Final = "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEA
 _MECHANISMS: Final = {
     "AWS_MSK_IAM": "is of Java clients alone; write OAUTHBEARER, and oauth_hook for the tokens",
     "GSSAPI": (
-        f"(Kerberos) is not in this build of librdkafka, which has {_SUPPORTED_MECHANISMS}; "
-        "use a listener that has "
-        "one of them, or a confluent-kafka that is built with libsasl2"
+        f"(Kerberos) is not in this build of librdkafka, which has {_SUPPORTED_MECHANISMS}; use a "
+        "listener that has one of them, or a confluent-kafka that is built with libsasl2"
     ),
 }
 _VALUES: Final = {

@@ -215,9 +215,8 @@ def _build_timeout_error(
     )
     return ResponseTimeout(
         name,
-        f"{topic_partition.topic} partition {topic_partition.partition} {why}, and nothing "
-        "more comes; an open transaction "
-        "may be in the way",
+        f"{topic_partition.topic} partition {topic_partition.partition} {why}, and nothing more "
+        "comes; an open transaction may be in the way",
     )
 
 

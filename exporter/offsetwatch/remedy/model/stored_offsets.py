@@ -432,8 +432,7 @@ class _SourcePartitionRecords:
             return
         yield (
             f"{self.identity}: {len(spelled)} more raw key(s) in another order of the fields, "
-            "under which its connector does not commit now; "
-            f"{_format_key(spelled[0].stored.key)}"
+            f"under which its connector does not commit now; {_format_key(spelled[0].stored.key)}"
         )
 
 

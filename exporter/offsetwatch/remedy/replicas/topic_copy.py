@@ -78,9 +78,8 @@ class JournalTopicCopy(Journal):
 
     def _other(self, what: str) -> JournalDamaged:
         return JournalDamaged(
-            f"{self.folder / FILE_NAME}: {what}, and no copy of the topic {self._topic} as it "
-            "is now. "
-            "What it says was skipped would be forgotten: see docs/high-availability.md"
+            f"{self.folder / FILE_NAME}: {what}, and no copy of the topic {self._topic} as it is "
+            "now. What it says was skipped would be forgotten: see docs/high-availability.md"
         )
 
     @property

@@ -205,11 +205,10 @@ def describe_interruption(progress: PlanProgress, options: str) -> str:
     begun = progress.sent > 0
     step = f"{'roll back: ' if progress.undoing else ''}{describe_step(progress.step)}"
     return (
-        f"{plan.subject.connector}: interrupted at the step: {step}"
-        f"{', which may have happened' if begun else ''}. "
-        f"{_describe_offsets_state(progress)} `{COMMAND} plan recover {plan.plan_id}{on}` "
-        "finishes it or puts "
-        f"everything back; the next change of this connector does that first."
+        f"{plan.subject.connector}: interrupted at the step: "
+        f"{step}{', which may have happened' if begun else ''}. "
+        f"{_describe_offsets_state(progress)} `{COMMAND} plan recover {plan.plan_id}{on}` finishes "
+        "it or puts everything back; the next change of this connector does that first."
     )
 
 

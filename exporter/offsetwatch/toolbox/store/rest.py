@@ -231,10 +231,9 @@ class RestOffsetStore:
         if own:
             raise RemoteRefusal(
                 self.name,
-                f"{format_names(own)}: the document has the raw key of a map that is no "
-                "HashMap, and over "
-                "REST Connect writes a HashMap's, which the task would not look up: stop the "
-                "workers and use --worker-config",
+                f"{format_names(own)}: the document has the raw key of a map that is no HashMap, "
+                "and over REST Connect writes a HashMap's, which the task would not look up: stop "
+                "the workers and use --worker-config",
             )
         found = plan_direct_writes(
             self._config,
@@ -303,9 +302,8 @@ def check_strimzi_ownership(connect: Connect, name: str) -> ValidationProblem | 
         name,
         f"Strimzi owns the connectors of {connect.name} ({place}), and puts back what is done to "
         "them over REST",
-        f"offsets: `{format_connector_command('offsets alter', name, '--strimzi', place)}`; "
-        "its state: "
-        "spec.state of its resource",
+        f"offsets: `{format_connector_command('offsets alter', name, '--strimzi', place)}`; its "
+        "state: spec.state of its resource",
     )
 
 

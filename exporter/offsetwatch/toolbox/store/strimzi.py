@@ -143,9 +143,8 @@ class StrimziOffsetStore:
         if resource is not None and name is not None and "listOffsets" not in resource.part:
             raise RemoteRefusal(
                 self.name,
-                f"{resource.owner.said} is owned by {name}, and has no "
-                "spec.listOffsets: set it there, "
-                "or say --even-if-gitops",
+                f"{resource.owner.said} is owned by {name}, and has no spec.listOffsets: set it "
+                "there, or say --even-if-gitops",
             )
         return self.driver(connector).offsets().pairs
 
