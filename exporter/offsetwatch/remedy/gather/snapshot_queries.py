@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -152,14 +153,12 @@ def compare_pins(
 
 
 def parse_version(version: str) -> tuple[int, ...] | None:
-    """Parse the leading numbers of a version; None if it begins with none."""
-    found = []
-    for part in version.split("."):
-        digits = "".join(char for char in part if char.isdigit())
-        if not part[:1].isdigit():
-            break
-        found.append(int(digits))
-    return tuple(found) or None
+    """Parse the leading numbers of a version; None if it begins with none.
+
+    `7.8.0-ccs` and `3.6.0-cp1` are (7, 8, 0) and (3, 6, 0): what follows a number ends the version.
+    """
+    found = re.match(r"[0-9]{1,9}(?:\.[0-9]{1,9})*", version)
+    return None if found is None else tuple(map(int, found[0].split(".")))
 
 
 def find_similar_failures(

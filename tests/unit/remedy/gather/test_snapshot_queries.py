@@ -16,6 +16,7 @@ from offsetwatch.remedy.gather.snapshot_queries import (
     compute_incarnation,
     find_similar_failures,
     find_state_changes,
+    parse_version,
 )
 from offsetwatch.remedy.model.fleet_state import ConnectorRestart, FleetState
 from offsetwatch.remedy.model.plan import Action
@@ -99,3 +100,20 @@ def test_a_restart_of_ours_is_in_vain_after_the_last_failure_was_read(skew_s, re
             ]
         )
         assert count_ineffective_restarts(past, incident, 2000.0) == count + by_hand
+
+
+@pytest.mark.parametrize(
+    ("version", "parsed"),
+    [
+        ("4.3.1", (4, 3, 1)),
+        ("3.6.0-cp1", (3, 6, 0)),
+        ("7.8.0-ccs", (7, 8, 0)),
+        ("4.0.0.redhat-00007", (4, 0, 0)),
+        ("3.10", (3, 10)),
+        ("²", None),
+        ("unknown", None),
+        ("", None),
+    ],
+)
+def test_a_version_is_its_leading_numbers(version, parsed):
+    assert parse_version(version) == parsed
