@@ -184,7 +184,7 @@ def test_an_end_by_a_deletion_that_never_was_is_found(monkeypatch):
 def test_of_a_fault_only_what_it_needs_is_left():
     world = {**SMALL, "happens": [{"at": "2m", "stop": ["mirror"]}, {"at": "4m", **FAILS}]}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delivery_state.DeliveryState, "_stands", _raising_for("task_failed"))
+        patch.setattr(delivery_state.DeliveryState, "_update_active", _raising_for("task_failed"))
         (fault,) = faults_of(world).values()
         found, left = smallest(world, fault)
     assert found.wrong.kind == fault.wrong.kind
@@ -194,7 +194,7 @@ def test_of_a_fault_only_what_it_needs_is_left():
 
 
 def _raising_for(name: str) -> Any:
-    real = delivery_state.DeliveryState._stands
+    real = delivery_state.DeliveryState._update_active
 
     def planted(self: Any, identity: Any, finding: Any, now: float, blind: Any) -> None:
         if finding.name.value == name:
