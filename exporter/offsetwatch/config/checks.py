@@ -36,7 +36,7 @@ from offsetwatch.config.schema.root import NotifyConfig
 from offsetwatch.config.schema.types import is_loopback, is_match_all
 from offsetwatch.config.schema.web import WebConfig
 from offsetwatch.errors import ConfigError
-from offsetwatch.text import parse_duration
+from offsetwatch.formatting import parse_duration
 
 _DEFAULT_BUDGETS = SkipBudgetsConfig().model_dump()
 _DEFAULT_BLAST = BlastRadiusConfig().model_dump()

@@ -19,7 +19,7 @@ from pydantic.fields import FieldInfo
 
 from offsetwatch.config.schema.types import ConfigSection
 from offsetwatch.errors import ConfigError
-from offsetwatch.text import PlainNumber
+from offsetwatch.formatting import PlainNumber
 
 _VALUES_MAX: Final = 100_000  # a configuration of a thousand connectors has a tenth of it
 _DEPTH_MAX: Final = 50

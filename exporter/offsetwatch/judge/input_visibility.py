@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final
 
+from offsetwatch.formatting import format_moment, format_timespan
 from offsetwatch.model.connectors import DELETED, UNKNOWN_STATE, ConnectorKind
 from offsetwatch.model.observations import (
     CONNECT_REST,
@@ -24,7 +25,6 @@ from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.mirror.mm2_names import locate_checkpoints
 from offsetwatch.state.snapshot import ConnectorView, MirrorPartitionView, Snapshot
 from offsetwatch.state.snapshot_index import ConnectorKey
-from offsetwatch.text import format_moment, format_timespan
 
 _PAUSE_STATES: Final = frozenset({"paused", "stopped"})
 REFRESH_INTERVALS: Final = 2

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from offsetwatch.decode.stack_trace import parse_exception_class
+from offsetwatch.formatting import format_moment
 from offsetwatch.model.findings import OFFSET, TIME, Evidence, EvidenceItem
-from offsetwatch.text import format_moment
 
 EXAMPLES_MAX: Final = 5  # of many things, so many are named
 OTHERS: Final = "others"

@@ -22,7 +22,7 @@ from offsetwatch.errors import AmbiguousOutcome, ClientError, RemoteRefusal
 from offsetwatch.model.findings import Finding, ProposedPlan
 from offsetwatch.notify.delivery_state import DeliveryEntry, DeliveryState, FindingIdentity, Message
 from offsetwatch.notify.receivers import Receiver
-from offsetwatch.notify.visibility import UnavailableInputIndex
+from offsetwatch.notify.required_inputs import UnavailableInputIndex
 from offsetwatch.state.snapshot import Snapshot
 
 RETRY_S: Final = 5.0

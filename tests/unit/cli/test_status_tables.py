@@ -11,7 +11,7 @@ from offsetwatch.cli.common.daemon_answer import ReadOptions
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.inspect import status as verbs
 from offsetwatch.cli.offsets import list as listing
-from offsetwatch.cli.offsets.documents import OK, UNREAD
+from offsetwatch.cli.offsets.export import OK, UNREAD
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import Judgement, Scope, Verdict

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace as replace_struct
 
+from offsetwatch.formatting import format_moment
 from offsetwatch.judge.input_visibility import (
     InputVisibility,
     pause_state_of,
@@ -30,7 +31,6 @@ from offsetwatch.state.snapshot import (
     SourcePartitionView,
     TailView,
 )
-from offsetwatch.text import format_moment
 from tests.changed import replace
 
 from .watches import FLOW, MM2

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from offsetwatch.formatting import format_moment
 from offsetwatch.judge.progress.verdict_rules import VerdictCase, decide_verdict
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
-from offsetwatch.text import format_moment
 from tests.changed import replace
 from tests.scenarios.steadiness import APART_S, FIRST, unsteady
 from tests.unit.judge.findings.rules.test_registry import FOUND

@@ -7,13 +7,13 @@ import json
 import msgspec
 import pytest
 
+from offsetwatch.formatting import format_moment
 from offsetwatch.judge.progress.cases import NO_LOG_END
 from offsetwatch.judge.progress.tracker import ProgressState
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.model.connectors import StateChange, StateHistory, Task
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
-from offsetwatch.text import format_moment
 from tests.evidence import pairs, texts
 from tests.unit.judge.test_input_visibility import ASKED, REST, heard
 

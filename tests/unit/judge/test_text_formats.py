@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsetwatch.text import format_moment, format_timespan
+from offsetwatch.formatting import format_moment, format_timespan
 
 
 @given(st.integers(0, 253_402_300_799))

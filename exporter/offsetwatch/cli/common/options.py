@@ -19,7 +19,7 @@ from click.core import ParameterSource
 
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.errors import ConfigError
-from offsetwatch.text import format_duration, parse_duration
+from offsetwatch.formatting import format_duration, parse_duration
 
 if TYPE_CHECKING:
     from offsetwatch.cli.common.daemon_answer import ReadOptions
@@ -282,7 +282,7 @@ def take_watch_options(
         if is_typed(click.get_current_context(), "interval_s"):
             raise click.UsageError("--interval goes with --watch")
         return lambda draw: draw()
-    from offsetwatch.cli.common.terminal import watch  # noqa: PLC0415 - heavy
+    from offsetwatch.cli.common.live_output import watch  # noqa: PLC0415 - heavy
 
     return lambda draw: watch(draw, interval_s, output_format)
 

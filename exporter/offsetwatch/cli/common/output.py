@@ -16,7 +16,7 @@ import msgspec
 from offsetwatch import documents
 from offsetwatch.clock import format_utc
 from offsetwatch.errors import ClientError, NoReadableCluster
-from offsetwatch.text import format_timespan
+from offsetwatch.formatting import format_timespan
 
 # Of cells in columns that hold a condition, by their first word. Only a terminal shows them.
 _CONDITION_COLUMNS: Final = frozenset({"state", "verdict", "severity"})

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final, Generic, TypeVar
 
 from offsetwatch.errors import ClientError, ResponseTimeout
-from offsetwatch.text import format_duration
+from offsetwatch.formatting import format_duration
 
 _remaining_threads: list[str] = []
 

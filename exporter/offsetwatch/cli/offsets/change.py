@@ -18,7 +18,8 @@ import click
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import change_options
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.documents import (
+from offsetwatch.cli.offsets.execute import DENIED, OK, UNAUTHORISED
+from offsetwatch.cli.offsets.export import (
     DocumentOptions,
     connectors_option,
     document_option,
@@ -27,7 +28,6 @@ from offsetwatch.cli.offsets.documents import (
     rename_options,
     take_document_options,
 )
-from offsetwatch.cli.offsets.execute import DENIED, OK, UNAUTHORISED
 from offsetwatch.cli.offsets.offset_store import (
     OffsetStoreOptions,
     load_optional_config,

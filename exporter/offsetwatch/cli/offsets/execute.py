@@ -20,7 +20,7 @@ from signal import SIGHUP, SIGTERM
 import click
 
 from offsetwatch.cli.common import output
-from offsetwatch.cli.offsets.documents import print_changes
+from offsetwatch.cli.offsets.export import print_changes
 from offsetwatch.clock import SteadyClock, SystemClock, UnixClock
 from offsetwatch.config import Config
 from offsetwatch.errors import AccessDenied, ConfigError, PlanUnfinished, RemedyError

@@ -26,7 +26,7 @@ from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import SILENT_S, ReachabilityProbe, inspect_clusters
 from offsetwatch.cli.common.unread_clusters import CONNECT, KAFKA, ClusterName, UnreadCluster
 from offsetwatch.cli.inspect.status import ConnectorRow, StatusDocument, format_raw_json
-from offsetwatch.cli.offsets.documents import (
+from offsetwatch.cli.offsets.export import (
     OK,
     UNREAD,
     OffsetRow,

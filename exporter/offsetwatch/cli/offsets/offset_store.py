@@ -12,12 +12,12 @@ from typing import Any
 import click
 
 from offsetwatch import config
+from offsetwatch.cli.common.live_output import show_progress
 from offsetwatch.cli.common.options import (
     FILE_TYPE,
     combine_options,
     optional_config_option,
 )
-from offsetwatch.cli.common.terminal import show_progress
 from offsetwatch.clients.kubernetes.access import find_kubernetes_access
 from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import ConfigError

@@ -21,7 +21,7 @@ from offsetwatch.cli.common.options import (
 )
 from offsetwatch.cli.offsets import change, execute
 from offsetwatch.cli.offsets.change import ChangeOptions, take_change_options
-from offsetwatch.cli.offsets.documents import parse_names
+from offsetwatch.cli.offsets.export import parse_names
 from offsetwatch.cli.offsets.offset_store import (
     OffsetStoreOptions,
     find_connect,

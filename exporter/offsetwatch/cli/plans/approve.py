@@ -30,6 +30,7 @@ from offsetwatch.cli.plans.service_access import (
 )
 from offsetwatch.daemon import state_dir
 from offsetwatch.errors import ConfigError
+from offsetwatch.formatting import format_duration
 from offsetwatch.remedy.execute.runner import compute_plan_exit_code
 from offsetwatch.remedy.guards import AUTOMATIC_GUARDS
 from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S
@@ -45,7 +46,6 @@ from offsetwatch.remedy.model.service_api import (
     RequestTargetNotFound,
     SelfApproval,
 )
-from offsetwatch.text import format_duration
 
 POLL_S: Final = 1.0
 OK, DENIED, CHANGED, OPEN, UNAUTHORISED, UNREACHABLE = 0, 3, 4, 5, 6, 7

@@ -24,7 +24,7 @@ import confluent_kafka as ck
 
 from offsetwatch.clients.kafka.clients import create_client
 from offsetwatch.clients.kafka.errors import ConnectionErrors, client_error_from
-from offsetwatch.clients.records.checksum import ChecksumResult, is_bad_batch, verify_checksums
+from offsetwatch.clients.records.crc_check import ChecksumResult, is_bad_batch, verify_checksums
 from offsetwatch.errors import (
     LeaderNotAvailable,
     MalformedResponse,

@@ -34,7 +34,7 @@ from offsetwatch.config.files import (
     read_private_file,
     read_secret,
 )
-from offsetwatch.text import (
+from offsetwatch.formatting import (
     DAY_S,
     DURATION_FORMS,
     DURATION_MAX_S,

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables import pipeline_status, reader
-from offsetwatch.history.tables.log_queries import (
+from offsetwatch.history.tables.offsets_topics import (
     convert_to_datetime,
     quote_text,
     quote_time,

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 
 from offsetwatch.errors import HistoryError
+from offsetwatch.formatting import format_timespan
 from offsetwatch.history.failover_report.inputs import FailoverInputs, ReportGroupPartition, Series
 from offsetwatch.history.failover_report.replay import (
     FailoverOutcome,
@@ -23,7 +24,6 @@ from offsetwatch.history.failover_report.replay import (
     UnreplicatedRecords,
 )
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.text import format_timespan
 
 STEP_S: Final = 60
 WORST_MAX: Final = 3

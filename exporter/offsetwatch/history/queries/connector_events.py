@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from offsetwatch.text import format_timespan
+from offsetwatch.formatting import format_timespan
 
 EXAMPLES_MAX: Final = 3
 FLUSH_S_MAX: Final = 1.0  # commits of one flush carry stamps that lie this close

@@ -16,6 +16,7 @@ from typing import Final
 
 import msgspec
 
+from offsetwatch.formatting import format_moment
 from offsetwatch.judge.input_visibility import InputVisibility, pause_state_of
 from offsetwatch.judge.progress.cases import (
     build_case,
@@ -56,7 +57,6 @@ from offsetwatch.model.observations import InputId
 from offsetwatch.state.connect.state_history import find_changes_since
 from offsetwatch.state.snapshot import ConnectorView, Snapshot
 from offsetwatch.state.snapshot_index import ConnectorKey
-from offsetwatch.text import format_moment
 
 _TROUBLE_VERDICTS: Final = frozenset(
     {Verdict.SILENT, Verdict.STALLED, Verdict.REWOUND, Verdict.SLOW}

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from offsetwatch.formatting import format_moment, format_timespan
 from offsetwatch.judge.progress.observation_window import ObservationGaps, subtract_gaps
 from offsetwatch.model.findings import Verdict
-from offsetwatch.text import format_moment, format_timespan
 
 UNAVAILABLE_INPUT_RULE: Final = (
     1  # the law by which a verdict is unknown because an input tells nothing

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from offsetwatch.formatting import format_moment
 from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S
 from offsetwatch.remedy.model.approval import PROPOSAL_S
 from offsetwatch.remedy.model.fleet_state import Breaker, ConnectorKey, RecordSkip
@@ -21,7 +22,6 @@ from offsetwatch.remedy.model.policy import (
     scope_of,
     update_mass_failure,
 )
-from offsetwatch.text import format_moment
 
 PROGRESS_RECORDS: Final = 1_000  # at most one record in a thousand is ever skipped by itself
 RECORDS_PER_PLAN: Final = 1  # a plan that skips two has to be right twice

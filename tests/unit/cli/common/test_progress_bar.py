@@ -7,11 +7,11 @@ import pty
 import subprocess
 import sys
 
-from offsetwatch.cli.common.terminal import iterate_with_progress, show_progress
+from offsetwatch.cli.common.live_output import iterate_with_progress, show_progress
 
 ON_A_TERMINAL = """
 import sys
-from offsetwatch.cli.common.terminal import iterate_with_progress, show_progress
+from offsetwatch.cli.common.live_output import iterate_with_progress, show_progress
 with show_progress("reading records") as drawn:
     drawn(1, 4)
     drawn(2, None)

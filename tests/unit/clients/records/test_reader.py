@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from offsetwatch.clients.records import checksum
+from offsetwatch.clients.records import crc_check
 from offsetwatch.clients.records import reader as records_read
-from offsetwatch.clients.records.checksum import ChecksumResult, verify_checksums
+from offsetwatch.clients.records.crc_check import ChecksumResult, verify_checksums
 from offsetwatch.clients.records.reader import IncompleteRead, LogWindow, RawRecord, RecordReader
 from offsetwatch.config.schema.types import import_function
 from offsetwatch.errors import (
@@ -189,7 +189,7 @@ def test_what_could_not_be_checked_in_time_is_not_corrupt_and_not_told(broker):
 
 
 def test_a_child_is_told_by_name_where_tokens_come_from():
-    assert import_function(checksum._format_hook_name(unsigned)) is unsigned
+    assert import_function(crc_check._format_hook_name(unsigned)) is unsigned
 
 
 def test_what_is_checked_goes_on_behind_markers_and_what_was_compacted_away(broker):

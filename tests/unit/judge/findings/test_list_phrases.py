@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from offsetwatch.formatting import format_count
 from offsetwatch.judge.text_formats import (
     EXAMPLES_MAX,
     OTHERS,
@@ -10,7 +11,6 @@ from offsetwatch.judge.text_formats import (
     format_names,
 )
 from offsetwatch.model.findings import EvidenceItem
-from offsetwatch.text import format_count
 
 
 def test_one_is_one_and_any_other_number_is_several():

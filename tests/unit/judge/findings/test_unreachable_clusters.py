@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from offsetwatch.formatting import format_moment
 from offsetwatch.judge.findings.memory import RuleMemory
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.findings.rules.missing_inputs import find_down_inputs
@@ -14,7 +15,6 @@ from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, Topology
 from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, InputView
-from offsetwatch.text import format_moment
 from tests.changed import replace
 from tests.evidence import pairs
 

@@ -7,13 +7,13 @@ from collections import Counter
 import pytest
 
 from offsetwatch.decode.source_offsets import decode_value
+from offsetwatch.formatting import format_moment
 from offsetwatch.judge.progress import cases
 from offsetwatch.judge.progress.observation_window import ObservationWindow
 from offsetwatch.judge.progress.subjects import JudgedPartition
 from offsetwatch.model.findings import EvidenceItem, Verdict
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView, SourcePartitionView
-from offsetwatch.text import format_moment
 from tests.changed import replace
 from tests.evidence import pairs, texts
 

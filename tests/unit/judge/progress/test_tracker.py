@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from offsetwatch.formatting import format_moment
 from offsetwatch.judge.progress.cases import NO_LOG_END
 from offsetwatch.judge.progress.tracker import ProgressTracker
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
@@ -18,7 +19,6 @@ from offsetwatch.model.observations import (
     SinkOffset,
 )
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
-from offsetwatch.text import format_moment
 from tests.changed import replace
 from tests.evidence import texts
 from tests.scenarios.simulation import FLUSH_S, MINUTE, Estate, Log, Mirror, Rows, steady

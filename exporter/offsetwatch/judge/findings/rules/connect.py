@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from offsetwatch.formatting import format_moment
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.text_formats import build_examples, build_time_item, format_names
 from offsetwatch.model.findings import Evidence, EvidenceItem, Finding, FindingName, Severity
 from offsetwatch.state.connect.rest_consistency import DIFFERING_ROUNDS_MIN
 from offsetwatch.state.snapshot import ConnectorListView, ConnectorWithoutState, UnlistedConnector
-from offsetwatch.text import format_moment
 
 TASKS_NAMED_MAX: Final = 5
 

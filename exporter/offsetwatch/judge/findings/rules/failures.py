@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from offsetwatch.decode.stack_trace import is_start_failure
+from offsetwatch.formatting import format_count
 from offsetwatch.judge.findings.failure_history import (
     CONNECTOR_TASK_NUMBER,
     FAILURES_MIN,
@@ -34,7 +35,6 @@ from offsetwatch.model.findings import (
 )
 from offsetwatch.state.snapshot import MirrorPartitionView, SinkPartitionView
 from offsetwatch.state.snapshot_index import ConnectorKey
-from offsetwatch.text import format_count
 
 POSITION_CHARS_MAX: Final = 80  # in a headline
 # What has failed and does not now is over once that lasts for three intervals.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from offsetwatch.formatting import format_moment
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.text_formats import build_examples, build_time_item, format_names
 from offsetwatch.model.findings import (
@@ -30,7 +31,6 @@ from offsetwatch.state.connect.connect_cluster import UNREADABLE_REASONS
 from offsetwatch.state.connect.rest_offsets import find_polled_connectors, is_replaced_by_rest
 from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import DroppedSeries, InputView, SeriesGroup, SeriesOwner, Snapshot
-from offsetwatch.text import format_moment
 
 NO_ANSWER_REASONS: Final = frozenset({"unreachable", "timeout"})
 

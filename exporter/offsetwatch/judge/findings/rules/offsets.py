@@ -7,6 +7,7 @@ from typing import Final
 
 from offsetwatch.decode.dialects import is_foreign_dialect, is_treated_as_absent
 from offsetwatch.decode.json_text import parse_flat_map
+from offsetwatch.formatting import format_count
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.progress.cases import format_raw_key
 from offsetwatch.judge.text_formats import build_examples, build_time_item
@@ -24,7 +25,6 @@ from offsetwatch.state.clock_skew import SKEW_S_MAX
 from offsetwatch.state.internal_topics import NOT_COMPACTED, OVERSIZE, SHARED
 from offsetwatch.state.snapshot import SourcePartitionView, SyncView, TopicProblem
 from offsetwatch.state.snapshot_index import ConnectorKey
-from offsetwatch.text import format_count
 
 _SEVERITIES: Final = {
     SHARED: Severity.CRITICAL,

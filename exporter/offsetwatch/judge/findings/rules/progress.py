@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from offsetwatch.formatting import format_count
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.progress.cases import build_raw_key_evidence
 from offsetwatch.judge.text_formats import build_examples, build_time_item, format_names
@@ -19,7 +20,6 @@ from offsetwatch.model.findings import (
     Verdict,
 )
 from offsetwatch.state.snapshot_index import ConnectorKey
-from offsetwatch.text import format_count
 
 _FINDING_NAMES = {
     (ConnectorKind.MIRROR, Verdict.STALLED): FindingName.MM2_STALLED,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from math import inf
 from typing import Final
 
+from offsetwatch.formatting import format_count, format_moment, format_timespan
 from offsetwatch.judge.findings.rewinds import Recopy
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.input_visibility import compute_discovery_deadline, pause_state_of
@@ -30,7 +31,6 @@ from offsetwatch.state.snapshot import (
     TopicRecreation,
 )
 from offsetwatch.state.snapshot_index import ConnectorKey
-from offsetwatch.text import format_count, format_moment, format_timespan
 
 # Of intervals of sixty seconds these are an hour, in which somebody can act, and ten minutes.
 NEAR_INTERVALS: Final = 60

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
+from offsetwatch.formatting import format_moment
 from offsetwatch.judge.findings.register import LAST_SEEN
 from offsetwatch.model.connectors import (
     Condition,
@@ -18,7 +19,6 @@ from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.observations import LogBounds, SinkOffset
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.text import format_moment
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.judge.plays import BAD, SETTINGS, Play, connector

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
+from offsetwatch.formatting import format_moment
 from offsetwatch.model.findings import Finding, Severity
 from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.observations import CONNECT_REST, Frozen, InputFailed, InputId, LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.internal_topics import NOT_COMPACTED, OVERSIZE
 from offsetwatch.state.snapshot import GroupView, TopicProblem
-from offsetwatch.text import format_moment
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.judge.plays import Play

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from offsetwatch.formatting import format_moment
 from offsetwatch.judge.findings.rewinds import Recopy
 from offsetwatch.judge.findings.rule_context import REPORT_INTERVALS
 from offsetwatch.judge.findings.rules.replication import NEAR_INTERVALS
@@ -12,7 +13,6 @@ from offsetwatch.model.findings import FindingName as Name
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.snapshot import Loss, TopicRecreation
-from offsetwatch.text import format_moment
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.judge.findings.rules.test_registry import what_is_usual

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from lab.processes.ports import free_port
 from offsetwatch.cli import cli
-from offsetwatch.cli.offsets.documents import _parse_renames
+from offsetwatch.cli.offsets.export import _parse_renames
 from offsetwatch.cli.offsets.offset_store import parse_aliases
 from offsetwatch.decode.offsets_file import read_offsets_file, write_offsets_file
 from offsetwatch.decode.source_offsets import decode_key

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsetwatch.clients.records.checksum import (
+from offsetwatch.clients.records.crc_check import (
     CHILD_DEATHS_MAX,
     ChecksumChildOutcome,
     ChecksumChildResult,

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 
 from offsetwatch.cli import cli
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.live_output import watch
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.terminal import watch
 from offsetwatch.errors import AccessDenied, ConfigError, TargetUnreachable
 from tests.changed import replace
 from tests.unit.cli.common.test_daemon_answer import clusters, config, daemon, seen

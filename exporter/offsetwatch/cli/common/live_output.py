@@ -13,7 +13,7 @@ from offsetwatch.cli.common import output
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import AccessDenied, ClientError, SettingsRefused
-from offsetwatch.text import format_duration
+from offsetwatch.formatting import format_duration
 
 OK: Final = 0
 

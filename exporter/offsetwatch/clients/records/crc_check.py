@@ -33,7 +33,7 @@ CHILD_DEATHS_MAX: Final = 4  # the first, and those that were asked for its plac
 SINGLE_BATCH_BACKOFF_MS: Final = 500  # in which a child says that what it was asked for has come
 _CHILD_CODE: Final = (
     "import json, sys; asked = json.load(sys.stdin); sys.path[:] = asked['path']; "
-    "from offsetwatch.clients.records.checksum import main; main(asked)"
+    "from offsetwatch.clients.records.crc_check import main; main(asked)"
 )
 _EXIT_FINE, _EXIT_BAD, _EXIT_GIVEN_UP = 0, 3, 4  # 1 and 2 are Python's own
 _CRASH_EXIT_CODES: Final = {-SIGABRT, -SIGBUS, -SIGFPE, -SIGSEGV}  # and not by somebody's hand

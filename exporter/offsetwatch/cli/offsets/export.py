@@ -20,9 +20,9 @@ import click
 import msgspec
 
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.live_output import iterate_with_progress
 from offsetwatch.cli.common.options import FILE_TYPE, combine_options, output_options
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.terminal import iterate_with_progress
 from offsetwatch.cli.offsets.offset_store import (
     OffsetStoreOptions,
     open_offset_store,

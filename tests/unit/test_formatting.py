@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from offsetwatch.config import parse
 from offsetwatch.errors import ConfigError
-from offsetwatch.text import format_duration, parse_duration
+from offsetwatch.formatting import format_duration, parse_duration
 
 
 def document(**changes: object) -> dict[str, object]:
