@@ -20,7 +20,7 @@ from offsetwatch.errors import ClientError, NotLeader
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.engine.progress import EngineLimits
-from offsetwatch.remedy.execute.executor import PlanExecutor, ProcessLifetime
+from offsetwatch.remedy.execute.approved_plans import PlanExecutor, ProcessLifetime
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import PlanApproved, PlanProposed

@@ -18,7 +18,7 @@ from offsetwatch.remedy.drivers.quarantine.copy_step import RecordCopier
 from offsetwatch.remedy.drivers.rest import answers, driver
 from offsetwatch.remedy.engine import Move, WaitCommand, progress
 from offsetwatch.remedy.execute import runner
-from offsetwatch.remedy.execute.executor import GuardInputs
+from offsetwatch.remedy.execute.approved_plans import GuardInputs
 from offsetwatch.remedy.guards import limits as guards_bounds
 from offsetwatch.remedy.journal import backups, journal
 from offsetwatch.remedy.journal.journal import Journal

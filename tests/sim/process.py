@@ -26,7 +26,7 @@ from offsetwatch.remedy.drivers.quarantine.copy_step import (
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.engine import AbortEvent, InterruptEvent
 from offsetwatch.remedy.engine.progress import EngineLimits
-from offsetwatch.remedy.execute.executor import GuardInputs, approval_of
+from offsetwatch.remedy.execute.approved_plans import GuardInputs, approval_of
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.journal.journal import Journal, StartCheck

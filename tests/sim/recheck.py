@@ -16,7 +16,7 @@ from offsetwatch.model.topology import SinkGroup, TopicPartition, Topology
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.strimzi.resources import StrimziObstacles
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
-from offsetwatch.remedy.execute.executor import approval_of
+from offsetwatch.remedy.execute.approved_plans import approval_of
 from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.approval import build_plan_history

@@ -24,7 +24,7 @@ from offsetwatch.daemon.supervisor import start_supervised_thread
 from offsetwatch.errors import JournalDamaged, NotLeader
 from offsetwatch.model.observations import Observation
 from offsetwatch.model.remediation import FOLLOWER_MODE, RemediationReported
-from offsetwatch.remedy.execute.executor import PlanExecutor, ProcessLifetime
+from offsetwatch.remedy.execute.approved_plans import PlanExecutor, ProcessLifetime
 from offsetwatch.remedy.loop import ROUND_S, RemediationLoop
 from offsetwatch.remedy.model.approval import PlanStatus
 from offsetwatch.remedy.model.service_api import AlertHint

@@ -18,7 +18,7 @@ import structlog
 from offsetwatch.clients.http.exchange import forget_locals
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import RemedyError, raised_at
-from offsetwatch.remedy.execute.executor import PlanExecutor, RemediationCounts, approval_of
+from offsetwatch.remedy.execute.approved_plans import PlanExecutor, RemediationCounts, approval_of
 from offsetwatch.remedy.gather.snapshot_queries import RemediationCase
 from offsetwatch.remedy.guards import Permission, derive_permission
 from offsetwatch.remedy.journal.index import JournalIndex

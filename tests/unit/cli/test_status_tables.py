@@ -7,7 +7,7 @@ import re
 import pytest
 
 from offsetwatch import documents
-from offsetwatch.cli.common.daemon_answer import ReadOptions
+from offsetwatch.cli.common.document_source import ReadOptions
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.inspect import status as verbs
 from offsetwatch.cli.offsets import list as listing

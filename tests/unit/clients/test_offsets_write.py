@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from lab.processes.ports import free_port
-from offsetwatch.clients.connect.standalone_worker import read_offsets_entries
+from offsetwatch.clients.connect.standalone_offsets_file import read_offsets_entries
 from offsetwatch.clients.kafka.whole_topic import read_whole_topic
 from offsetwatch.clients.write.offsets import (
     OutgoingOffsetRecord,

@@ -31,7 +31,7 @@ from offsetwatch.remedy.drivers.quarantine.stores import FileQuarantine
 from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.drivers.strimzi.resources import StrimziObstacles
-from offsetwatch.remedy.execute.executor import PlanExecutor, ProcessLifetime
+from offsetwatch.remedy.execute.approved_plans import PlanExecutor, ProcessLifetime
 from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
 from offsetwatch.remedy.gather.snapshot_queries import LiveConnectorState, RemediationCase
 from offsetwatch.remedy.journal.index import JournalIndex

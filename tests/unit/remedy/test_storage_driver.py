@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offsetwatch.clients.connect.standalone_worker import read_offsets_entries
+from offsetwatch.clients.connect.standalone_offsets_file import read_offsets_entries
 from offsetwatch.clients.kafka.whole_topic import OWN_RECORD_HEADER
 from offsetwatch.clients.write.offsets import OffsetsWriteResult
 from offsetwatch.decode.offsets_file import write_offsets_file

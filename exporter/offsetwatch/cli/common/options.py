@@ -22,7 +22,7 @@ from offsetwatch.errors import ConfigError
 from offsetwatch.formatting import format_duration, parse_duration
 
 if TYPE_CHECKING:
-    from offsetwatch.cli.common.daemon_answer import ReadOptions
+    from offsetwatch.cli.common.document_source import ReadOptions
 
 FILE_TYPE: Final = click.Path(dir_okay=False, path_type=Path)
 CONFIG_VARIABLE: Final = "OFFSETWATCH_CONFIG"
@@ -204,7 +204,7 @@ def take_read_options(options: dict[str, Any]) -> ReadOptions:
 
     A `--config` that was typed overrides the daemon that the environment names.
     """
-    from offsetwatch.cli.common.daemon_answer import ReadOptions  # noqa: PLC0415 - heavy
+    from offsetwatch.cli.common.document_source import ReadOptions  # noqa: PLC0415 - heavy
 
     context = click.get_current_context()
     url = options.pop("url")

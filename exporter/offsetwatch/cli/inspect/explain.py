@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.daemon_answer import ReadOptions, SourcedDocument, open_document
+from offsetwatch.cli.common.document_source import ReadOptions, SourcedDocument, open_document
 from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.options import (
     output_options,

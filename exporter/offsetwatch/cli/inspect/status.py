@@ -12,11 +12,7 @@ import msgspec
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.daemon_answer import (
-    ReadOptions,
-    open_document,
-    read_daemon_document,
-)
+from offsetwatch.cli.common.document_source import ReadOptions, open_document, read_daemon_document
 from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.options import (
     config_option,

@@ -13,7 +13,7 @@ import msgspec
 
 from offsetwatch import documents
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.daemon_answer import ReadOptions, read_daemon_document
+from offsetwatch.cli.common.document_source import ReadOptions, read_daemon_document
 from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.options import (
     daemon_options,

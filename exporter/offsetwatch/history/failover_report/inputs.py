@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables import pipeline_status, reader
-from offsetwatch.history.tables.offsets_topics import (
+from offsetwatch.history.tables.offsets_topic_queries import (
     convert_to_datetime,
     quote_text,
     quote_time,

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as sf
 
-from offsetwatch.history.tables.offsets_topics import EVIDENCE_RECORDS_MAX, find_keys_in_use
+from offsetwatch.history.tables.offsets_topic_queries import EVIDENCE_RECORDS_MAX, find_keys_in_use
 from offsetwatch.history.tables.reader import convert_rows
 from offsetwatch.history.tables.schemas import (
     CONNECT_OFFSETS,

@@ -22,7 +22,7 @@ from offsetwatch.clock import UnixClock, to_utc
 from offsetwatch.errors import AccessDenied, ClientError
 from offsetwatch.history.pipeline import commits
 from offsetwatch.history.tables import reader
-from offsetwatch.history.tables.offsets_topics import quote_text
+from offsetwatch.history.tables.offsets_topic_queries import quote_text
 from offsetwatch.history.tables.schemas import (
     BRONZE_GROUP_OFFSETS,
     BRONZE_LOG_ENDS,

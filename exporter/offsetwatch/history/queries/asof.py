@@ -32,8 +32,8 @@ from pathlib import Path
 from offsetwatch.clock import to_utc
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables import offsets_topics, reader
-from offsetwatch.history.tables.offsets_topics import OffsetsTopicLog, Row, find_keys_in_use
+from offsetwatch.history.tables import offsets_topic_queries, reader
+from offsetwatch.history.tables.offsets_topic_queries import OffsetsTopicLog, Row, find_keys_in_use
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.raw_keys import SpellingInUse
@@ -123,7 +123,7 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
     Raises UnanswerableQuery where no answer at all is possible, HistoryError where there are no
     tables.
     """
-    everything = offsets_topics.read_logs(base)
+    everything = offsets_topic_queries.read_logs(base)
     cluster = _resolve_cluster(base, everything, query)
     found = tuple(log for log in everything if log.connect_cluster == cluster)
     begun = min(log.first_at for log in found)
@@ -132,11 +132,13 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
             f"nothing is known as of {format_iso(query.at)}: the oldest record read of {cluster} "
             f"is of {format_iso(begun)}"
         )
-    at_that_time = offsets_topics.read_newest_as_of(base, found, cluster, query.connector, query.at)
+    at_that_time = offsets_topic_queries.read_newest_as_of(
+        base, found, cluster, query.connector, query.at
+    )
     then, now = _group_by_connector(at_that_time.rows), {}
     if query.with_now:
         now = _group_by_connector(
-            offsets_topics.read_newest_overall(base, cluster, query.connector).rows
+            offsets_topic_queries.read_newest_overall(base, cluster, query.connector).rows
         )
     offsets = _ClusterOffsets(base, found, query)
     connectors: list[ConnectorOffsets] = []
@@ -206,7 +208,9 @@ class _ClusterOffsets:
             keys.setdefault(row["source_partition"], set()).add(row["key"])
         several = {identity for identity, spelled in keys.items() if len(spelled) > 1}
         if several:
-            in_use = find_keys_in_use(offsets_topics.read_evidence(self._base, log, name, moment))
+            in_use = find_keys_in_use(
+                offsets_topic_queries.read_evidence(self._base, log, name, moment)
+            )
             rows = [
                 row
                 for row in rows
@@ -276,7 +280,7 @@ class _ClusterOffsets:
         if moment >= log.first_read_at:
             return
         if log not in self._compacted_from:
-            self._compacted_from[log] = offsets_topics.find_compaction_start(self._base, log)
+            self._compacted_from[log] = offsets_topic_queries.find_compaction_start(self._base, log)
         hidden = self._compacted_from[log]
         if hidden is not None and hidden <= moment:
             raise UnanswerableQuery(
@@ -300,7 +304,8 @@ class _ClusterOffsets:
             )
             if (
                 fronted
-                and offsets_topics.find_time_before_gap(self._base, log, gap) <= self._query.at
+                and offsets_topic_queries.find_time_before_gap(self._base, log, gap)
+                <= self._query.at
             ):
                 raise UnanswerableQuery(
                     f"records of {log.kafka} are permanently missing: {gap}; what its source "
@@ -330,7 +335,9 @@ def _resolve_cluster(base: Path, found: tuple[OffsetsTopicLog, ...], query: AsOf
         return query.connect_cluster
     if len(known) > 1 and query.connector is not None:
         known = [
-            name for name in offsets_topics.find_clusters(base, query.connector) if name in known
+            name
+            for name in offsets_topic_queries.find_clusters(base, query.connector)
+            if name in known
         ]
         if not known:
             raise UnanswerableQuery(f"no record of a connector {query.connector} was ever read")

@@ -38,7 +38,7 @@ from offsetwatch.history.queries.connector_events import (
 )
 from offsetwatch.history.tables import pipeline_status, reader
 from offsetwatch.history.tables.commit_changes import RESET
-from offsetwatch.history.tables.offsets_topics import (
+from offsetwatch.history.tables.offsets_topic_queries import (
     convert_to_datetime,
     quote_text,
     quote_time,

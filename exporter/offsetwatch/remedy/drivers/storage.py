@@ -12,7 +12,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from offsetwatch.clients.connect.standalone_worker import find_worker_evidence, read_offsets_entries
+from offsetwatch.clients.connect.standalone_offsets_file import (
+    find_worker_evidence,
+    read_offsets_entries,
+)
 from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.whole_topic import (
     LogRecord,

@@ -18,7 +18,7 @@ from offsetwatch.cli.common.live_output import watch
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.errors import AccessDenied, ConfigError, TargetUnreachable
 from tests.changed import replace
-from tests.unit.cli.common.test_daemon_answer import clusters, config, daemon, seen
+from tests.unit.cli.common.test_document_source import clusters, config, daemon, seen
 from tests.unit.serve.documents.test_findings import JUDGED
 from tests.unit.state.worlds import FILE, files
 

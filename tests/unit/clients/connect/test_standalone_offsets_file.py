@@ -11,7 +11,10 @@ from pathlib import Path
 import pytest
 
 from lab.processes.ports import free_port
-from offsetwatch.clients.connect.standalone_worker import find_worker_evidence, read_offsets_entries
+from offsetwatch.clients.connect.standalone_offsets_file import (
+    find_worker_evidence,
+    read_offsets_entries,
+)
 from offsetwatch.decode.offsets_file import write_offsets_file
 from offsetwatch.errors import MalformedResponse, NotFound
 
