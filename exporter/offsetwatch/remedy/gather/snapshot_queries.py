@@ -236,11 +236,12 @@ def is_mirror_offset(pair: PartitionOffset) -> bool:
 def find_skipped_record(
     case: RemediationCase,
 ) -> tuple[RecordLocation, PartitionOffset, PartitionOffset] | None:
-    """Return the record to skip, the offset before and the offset after; None if there is none."""
-    if case.found is not None:
-        return case.found.record, case.found.frm, case.found.to
+    """Return the record to skip, the offset before and the offset after; None if there is none.
+
+    Those of the plan, where there is one: what a search finds later is compared with nothing.
+    """
     if case.plan is None:
-        return None
+        return None if case.found is None else (case.found.record, case.found.frm, case.found.to)
     copies = [step.record for step in case.plan.steps if isinstance(step, Copy)]
     before = [pair for step in case.plan.steps if isinstance(step, Expect) for pair in step.pairs]
     after = _list_altered_pairs(case.plan)

@@ -15,13 +15,16 @@ from offsetwatch.remedy.gather.snapshot_queries import (
     RemediationCase,
     compute_incarnation,
     find_similar_failures,
+    find_skipped_record,
     find_state_changes,
     parse_version,
 )
+from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model.fleet_state import ConnectorRestart, FleetState
-from offsetwatch.remedy.model.plan import Action
+from offsetwatch.remedy.model.plan import Action, PartitionOffset
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorListView, Snapshot
 from tests.changed import replace
+from tests.unit.remedy.plans import PARTITION, POISON, skip_of
 
 RUNS = StateChange(1.0, "running", worker="a:8083", generation=3)
 LET_GO = StateChange(2.0, "unassigned", worker="a:8083", generation=3)
@@ -117,3 +120,22 @@ def test_a_restart_of_ours_is_in_vain_after_the_last_failure_was_read(skew_s, re
 )
 def test_a_version_is_its_leading_numbers(version, parsed):
     assert parse_version(version) == parsed
+
+
+def test_the_record_to_skip_is_the_plans_whatever_a_later_search_finds():
+    plan = skip_of()
+    fresh = replace(POISON, topic_id="topic-2", offset=POISON.offset + 1)
+    found = IdentifiedRecord(
+        fresh,
+        PartitionOffset(PARTITION, '{"kafka_offset":8}'),
+        PartitionOffset(PARTITION, '{"kafka_offset":9}'),
+        "decode",
+        "1" * 64,
+        9,
+    )
+    case = RemediationCase("lab", "sink", Action.SKIP_ONE, found=found)
+    assert find_skipped_record(case) == (fresh, found.frm, found.to)
+    skipped = find_skipped_record(replace(case, plan=plan))
+    assert skipped is not None
+    assert skipped[0] == POISON
+    assert skipped[1:] == find_skipped_record(replace(case, plan=plan, found=None))[1:]
