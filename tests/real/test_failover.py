@@ -9,13 +9,11 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Message, Producer, TopicPartition
 
-import lab as lab_package
 from lab import Lab
 from lab.cluster.connector_configs import (
     DOWNSTREAM,
@@ -29,6 +27,7 @@ from lab.cluster.kafka_client import ask_log_bounds, settings
 from lab.processes.jars import jars
 from lab.processes.java import tool
 from lab.product.offsetwatch import Product
+from lab.product.program import ROOT
 from lab.waiting import NotYet, until
 from tests.real.seen import WAIT_S_MAX, samples
 
@@ -36,7 +35,7 @@ pytestmark = pytest.mark.real
 
 PLAIN, TRANSACTED = "orders-moved", "orders-transacted"
 RECORDS = 3000
-LANDING = Path(lab_package.__file__).with_name("Landing.java")
+LANDING = ROOT / "lab" / "check" / "Landing.java"
 
 
 @pytest.fixture(

@@ -81,7 +81,7 @@ _COMMANDS: Final = {
         "offsets import": "Set the offsets in a document, from a file or from standard input. null "
         "removes an offset; offsets that are not in the document are not changed.",
     },
-    "offsets.documents": {
+    "offsets.export": {
         "offsets diff": "Compare a document with the current offsets.",
         "offsets export": "Print offsets as KIP-199 JSON, which `import` takes.",
     },
