@@ -160,13 +160,15 @@ def check_web_configs(document: dict[str, Any], folder: Path) -> Iterator[str]:
 def _read_web_config(
     named: object, folder: Path, path: str
 ) -> tuple[WebConfig | None, tuple[str, ...]]:
-    file = folder / named if isinstance(named, str) else None
-    if file is None or not file.is_file():  # a mistake of its own
+    if not isinstance(named, str):
         return None, ()
+    file = folder / named
     try:
-        return web.load_web_config(file.absolute()), ()
+        return (web.load_web_config(file.absolute()) if file.is_file() else None), ()
     except ConfigError as exc:
         return None, tuple(f"{path}: {mistake}" for mistake in exc.mistakes)
+    except OSError:  # such as a name that is too long: a mistake of its own
+        return None, ()
 
 
 def _check_control(control: dict[Any, Any], found: WebConfig, path: str) -> Iterator[str]:
