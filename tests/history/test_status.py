@@ -237,7 +237,7 @@ def test_each_query_of_a_continuous_run_that_ends_is_counted_once(
             watch = StreamProgressMonitor(status, base, [stream], VirtualClock(), every_s=every_s)
             for run, active in seen:
                 stream.query = Query(run, active=active)
-                watch.look()
+                watch.poll()
         return dict(saved(base).errors)
 
     assert errors(every_s=60.0) == ({"stream_ended": ended} if ended else {})
