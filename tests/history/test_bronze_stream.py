@@ -60,11 +60,11 @@ def run(spark: SparkSession, base: Path) -> int:
 @pytest.fixture(scope="module")
 def base(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A base path in which the stream ran, and then ran again over the same records."""
-    from offsetwatch.history.pipeline import commits as lake
+    from offsetwatch.history.pipeline import commits
 
     path = tmp_path_factory.mktemp("history")
     for table in TABLES:
-        lake.create(path, table)
+        commits.create(path, table)
     (path / "raw").mkdir()
     with pq.ParquetWriter(path / "raw" / "0.parquet", raw_batch().schema) as writer:
         writer.write_batch(raw_batch(*RECORDS))
@@ -125,12 +125,12 @@ def test_tables_have_the_columns_of_the_contract_and_any_delta_reader_can_read_t
 def test_a_table_of_an_older_version_gets_the_columns_that_came_since(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from offsetwatch.history.pipeline import commits as lake
+    from offsetwatch.history.pipeline import commits
 
     since = {"key_form", "event_at", "observation"}
     columns = tuple(column for column in BRONZE_RECORDS.columns if column.name not in since)
-    lake.create(tmp_path, replace(BRONZE_RECORDS, columns=columns))
-    lake.create(tmp_path, BRONZE_RECORDS)
+    commits.create(tmp_path, replace(BRONZE_RECORDS, columns=columns))
+    commits.create(tmp_path, BRONZE_RECORDS)
     (tmp_path / "raw").mkdir()
     with pq.ParquetWriter(tmp_path / "raw" / "0.parquet", raw_batch().schema) as writer:
         writer.write_batch(raw_batch(Raw(mirror_key("mm2", "west", "t", 0), b'{"offset":7}')))
@@ -143,11 +143,10 @@ def test_a_table_of_an_older_version_gets_the_columns_that_came_since(
 def test_a_batch_that_comes_again_counts_once_and_one_that_nobody_vouches_for_not_at_all(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    from offsetwatch.history.pipeline import commits as lake
-    from offsetwatch.history.pipeline import stream
+    from offsetwatch.history.pipeline import commits, stream
 
     doubts: list[HistoryError] = []
-    lake.create(tmp_path, BRONZE_RECORDS)
+    commits.create(tmp_path, BRONZE_RECORDS)
     (tmp_path / "raw").mkdir()
     with pq.ParquetWriter(tmp_path / "raw" / "0.parquet", raw_batch().schema) as writer:
         writer.write_batch(raw_batch(*RECORDS))
@@ -168,11 +167,11 @@ def test_a_batch_that_comes_again_counts_once_and_one_that_nobody_vouches_for_no
         first = sink()
         first(raw, 0)
         undecodable = sum(row["error"] is not None for row in decoded(*RECORDS, roles=ROLES))
-        assert first.stored(0) == lake.AddedRows(len(RECORDS), undecodable)
-        assert first.stored(0) == lake.AddedRows(0, 0)  # told once
+        assert first.stored(0) == commits.AddedRows(len(RECORDS), undecodable)
+        assert first.stored(0) == commits.AddedRows(0, 0)  # told once
         again = sink()
         again(raw, 0)
-        assert again.stored(0) == lake.AddedRows(0, 0)
+        assert again.stored(0) == commits.AddedRows(0, 0)
         assert rows() == len(RECORDS)
         doubts.append(HistoryError("it was created again"))
         with pytest.raises(HistoryError, match="batch 1 was not stored"):

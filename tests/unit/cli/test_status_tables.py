@@ -9,7 +9,7 @@ import pytest
 from offsetwatch import documents
 from offsetwatch.cli.common.document_source import ReadOptions
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.inspect import status as verbs
+from offsetwatch.cli.inspect import status
 from offsetwatch.cli.offsets import list as listing
 from offsetwatch.cli.offsets.export import OK, UNREAD
 from offsetwatch.errors import ConfigError
@@ -34,8 +34,8 @@ def printed(capsys, states, verdicts) -> str:
         ),
         findings=(),
     )
-    document = documents.decode(encode_status(shown), verbs.StatusDocument)
-    verbs._print_tables(document)
+    document = documents.decode(encode_status(shown), status.StatusDocument)
+    status._print_tables(document)
     return capsys.readouterr().out
 
 
@@ -72,10 +72,10 @@ def test_partitions_stand_under_the_state_of_their_connector(capsys, state, word
 
 
 def test_the_state_of_an_unknown_connector_names_the_one_that_was_meant(monkeypatch):
-    known = [verbs.ConnectorRow("lab", "orders-source", "source")]
-    monkeypatch.setattr(verbs, "_read_states", lambda _reading: (known, "the daemon", ()))
+    known = [status.ConnectorRow("lab", "orders-source", "source")]
+    monkeypatch.setattr(status, "_read_states", lambda _reading: (known, "the daemon", ()))
     with pytest.raises(ConfigError, match="did you mean orders-source"):
-        verbs.print_connectors_status(
+        status.print_connectors_status(
             ReadOptions(None), "order-source", output_format=OutputFormat.TABLE
         )
 
@@ -85,7 +85,7 @@ def test_the_state_of_an_unknown_connector_names_the_one_that_was_meant(monkeypa
 )
 def test_offsets_of_an_unknown_connector_are_not_just_no_rows(capsys, name, said):
     shown = listing._OffsetListing(None, frozenset({name}))
-    document = documents.decode(encode_status(full()), verbs.StatusDocument)
+    document = documents.decode(encode_status(full()), status.StatusDocument)
     shown.take(document, (), None)
     shown.by.append("the daemon")
     assert shown.print(output_format=OutputFormat.TABLE) == (UNREAD if said else OK)

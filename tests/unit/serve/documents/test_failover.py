@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from offsetwatch import documents
-from offsetwatch.cli.inspect import explain
-from offsetwatch.cli.inspect import status as verbs
+from offsetwatch.cli.inspect import explain, status
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.serve.documents import api
 from offsetwatch.serve.documents import explain as serve_explain
@@ -73,7 +72,7 @@ def test_status_prints_a_row_for_each_and_a_dash_for_what_is_not_known(capsys):
     unknown = replace(GROUP, group="reports", best=None, reread=None, skip=None)
     flows = moving().snapshot().topology
     shown = replace(EMPTY_SNAPSHOT, groups=(GROUP, unknown), topology=flows)
-    verbs._print_tables(documents.decode(encode_status(shown), verbs.StatusDocument))
+    status._print_tables(documents.decode(encode_status(shown), status.StatusDocument))
     lines = capsys.readouterr().out.splitlines()
     (billing,) = [line.split() for line in lines if "billing" in line]
     (reports,) = [line.split() for line in lines if "reports" in line]
