@@ -130,7 +130,7 @@ def whole() -> World:
 @given(STEPS)
 def test_ages_are_told_as_much_by_what_has_changed_as_by_everything(steps):
     world, told_all = whole(), whole()
-    told_all.book._replication._ages.saw_again = lambda *_of, **_at: False
+    told_all.book._replication._ages.apply_changed_bounds = lambda *_of, **_at: False
     for verb, number in steps:
         PLAY[verb](world, number)
         PLAY[verb](told_all, number)

@@ -140,7 +140,7 @@ def goes_round(lab: Lab, state: Path) -> None:
         True,
     ]
     step = place.plan_write(SOLO_SOURCE, (pair(lab.solo.lines, position(lab.solo.lines, 4)),))
-    looked = place.driver(SOLO_SOURCE, SystemClock()).look(Settle(), None)
+    looked = place.driver(SOLO_SOURCE).look(Settle(), None)
     assert looked.standing is StepStatus.NOT_YET
 
     lab.terminate(STANDALONE)
@@ -316,7 +316,7 @@ def test_workers_that_an_acl_hides_are_not_workers_that_are_gone(
     try:
         with pytest.raises(AccessDenied):
             place_of(secured).busy()
-        looked = place_of(secured).driver("any", SystemClock()).look(Settle(), None)
+        looked = place_of(secured).driver("any").look(Settle(), None)
         assert looked.standing is StepStatus.IMPOSSIBLE
     finally:
         wanted = AclBindingFilter(*group, None, None, AclOperation.ANY, AclPermissionType.ANY)
@@ -327,7 +327,7 @@ def test_workers_that_an_acl_hides_are_not_workers_that_are_gone(
 def test_nothing_that_is_read_here_is_left_out(stored: Lab) -> None:
     """As many keys as the topic has, by another reader."""
     place = place_of(stored.directory / "connect-1.properties")
-    contents: OffsetStoreContents = place._of(None)
+    contents: OffsetStoreContents = place._read_contents(None)
     live = {at.key for at in contents.stored if at.value is not None}
     assert {(key or b"").decode() for key in live} == set(
         sample_connectors.newest(stored.east, "connect-offsets")
