@@ -18,7 +18,7 @@ from offsetwatch.remedy.model.journal_records import GuardAnswer, PlanProposed
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.remedy.model.service_api import RequestTargetNotFound, Wish
 from offsetwatch.remedy.service import ServiceCallbacks
-from tests.unit.cli.at_desk import configure, typed
+from tests.unit.cli.journal_host import configure, typed
 from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import NEXT, PARTITION
 

@@ -16,7 +16,7 @@ from offsetwatch.remedy.model.driver import StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import ModeSet, PauseSet
 from offsetwatch.remedy.model.service_api import Mode
 from tests.fakes.clock import VirtualClock
-from tests.unit.cli.at_desk import configure, typed
+from tests.unit.cli.journal_host import configure, typed
 from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import AT, PARTITION, skip_of
 
