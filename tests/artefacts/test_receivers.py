@@ -228,7 +228,7 @@ def test_the_page_shows_what_arrives(rendered):
     alert = json.loads(
         json.dumps(of_rule("ConnectorOrTaskFailed")).replace("dead", "invoices-sink")
     )
-    text = rendered('{{ template "offsetwatch.formatting" . }}', alert)
+    text = rendered('{{ template "offsetwatch.text" . }}', alert)
     assert text.replace("\n", "\n    ") in PAGE
 
 
