@@ -382,7 +382,7 @@ class Tails:
         for topic, following in sorted(self._following.items(), key=lambda item: item[0]):
             if topic not in wanted or not wanted[topic] <= following.readers:
                 self._leave(topic)
-        # Before a tail is told of again its old input has to be forgotten, or it would look alive.
+        # A retired input is forgotten before its tail is reported again, or it would seem alive.
         self._retiring = {
             input_id for input_id in self._retiring if not self._put((InputRetired(input_id),))
         }

@@ -32,7 +32,7 @@ FILE_POLL_S: Final = 5.0
 
 _FileIdentity = tuple[int, int, int]
 _INACCESSIBLE_FILE: _FileIdentity = (0, 0, 0)  # there may be one, and we may not look
-_UNREADABLE_FILE: _FileIdentity = (-1, -1, -1)  # what was told last is that one cannot be read
+_UNREADABLE_FILE: _FileIdentity = (-1, -1, -1)  # last reported: it cannot be read
 _log = structlog.get_logger()
 
 PutBatch = Callable[[Batch], bool]

@@ -66,8 +66,24 @@ class TopicReader(ABC):
     def keys(self) -> int:
         """Return the number of keys in memory until `folded` is called."""
 
+    @abstractmethod
     def fold(self, messages: list[Message]) -> list[Message]:
         """Fold a batch; return the messages that are no records (they have no key)."""
+
+    @abstractmethod
+    def folded(self) -> tuple[Records, Counter[str]]:
+        """Return the folded records, and the number of undecodable ones by reason."""
+
+    @abstractmethod
+    def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
+        """Return every record of a batch in order, and the number of undecodable ones by reason."""
+
+
+class RecordWiseTopicReader(TopicReader):
+    """TopicReader that folds and decodes each record by itself."""
+
+    def fold(self, messages: list[Message]) -> list[Message]:
+        """See TopicReader."""
         keyless = []
         for message in messages:
             key = _bytes_or_none(message.key())
@@ -77,24 +93,20 @@ class TopicReader(ABC):
                 self._fold(key, message)
         return keyless
 
-    @abstractmethod
-    def folded(self) -> tuple[Records, Counter[str]]:
-        """Return the folded records, and the number of undecodable ones by reason."""
-
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
-        """Return every record of a batch in order, and the number of undecodable ones by reason."""
+        """See TopicReader."""
         found = [self._decode(message) for message in messages]
         undecodable = Counter(item.reason for item in found if isinstance(item, Undecodable))
         records = tuple(item for item in found if not isinstance(item, Undecodable))
         return cast("Records", records), undecodable
 
+    @abstractmethod
     def _fold(self, key: bytes, message: Message) -> None:
-        """Fold a record; only readers that override `fold` have none."""
-        raise NotImplementedError
+        """Fold a record."""
 
+    @abstractmethod
     def _decode(self, message: Message) -> object:
-        """Return a live record or Undecodable; only readers that override `live` have none."""
-        raise NotImplementedError
+        """Return a live record or Undecodable."""
 
 
 class SourceOffsetsTopicReader(TopicReader):
@@ -204,7 +216,7 @@ class SourceOffsetsTopicReader(TopicReader):
         return found
 
 
-class OffsetSyncsTopicReader(TopicReader):
+class OffsetSyncsTopicReader(RecordWiseTopicReader):
     """Reader of an offset-syncs topic: the last readable record of a key counts.
 
     The topic has one Kafka partition.
@@ -272,7 +284,7 @@ _Listing = ConfigRecord | StatusRecord
 _KeyInPartition = tuple[bytes, int | None]  # key, Kafka partition
 
 
-class ListingTopicReader(TopicReader):
+class ListingTopicReader(RecordWiseTopicReader):
     """Reader of a config or status topic: the last readable record of a key counts.
 
     A record that was outdated when it was written does not count. `_newest` chooses between several
@@ -348,7 +360,7 @@ def _build_listing_record(message: Message, says: _Listing, *, live: bool = Fals
     )
 
 
-class MirrorMakerTopicReader(TopicReader, Generic[_Record]):
+class MirrorMakerTopicReader(RecordWiseTopicReader, Generic[_Record]):
     """Reader of MM2's checkpoints or heartbeats: the last readable record of a key counts."""
 
     def __init__(self, record_of: Callable[[Message], _Record | Undecodable]) -> None:

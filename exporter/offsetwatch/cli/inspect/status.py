@@ -160,7 +160,7 @@ class StatusDocument(msgspec.Struct):
     findings_left_out: int = 0
 
     @property
-    def told(self) -> Told:
+    def reported(self) -> Told:
         """Return the findings and verdicts of the document."""
         return Told(
             at=self.at,
@@ -198,7 +198,7 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
     configure_logging("error", "console")
     with open_document(reading, "/api/v1/status", encode_status) as found:
         status = found.decode(StatusDocument)
-        reported = status.told
+        reported = status.reported
         if output_format is not OutputFormat.TABLE:
             parts = msgspec.json.decode(found.body, type=_Parts)
             output.print_document(
@@ -222,7 +222,7 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
 
 
 def _print_tables(status: StatusDocument) -> None:
-    verdicts = finding_tables.index_verdicts(status.told.judgements)
+    verdicts = finding_tables.index_verdicts(status.reported.judgements)
 
     states = {
         (connector.connect_cluster, connector.name): connector.worst_state

@@ -162,7 +162,7 @@ def _choose_strimzi(where: OffsetStoreOptions, place: str) -> OffsetStoreOptions
         for connect in config.load(where.config_path).connect:
             if connect.name == place and connect.strimzi is not None:
                 named = f"{connect.strimzi.namespace}/{connect.strimzi.name}"
-    # What the plan has begun is to be brought to its end whoever else owns the resource.
+    # A plan that has begun is brought to its end, also if GitOps owns the resource.
     return replace(
         where, connect=None, worker_config=None, strimzi=named or place, even_if_gitops=True
     )

@@ -212,7 +212,7 @@ SAFE_SINK_CLASSES: Final = (
     "io.aiven.connect.jdbc.JdbcSinkConnector",
 )
 # They resume from what they find in the target, or commit before it is written: an offset that is
-# moved is ignored, or tells nothing of what was delivered. By simple name, whoever the vendor is.
+# moved is ignored, or does not show what was delivered. By simple name, for every vendor.
 UNSAFE_SINK_NAMES: Final = (
     "AivenKafkaConnectS3Sink",
     "AzureBlobStorageSink",

@@ -180,7 +180,8 @@ def _ticks(minutes: Sequence[float]) -> Iterator[str]:
     """Yield labels at round times of day; TICKS_MAX bounds their number."""
     span_min = len(minutes) or 1
     every_s = STEP_S * next(
-        (at for at in _TICKS_MIN if span_min / at <= TICKS_MAX), math.ceil(span_min / TICKS_MAX)
+        (tick for tick in _TICKS_MIN if span_min / tick <= TICKS_MAX),
+        math.ceil(span_min / TICKS_MAX),
     )
     form = "%H:%M" if span_min <= 1440 else "%m-%d %H:%M"
     position = math.ceil(minutes[0] / every_s) * every_s
