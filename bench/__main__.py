@@ -54,13 +54,15 @@ class _Both(io.StringIO):
 
 def parts(document: str) -> dict[str, str]:
     """The parts of results.md by the names of their figures, as `written` puts them together."""
-    found = re.split(r"^## (\w+)\n\n", document, flags=re.MULTILINE)
-    return {name: text.strip() for name, text in zip(found[1::2], found[2::2], strict=True)}
+    result = re.split(r"^## (\w+)\n\n", document, flags=re.MULTILINE)
+    return {name: text.strip() for name, text in zip(result[1::2], result[2::2], strict=True)}
 
 
-def part(told: Sequence[str], said: str) -> str:
+def part(sequence: Sequence[str], answer: str) -> str:
     """What was printed of one figure, and what it was measured on."""
-    return "\n".join((*(f"- {fact}" for fact in told), "", "```text", said.strip("\n"), "```"))
+    return "\n".join(
+        (*(f"- {fact}" for fact in sequence), "", "```text", answer.strip("\n"), "```")
+    )
 
 
 def written(of: Mapping[str, str]) -> str:
@@ -90,29 +92,29 @@ def facts() -> list[str]:
 
 
 def _commit() -> str:
-    found = subprocess.run(
+    result = subprocess.run(
         ["git", "describe", "--always", "--dirty", "--exclude=*"],
         capture_output=True,
         text=True,
         check=False,
     )
-    return found.stdout.strip() or "unknown"
+    return result.stdout.strip() or "unknown"
 
 
 def main() -> None:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", choices=FIGURES, action="append")
-    wanted = parser.parse_args().only
-    told = facts()
-    print("\n".join(told), flush=True)
-    found = parts(RESULTS.read_text()) if RESULTS.exists() else {}
-    for name in FIGURES if wanted is None else wanted:
+    expected = parser.parse_args().only
+    report = facts()
+    print("\n".join(report), flush=True)
+    result = parts(RESULTS.read_text()) if RESULTS.exists() else {}
+    for name in FIGURES if expected is None else expected:
         both = _Both()
         with redirect_stdout(both):
             FIGURES[name]()
-        found[name] = part(told, both.getvalue())
-        RESULTS.write_text(written(found))
+        result[name] = part(report, both.getvalue())
+        RESULTS.write_text(written(result))
 
 
 if __name__ == "__main__":

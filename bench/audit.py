@@ -108,14 +108,14 @@ def sync(bootstrap: str, topic: str, count: int) -> None:
 def clean(lab: Lab, count: int) -> int:
     """A real mirror, audited as a person would; how many findings there are."""
     with (
-        sample_connectors.mirror(lab, "bench-mirror", partitions=PARTITIONS) as at,
+        sample_connectors.mirror(lab, "bench-mirror", partitions=PARTITIONS) as mirror,
         tempfile.TemporaryDirectory(prefix="offsetwatch-bench-") as folder,
     ):
-        produce(lab.west, at.topic, count)
-        meant = at.pairs()
+        produce(lab.west, mirror.topic, count)
+        meant = mirror.pairs()
 
         def copied() -> None:
-            if (held := sample_connectors.offsets(lab, at.name)) != meant:
+            if (held := sample_connectors.offsets(lab, mirror.name)) != meant:
                 raise NotYet(str(held))
 
         began = time.perf_counter()
@@ -123,13 +123,13 @@ def clean(lab: Lab, count: int) -> int:
         print(f"  copied by MirrorMaker in {time.perf_counter() - began:.1f} s", flush=True)
         toolbox = Toolbox(lab, directory=Path(folder))
         began = time.perf_counter()
-        told: dict[str, Any] = toolbox.own(
-            "history", "audit", "--flow", at.name, "--json", status=0
+        report: dict[str, Any] = toolbox.own(
+            "history", "audit", "--flow", mirror.name, "--json", status=0
         ).json
     wall_s = time.perf_counter() - began
-    records = sum(at["upstream_records"] for at in told["partitions"])
-    copies = sum(at["downstream_records"] for at in told["partitions"])
-    findings = sum(len(at["findings"]) for at in told["partitions"])
+    records = sum(partition["upstream_records"] for partition in report["partitions"])
+    copies = sum(partition["downstream_records"] for partition in report["partitions"])
+    findings = sum(len(partition["findings"]) for partition in report["partitions"])
     assert (records, copies) == (count, count), f"{records} and {copies} records of {count}"
     print(
         f"audit        {records} records that MirrorMaker copied: {findings} findings in "
@@ -154,18 +154,20 @@ def read(spark: SparkSession, pinned: AuditScope, clusters: SparkReadOptions) ->
         .agg(sf.count("*"), sf.sum("key"), sf.sum("value"))
         .collect()
     )
-    expected = sum(size for at in pinned.reaches for of in at.slices for size in of.records)
+    expected = sum(
+        size for coverage in pinned.reaches for of in coverage.slices for size in of.records
+    )
     assert row[0] == expected, f"{row[0]} records of {expected}"
 
 
 def held(spark: SparkSession, pinned: AuditScope, clusters: SparkReadOptions) -> None:
     """The audit; `spark` is the session that it finds."""
     assert spark is not None
-    found = audit(AuditSpec(pinned, clusters), lambda _said: None)
-    assert sum(at.up_records + at.down_records for at in found) == sum(
-        size for at in pinned.reaches for of in at.slices for size in of.records
+    results = audit(AuditSpec(pinned, clusters), lambda _said: None)
+    assert sum(item.up_records + item.down_records for item in results) == sum(
+        size for coverage in pinned.reaches for of in coverage.slices for size in of.records
     )
-    assert not any(at.findings for at in found), found
+    assert not any(item.findings for item in results), results
 
 
 Job = Callable[[SparkSession, AuditScope, SparkReadOptions], None]
@@ -188,7 +190,9 @@ def speed(lab: Lab, count: int, rounds: int) -> float:
         produce(lab.west, topic, size)
         produce(lab.east, f"west.{topic}", size)
         sync(lab.west, topic, size)
-        replicated = {TopicPartition(topic, at): size // PARTITIONS - 1 for at in range(PARTITIONS)}
+        replicated = {
+            TopicPartition(topic, index): size // PARTITIONS - 1 for index in range(PARTITIONS)
+        }
         pins[topic] = resolve_scope(FLOW, dict(replicated), (topic,), AuditBounds(), sides)
     others = cpu.tree(os.getpid()) - {os.getpid()}
     costs: dict[Job, list[tuple[float, float]]] = {read: [], held: []}
@@ -225,12 +229,12 @@ def main() -> int:
     parser.add_argument("--clean", type=int, default=1_000_000, help="records MirrorMaker copies")
     parser.add_argument("--records", type=int, default=10_000_000, help="on each side")
     parser.add_argument("--rounds", type=int, default=2, help="even: the order is ABBA")
-    given = parser.parse_args()
+    inputs = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
     with Lab(LabOptions()) as lab:
-        findings = clean(lab, given.clean)
+        findings = clean(lab, inputs.clean)
     with Lab(LabOptions(connectors=False)) as lab:
-        ratio = speed(lab, given.records, given.rounds)
+        ratio = speed(lab, inputs.records, inputs.rounds)
     return 0 if not findings and ratio >= RATIO_MIN else 1
 
 

@@ -84,10 +84,10 @@ def baseline(bootstrap: str, ends: dict[TopicPartition, int]) -> int:
             "queued.min.messages": 100_000,
         }
     )
-    consumer.assign([ck.TopicPartition(at.topic, at.partition, BEGINNING) for at in ends])
-    wanted = sum(ends.values())
+    consumer.assign([ck.TopicPartition(end.topic, end.partition, BEGINNING) for end in ends])
+    expected = sum(ends.values())
     count = 0
-    while count < wanted:
+    while count < expected:
         for message in consumer.consume(BATCH, 0.05):
             if message.error() is None:
                 count += 1
@@ -114,7 +114,9 @@ def _read(bootstrap: str, ends: dict[TopicPartition, int]) -> int:
     while not reached:
         role.fold(reader.read(BATCH, 0.05))
         positions = reader.positions(partitions)
-        reached = all(positions.get(at.partition, 0) >= end for at, end in ends.items())
+        reached = all(
+            positions.get(partition.partition, 0) >= end for partition, end in ends.items()
+        )
     records, _ = role.folded()
     reader.close()
     return len(records)
@@ -161,8 +163,8 @@ def measure(*, commits: int, sources: int, rounds: int) -> list[Line]:
         lab.create_topic("east", TOPIC, partitions=PARTITIONS)
         produce(lab.east, commits, sources)
         admin = KafkaAdmin("east", {"bootstrap.servers": lab.east})
-        asked = admin.readable_ends([TopicPartition(TOPIC, n) for n in range(PARTITIONS)])
-        ends = {at: end.high for at, end in asked.items()}
+        partition = admin.readable_ends([TopicPartition(TOPIC, n) for n in range(PARTITIONS)])
+        ends = {topic_partition: end.high for topic_partition, end in partition.items()}
         bare: list[float] = []
         tail: list[float] = []
         theirs: list[float] = []
@@ -192,10 +194,10 @@ def _beside(
 ) -> Line:
     ratios = [its / own for its, own in zip(theirs, tail, strict=True)]
     ratio = statistics.median(ratios)
-    wanted = f", has to be {ratio_min:.2f}" if ratio_min else ""
+    expected = f", has to be {ratio_min:.2f}" if ratio_min else ""
     return Line(
         f"             {what} {commits / statistics.median(theirs):,.0f}/s, ratio {ratio:.2f} "
-        f"(min {min(ratios):.2f}, max {max(ratios):.2f}, {len(ratios)} turns{wanted})",
+        f"(min {min(ratios):.2f}, max {max(ratios):.2f}, {len(ratios)} turns{expected})",
         met=ratio >= ratio_min,
     )
 
@@ -206,8 +208,8 @@ def main() -> int:
     parser.add_argument("--commits", type=int, default=2_000_000)
     parser.add_argument("--sources", type=int, default=20_000)
     parser.add_argument("--rounds", type=int, default=5)
-    given = parser.parse_args()
-    lines = measure(commits=given.commits, sources=given.sources, rounds=given.rounds)
+    inputs = parser.parse_args()
+    lines = measure(commits=inputs.commits, sources=inputs.sources, rounds=inputs.rounds)
     for line in lines:
         print(line.text)
     return 0 if all(line.met for line in lines) else 1

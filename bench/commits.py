@@ -46,9 +46,9 @@ _VALUES = (
 
 def keys(sources: int) -> list[bytes]:
     """The key of every source partition; number `n` is of kind `n % KINDS`."""
-    found = [_key(n) for n in range(sources)]
-    assert None not in found
-    return [key for key in found if key is not None]
+    results = [_key(n) for n in range(sources)]
+    assert None not in results
+    return [key for key in results if key is not None]
 
 
 def _key(n: int) -> bytes | None:
@@ -74,14 +74,14 @@ def commits(count: int, sources: int) -> Iterator[tuple[bytes, str]]:
     """Keys and values, in an order and by steps that repeat with each call and not within it: what
     is regular would shrink to nothing in a file.
     """
-    places = keys(sources)
+    locations = keys(sources)
     chance = random.Random(SEED)
     n = 1_000_000
     for _ in range(count):
         source = chance.randrange(sources)
         n += chance.randrange(STEP_MAX)
         value = _VALUES[source % KINDS] % {"n": n, "nanos": n % 1000 * 1_000_000}
-        yield places[source], value
+        yield locations[source], value
 
 
 def producer(bootstrap: str, *, linger_ms: int = 50) -> ck.Producer:

@@ -23,22 +23,22 @@ Config = Mapping[str, str]
 Offsets = list[tuple[Mapping[str, Any], Mapping[str, Any]]]
 
 
-def answers(cluster_id: str, made: Mapping[str, tuple[Config, Offsets]]) -> dict[str, bytes]:
+def answers(cluster_id: str, built: Mapping[str, tuple[Config, Offsets]]) -> dict[str, bytes]:
     """What a worker of that Kafka cluster says of source connectors: paths and bodies."""
-    found: dict[str, Any] = {
+    results: dict[str, Any] = {
         "/": {"version": VERSION, "commit": "bench", "kafka_cluster_id": cluster_id},
-        "/connectors": list(made),
-        LISTING: {name: _listed(name, config) for name, (config, _) in made.items()},
+        "/connectors": list(built),
+        LISTING: {name: _listed(name, config) for name, (config, _) in built.items()},
     }
-    for name, (config, offsets) in made.items():
-        at = f"/connectors/{quote(name, safe='')}"
-        found[at + "/config"] = config
-        found[at + "/status"] = found[LISTING][name]["status"]
-        found[at + "/tasks"] = [{"id": _task(name), "config": _task_config(config, offsets)}]
-        found[at + "/offsets"] = {
-            "offsets": [{"partition": place, "offset": offset} for place, offset in offsets]
+    for name, (config, offsets) in built.items():
+        value = f"/connectors/{quote(name, safe='')}"
+        results[value + "/config"] = config
+        results[value + "/status"] = results[LISTING][name]["status"]
+        results[value + "/tasks"] = [{"id": _task(name), "config": _task_config(config, offsets)}]
+        results[value + "/offsets"] = {
+            "offsets": [{"partition": location, "offset": offset} for location, offset in offsets]
         }
-    return {path: json.dumps(told).encode() for path, told in found.items()}
+    return {path: json.dumps(report).encode() for path, report in results.items()}
 
 
 def _listed(name: str, config: Config) -> dict[str, Any]:
@@ -61,8 +61,8 @@ def _task(name: str) -> dict[str, Any]:
 def _task_config(config: Config, offsets: Offsets) -> Config:
     if "source.cluster.alias" not in config:
         return config
-    given = ",".join(f"{place['topic']}-{place['partition']}" for place, _ in offsets)
-    return {**config, "task.class": MIRROR_TASK, "task.assigned.partitions": given}
+    inputs = ",".join(f"{location['topic']}-{location['partition']}" for location, _ in offsets)
+    return {**config, "task.class": MIRROR_TASK, "task.assigned.partitions": inputs}
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -89,10 +89,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--file", type=Path, required=True)
-    given = parser.parse_args()
-    told: dict[str, str] = json.loads(given.file.read_text())
-    _Handler.bodies = {path: body.encode() for path, body in told.items()}
-    ThreadingHTTPServer(("127.0.0.1", given.port), _Handler).serve_forever()
+    inputs = parser.parse_args()
+    document: dict[str, str] = json.loads(inputs.file.read_text())
+    _Handler.bodies = {path: body.encode() for path, body in document.items()}
+    ThreadingHTTPServer(("127.0.0.1", inputs.port), _Handler).serve_forever()
 
 
 if __name__ == "__main__":

@@ -18,14 +18,14 @@ def tree(root: int, *, without: Collection[int] = ()) -> frozenset[int]:
     children: dict[int, list[int]] = {}
     for pid, fields in _stats().items():
         children.setdefault(int(fields[1]), []).append(pid)
-    found: set[int] = set()
+    names: set[int] = set()
     waiting = [root]
     while waiting:
         pid = waiting.pop()
         if pid not in without:
-            found.add(pid)
+            names.add(pid)
             waiting += children.get(pid, [])
-    return frozenset(found)
+    return frozenset(names)
 
 
 def tree_s(root: int, *, without: Collection[int] = ()) -> float:
@@ -39,11 +39,11 @@ def tree_s(root: int, *, without: Collection[int] = ()) -> float:
 
 def _stats() -> dict[int, list[str]]:
     """By pid: the fields of /proc/PID/stat that follow the command's name (proc_pid_stat(5))."""
-    found = {}
+    results = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             text = path.read_text()
         except OSError:
             continue  # it has ended since
-        found[int(path.parent.name)] = text.rpartition(")")[2].split()
-    return found
+        results[int(path.parent.name)] = text.rpartition(")")[2].split()
+    return results

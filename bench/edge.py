@@ -68,16 +68,16 @@ def starts(watcher: Watcher) -> tuple[float, float]:
 
 def _start(lab: Lab) -> Iterator[Line]:
     answers = fill(lab, Size(), west=lab.west)
-    found, bare, resident = [], [], []
+    results, bare, resident = [], [], []
     for _ in range(1 + STARTS):  # the first one compiles, as an installation does
         with watched(kafkas={"east": lab.east}, answers=answers, topic=Size().topic) as watcher:
             took, python = starts(watcher)
-            found.append(took)
+            results.append(took)
             bare.append(python)
             watcher.wait(0)
             watcher.answers("/metrics", zipped=True)
             resident.append(watcher.resident() / 2**20)
-    took, python, base = (statistics.median(at[1:]) for at in (found, bare, resident))
+    took, python, base = (statistics.median(group[1:]) for group in (results, bare, resident))
     yield Line(
         f"start        {took:.2f} s until /metrics answers, empty cluster; "
         f"`python -c pass` {python:.2f} s (may be {START_S_MAX:.0f} s)",
@@ -150,12 +150,12 @@ def _scrapes(watcher: Watcher) -> Line:
 
 def _timed(watcher: Watcher, clients: int) -> list[float]:
     """Seconds of each scrape, `clients` of them at a time."""
-    found: list[float] = []
+    results: list[float] = []
 
     def scrape() -> None:
         began = time.perf_counter()
         watcher.answers("/metrics", zipped=True)
-        found.append(time.perf_counter() - began)
+        results.append(time.perf_counter() - began)
 
     for _ in range(ROUNDS):
         threads = [threading.Thread(target=scrape) for _ in range(clients)]
@@ -163,7 +163,7 @@ def _timed(watcher: Watcher, clients: int) -> list[float]:
             thread.start()
         for thread in threads:
             thread.join()
-    return found
+    return results
 
 
 def _p99(seconds: Sequence[float]) -> float:
@@ -172,15 +172,15 @@ def _p99(seconds: Sequence[float]) -> float:
 
 def measure() -> list[Line]:
     """Every line, printed as it is known."""
-    found = []
+    results = []
     # As an installed package: with its bytecode.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as folder, Lab(LabOptions(connectors=False)) as lab:
         for lines in (_start(lab), _memory(lab), _rest(lab, Path(folder))):
             for line in lines:
                 print(line.text, flush=True)
-                found.append(line)
-    return found
+                results.append(line)
+    return results
 
 
 def main() -> int:

@@ -98,7 +98,7 @@ class Bed:
         )
 
 
-def raw(bed: Bed, topic: str, base: Path) -> Path:
+def raw(environment: Bed, topic: str, base: Path) -> Path:
     """The baseline; returns where its table is."""
     lake.create(base, RAW)
 
@@ -106,7 +106,7 @@ def raw(bed: Bed, topic: str, base: Path) -> Path:
         return (rows.append_column("day", rows["timestamp"].cast(pa.date32())) for rows in batches)
 
     def sink(records: DataFrame, number: int) -> None:
-        cores = bed.spark.sparkContext.defaultParallelism
+        cores = environment.spark.sparkContext.defaultParallelism
         rows = records.select(*RAW.names[:-1]).coalesce(cores)
         lake.append(
             lake.write_frame(rows, base, RAW, through=with_days),
@@ -115,20 +115,20 @@ def raw(bed: Bed, topic: str, base: Path) -> Path:
             lake.IdempotentWrite("bench", number),
         )
 
-    _read(bed, topic).writeStream.foreachBatch(sink).option(
+    _read(environment, topic).writeStream.foreachBatch(sink).option(
         "checkpointLocation", str(base / "_ckpt")
     ).trigger(availableNow=True).start().awaitTermination()
     return RAW.at(base)
 
 
-def raw_by_spark(bed: Bed, topic: str, base: Path) -> Path:
+def raw_by_spark(environment: Bed, topic: str, base: Path) -> Path:
     """The baseline as Spark itself writes it; returns where its table is."""
     lake.create(base, RAW)
     (
-        _read(bed, topic)
+        _read(environment, topic)
         .withColumn("day", sf.to_date("timestamp"))
         .select(*RAW.names)
-        .coalesce(bed.spark.sparkContext.defaultParallelism)
+        .coalesce(environment.spark.sparkContext.defaultParallelism)
         .writeStream.format("delta")
         .outputMode("append")
         .option("checkpointLocation", str(base / "_ckpt"))
@@ -139,10 +139,10 @@ def raw_by_spark(bed: Bed, topic: str, base: Path) -> Path:
     return RAW.at(base)
 
 
-def _read(bed: Bed, topic: str) -> DataFrame:
-    feed = bed.feed(topic)
+def _read(environment: Bed, topic: str) -> DataFrame:
+    feed = environment.feed(topic)
     return stream.open_kafka_stream(
-        bed.spark,
+        environment.spark,
         feed.options,
         [topic],
         starting={topic: dict.fromkeys((str(number) for number in range(PARTITIONS)), 0)},
@@ -150,12 +150,12 @@ def _read(bed: Bed, topic: str) -> DataFrame:
     )
 
 
-def decoded(bed: Bed, topic: str, base: Path) -> Path:
+def decoded(environment: Bed, topic: str, base: Path) -> Path:
     """The pipeline's own stream; returns where its table is."""
-    feed = bed.feed(topic)
+    feed = environment.feed(topic)
     for table in (BRONZE_RECORDS, OPS_GAPS):
         lake.create(base, table)
-    stream = BronzeStream(bed.spark, base, feed, plan_stream(base, feed), SystemClock())
+    stream = BronzeStream(environment.spark, base, feed, plan_stream(base, feed), SystemClock())
     stream.start(None)
     stream.finish()
     return BRONZE_RECORDS.at(base)
@@ -165,14 +165,14 @@ Job = Callable[[Bed, str, Path], Path]
 JOBS: Final[tuple[Job, ...]] = (raw, raw_by_spark, decoded)
 
 
-def timed(job: Job, bed: Bed, topic: str, count: int) -> Cost:
+def timed(job: Job, environment: Bed, topic: str, count: int) -> Cost:
     """Run a job into a fresh table, which must then hold every commit."""
     me = os.getpid()
     with tempfile.TemporaryDirectory(prefix="offsetwatch-bench-") as folder:
-        cpu_before, began = cpu.tree_s(me, without=bed.others), time.perf_counter()
-        written = job(bed, topic, Path(folder))
+        cpu_before, began = cpu.tree_s(me, without=environment.others), time.perf_counter()
+        written = job(environment, topic, Path(folder))
         wall_s = time.perf_counter() - began
-        cpu_s = cpu.tree_s(me, without=bed.others) - cpu_before
+        cpu_s = cpu.tree_s(me, without=environment.others) - cpu_before
         rows = DeltaTable(str(written)).count()
         assert rows == count, f"{job.__name__}: {rows} rows of {count}"
     return Cost(wall_s=wall_s, cpu_s=cpu_s)
@@ -186,25 +186,25 @@ def measure(*, count: int, sources: int, rounds: int) -> float:
             commits.produce(lab.east, topic, count=size, sources=sources)
         others = cpu.tree(os.getpid()) - {os.getpid()}
         with spark_session(master="local[2]", heap="1g", short=False) as spark:
-            bed = Bed(spark, lab.east, others)
+            environment = Bed(spark, lab.east, others)
             for job in JOBS:
-                timed(job, bed, "bench-warm", WARM_UP)
-            return _compare(bed, count, rounds)
+                timed(job, environment, "bench-warm", WARM_UP)
+            return _compare(environment, count, rounds)
 
 
-def _compare(bed: Bed, count: int, rounds: int) -> float:
+def _compare(environment: Bed, count: int, rounds: int) -> float:
     costs: dict[Job, list[Cost]] = {job: [] for job in JOBS}
     for number in range(rounds):
         for job in JOBS if number % 2 == 0 else reversed(JOBS):
-            cost = timed(job, bed, "bench", count)
+            cost = timed(job, environment, "bench", count)
             costs[job].append(cost)
             print(
                 f"  {job.__name__:<12} {cost.wall_s:6.1f} s, {count / cost.wall_s:9,.0f}/s, "
                 f"{cost.cpu_s:6.1f} CPU-s",
                 flush=True,
             )
-    walls = {job: sum(cost.wall_s for cost in found) for job, found in costs.items()}
-    cpus = {job: sum(cost.cpu_s for cost in found) for job, found in costs.items()}
+    walls = {job: sum(cost.wall_s for cost in result) for job, result in costs.items()}
+    cpus = {job: sum(cost.cpu_s for cost in result) for job, result in costs.items()}
     for job, how in ((raw, "by the same writer"), (raw_by_spark, "by Spark's own writer")):
         print(
             f"backfill     {count} commits, local[2]: decoded at {walls[job] / walls[decoded]:.2f} "
@@ -222,13 +222,13 @@ def main() -> int:
     parser.add_argument("--sources", type=int, default=10_000)
     parser.add_argument("--rounds", type=int, default=2, help="even: the order is ABBA")
     parser.add_argument("--only", choices=("backfill", "latency"), help="one of the two parts")
-    given = parser.parse_args()
+    inputs = parser.parse_args()
     print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores")
     met = True
-    if given.only != "latency":
-        ratio = measure(count=given.commits, sources=given.sources, rounds=given.rounds)
+    if inputs.only != "latency":
+        ratio = measure(count=inputs.commits, sources=inputs.sources, rounds=inputs.rounds)
         met = ratio >= RATIO_MIN
-    if given.only != "backfill":
+    if inputs.only != "backfill":
         # In a process of its own, as two sessions of one process share a JVM.
         following = subprocess.run([sys.executable, "-m", "bench.latency"], check=False)
         met = met and following.returncode == 0

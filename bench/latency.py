@@ -94,26 +94,28 @@ def follow(part: str, base: Path, bootstrap: str) -> None:
     """The process that is measured: the pipeline until SIGTERM."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    given = spec(base, bootstrap)
+    inputs = spec(base, bootstrap)
     if part == "whole":
-        run_continuous(given, stop)
+        run_continuous(inputs, stop)
     else:
-        _follow_bronze(given, stop)
+        _follow_bronze(inputs, stop)
 
 
-def _follow_bronze(given: PipelineSpec, stop: threading.Event) -> None:
-    properties = given.kafka[AT.kafka]
+def _follow_bronze(inputs: PipelineSpec, stop: threading.Event) -> None:
+    properties = inputs.kafka[AT.kafka]
     feed = Feed(
         kafka=AT.kafka,
         properties=properties,
         options=kafka_options(AT.kafka, properties),
-        by_topic={AT.topic: resolve_recorded_topics(given.topology, given.topic_ids)[AT]},
-        offsets_per_trigger_max=given.max_offsets_per_trigger,
+        by_topic={AT.topic: resolve_recorded_topics(inputs.topology, inputs.topic_ids)[AT]},
+        offsets_per_trigger_max=inputs.max_offsets_per_trigger,
     )
-    with spark_session(master=given.master, heap=given.heap, short=False) as spark:
+    with spark_session(master=inputs.master, heap=inputs.heap, short=False) as spark:
         for table in (BRONZE_RECORDS, OPS_GAPS):
-            lake.create(given.base, table)
-        stream = BronzeStream(spark, given.base, feed, plan_stream(given.base, feed), SystemClock())
+            lake.create(inputs.base, table)
+        stream = BronzeStream(
+            spark, inputs.base, feed, plan_stream(inputs.base, feed), SystemClock()
+        )
         stream.start(f"{CADENCE_S:.0f} seconds")
         stop.wait()
         stream.stop()
@@ -190,13 +192,13 @@ def main() -> int:
     parser.add_argument("--only", choices=PARTS, help="gold and all, or bronze alone; else both")
     parser.add_argument("--base", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--bootstrap", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.base is not None:
-        follow(given.only, given.base, given.bootstrap)
+    inputs = parser.parse_args()
+    if inputs.base is not None:
+        follow(inputs.only, inputs.base, inputs.bootstrap)
         return 0
     met = True
-    for part in PARTS if given.only is None else (given.only,):
-        steady = measure(part, seconds=given.seconds)
+    for part in PARTS if inputs.only is None else (inputs.only,):
+        steady = measure(part, seconds=inputs.seconds)
         print(steady.line(PARTS[part]), flush=True)
         met = steady.met(CORES_MAX[part]) and met
     return 0 if met else 1

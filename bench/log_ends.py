@@ -105,26 +105,29 @@ def snapshot(partitions: int, *, topics: int = TOPICS) -> Snapshot:
     )
 
 
-def refresh(poll: LogEndsPoll, told: list[Batch], seen: Snapshot) -> None:
+def refresh(poll: LogEndsPoll, report: list[Batch], observed: Snapshot) -> None:
     """One poll. Every partition must have its ends."""
-    told.clear()
-    poll.ask(seen)
-    read = [at for batch in told for at in batch if isinstance(at, LogEndsRead)]
-    assert len(read) == 1, told
-    assert len(read[0].bounds) == len(seen.mirror_partitions)
+    report.clear()
+    poll.ask(observed)
+    read = [item for batch in report for item in batch if isinstance(item, LogEndsRead)]
+    assert len(read) == 1, report
+    assert len(read[0].bounds) == len(observed.mirror_partitions)
     assert read[0].ids
 
 
-def bare(client: ck_admin.AdminClient, seen: Snapshot) -> None:
+def bare(client: ck_admin.AdminClient, observed: Snapshot) -> None:
     """The same questions in one call each."""
     for spec in (ck_admin.OffsetSpec.earliest(), ck_admin.OffsetSpec.latest()):
-        asked = client.list_offsets(
-            {ck.TopicPartition(at.topic, at.partition): spec for at in seen.mirror_partitions},
+        offsets = client.list_offsets(
+            {
+                ck.TopicPartition(partition.topic, partition.partition): spec
+                for partition in observed.mirror_partitions
+            },
             isolation_level=ck.IsolationLevel.READ_UNCOMMITTED,
             request_timeout=60,
         )
-        for found in asked.values():
-            assert found.result().offset >= 0
+        for future in offsets.values():
+            assert future.result().offset >= 0
 
 
 @contextmanager
@@ -152,15 +155,15 @@ def beside() -> Iterator[list[float]]:
 def _result(bootstrap: str, partitions: int, rounds: int) -> Result:
     admin = KafkaInspector("wide", {"bootstrap.servers": bootstrap})
     client = ck_admin.AdminClient({"bootstrap.servers": bootstrap})
-    seen = snapshot(partitions)
+    observed = snapshot(partitions)
     took: dict[str, list[float]] = {"ours": [], "bare": []}
     late: dict[str, list[float]] = {"ours": [0.0], "bare": [0.0]}
-    poll, told = _poll(admin)
-    refresh(poll, told, seen)  # connects, and learns who leads
+    poll, report = _poll(admin)
+    refresh(poll, report, observed)  # connects, and learns who leads
     for _ in range(rounds):
         for who, ask in (
-            ("bare", partial(bare, client, seen)),
-            ("ours", partial(refresh, poll, told, seen)),
+            ("bare", partial(bare, client, observed)),
+            ("ours", partial(refresh, poll, report, observed)),
         ):
             with beside() as lateness:
                 began = time.perf_counter()
@@ -185,7 +188,7 @@ def results(bootstrap: str, rounds: int) -> list[Result]:
 def far(rounds: int) -> str:
     """The line of a broker that is far away."""
     took: dict[float, float] = {}
-    seen = snapshot(FAR_TOPICS * FAR_PARTITIONS_PER_TOPIC, topics=FAR_TOPICS)
+    observed = snapshot(FAR_TOPICS * FAR_PARTITIONS_PER_TOPIC, topics=FAR_TOPICS)
     with (
         tempfile.TemporaryDirectory() as directory,
         lone_broker(Path(directory), relays=1) as broker,
@@ -193,31 +196,32 @@ def far(rounds: int) -> str:
         fill(broker.address, FAR_TOPICS, FAR_PARTITIONS_PER_TOPIC)
         broker.relays[0].late_s = FAR_S / 2
         for limit_s in (math.inf, log_bounds.FAR_ROUND_TRIP_S):
-            poll, told = _poll(KafkaInspector("wide", {"bootstrap.servers": broker.by(0)}))
+            poll, report = _poll(KafkaInspector("wide", {"bootstrap.servers": broker.by(0)}))
             with mock.patch.object(log_bounds, "FAR_ROUND_TRIP_S", limit_s):
-                refresh(poll, told, seen)  # connects, and learns who leads
+                refresh(poll, report, observed)  # connects, and learns who leads
                 each = []
                 for _ in range(rounds):
                     began = time.perf_counter()
-                    refresh(poll, told, seen)
+                    refresh(poll, report, observed)
                     each.append(time.perf_counter() - began)
             took[limit_s] = statistics.median(each)
-    ours, near = took[log_bounds.FAR_ROUND_TRIP_S], took[math.inf]
+    own, near = took[log_bounds.FAR_ROUND_TRIP_S], took[math.inf]
     return (
-        f"log ends     {len(seen.mirror_partitions)} partitions of a broker {1000 * FAR_S:.0f} ms "
-        f"away: {ours:.2f} s; asked as if it were near {near:.2f} s, ratio {near / ours:.1f}"
+        f"log ends     {len(observed.mirror_partitions)} partitions of a broker "
+        f"{1000 * FAR_S:.0f} ms away: {own:.2f} s; asked as if it were near {near:.2f} s, "
+        f"ratio {near / own:.1f}"
     )
 
 
 def _poll(admin: KafkaInspector) -> tuple[LogEndsPoll, list[Batch]]:
     """The daemon's, and what it tells."""
-    told: list[Batch] = []
+    reports: list[Batch] = []
 
     def put(batch: Batch) -> bool:
-        told.append(batch)
+        reports.append(batch)
         return True
 
-    return LogEndsPoll(admin, put, SystemClock()), told
+    return LogEndsPoll(admin, put, SystemClock()), reports
 
 
 def measure(rounds: int = 5, bootstrap: str | None = None) -> list[str]:
@@ -225,14 +229,14 @@ def measure(rounds: int = 5, bootstrap: str | None = None) -> list[str]:
     if bootstrap is None:
         with (
             tempfile.TemporaryDirectory() as directory,
-            wide_cluster(Path(directory), BROKERS) as made,
+            wide_cluster(Path(directory), BROKERS) as built,
         ):
-            fill(made, TOPICS, PARTITIONS_PER_TOPIC)
-            return measure(rounds, made)
-    found = results(bootstrap, rounds)
-    grows = exponent({at.partitions: at.refresh_s for at in found})
+            fill(built, TOPICS, PARTITIONS_PER_TOPIC)
+            return measure(rounds, built)
+    result = results(bootstrap, rounds)
+    grows = exponent({item.partitions: item.refresh_s for item in result})
     return [
-        *(at.line() for at in found),
+        *(item.line() for item in result),
         f"             goal {GOAL_S:.0f} s, grows with the power {grows:.2f}",
         far(rounds),
     ]
@@ -243,8 +247,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--bootstrap", help="of brokers that are up and filled already")
-    given = parser.parse_args()
-    for line in measure(given.rounds, given.bootstrap):
+    inputs = parser.parse_args()
+    for line in measure(inputs.rounds, inputs.bootstrap):
         print(line)
 
 

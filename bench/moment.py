@@ -73,9 +73,9 @@ class Past:
         self.write(BRONZE_RECORDS, _named(BRONZE_RECORDS, {}, 0))
         return DAYS * CONNECTORS * SOURCES * self.steps
 
-    def offset(self, at: datetime) -> int:
+    def offset(self, moment: datetime) -> int:
         """Of every source partition at this moment."""
-        return int((at - _midnight(FIRST)).total_seconds() // self.interval_s)
+        return int((moment - _midnight(FIRST)).total_seconds() // self.interval_s)
 
     def _commits(self, number: int, connectors: range, steps: range) -> pa.Table:
         day = FIRST + timedelta(days=number)
@@ -88,10 +88,11 @@ class Past:
             (step + steps.start) * self.interval_s * 1_000_000
         ).astype(np.int64)
         at = pa.array(micros).cast(ARROW["TIMESTAMP"])
-        names = pa.array([f"mirror-{at:02d}" for at in connectors])
+        names = pa.array([f"mirror-{any_connector:02d}" for any_connector in connectors])
         partitions = pa.array(
             sorted(
-                f'{{"cluster":"west","partition":{at},"topic":"orders"}}' for at in range(SOURCES)
+                f'{{"cluster":"west","partition":{index},"topic":"orders"}}'
+                for index in range(SOURCES)
             )
         )
         offsets = pc.binary_join_element_wise('{"offset":', counted.cast(pa.string()), "}", "")
@@ -159,7 +160,7 @@ def _midnight(day: date) -> datetime:
     return datetime(day.year, day.month, day.day, tzinfo=UTC)
 
 
-def _ask(past: Past, at: datetime) -> tuple[float, list[str], bool]:
+def _ask(past: Past, moment: datetime) -> tuple[float, list[str], bool]:
     """(seconds, what it said of files, whether the answer is right)"""
     config = past.base.parent / "bench.yaml"
     config.write_text(
@@ -169,16 +170,16 @@ def _ask(past: Past, at: datetime) -> tuple[float, list[str], bool]:
     )
     name = f"mirror-{ASKED:02d}"
     command = [sys.executable, "-m", "offsetwatch", "history", "as-of", "--config", str(config)]
-    command += ["--time", at.isoformat(), "--connector", name, "--format", "kip199", "-v"]
+    command += ["--time", moment.isoformat(), "--connector", name, "--format", "kip199", "-v"]
     began = time.perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     seconds = time.perf_counter() - began
     if done.returncode:
         sys.exit(f"as-of failed: {done.stderr or done.stdout}")
     opened = [line for line in done.stderr.splitlines() if "opened" in line]
-    expected = {"offset": past.offset(at)}
-    found = json.loads(done.stdout or "{}").get(name, [])
-    right = len(found) == SOURCES and all(pair["offset"] == expected for pair in found)
+    expected = {"offset": past.offset(moment)}
+    answer = json.loads(done.stdout or "{}").get(name, [])
+    right = len(answer) == SOURCES and all(pair["offset"] == expected for pair in answer)
     return seconds, opened, right
 
 
@@ -186,9 +187,11 @@ def main() -> None:
     """Generate, ask, print; exit 1 if it took too long or was wrong."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--rows", type=int, default=100_000_000)
-    asked = options.parse_args()
+    arguments = options.parse_args()
     with tempfile.TemporaryDirectory(prefix="offsetwatch-bench-") as folder:
-        past = Past(Path(folder) / "history", max(1, asked.rows // (DAYS * CONNECTORS * SOURCES)))
+        past = Past(
+            Path(folder) / "history", max(1, arguments.rows // (DAYS * CONNECTORS * SOURCES))
+        )
         began = time.perf_counter()
         rows = past.generate()
         size = sum(file.stat().st_size for file in past.base.rglob("*.parquet"))
@@ -197,12 +200,12 @@ def main() -> None:
             _midnight(FIRST) + timedelta(days=number, hours=13, minutes=7 * number)
             for number in range(DAYS - 1, 0, -DAYS // ROUNDS)
         ]
-        pictured = [_ask(past, at) for at in moments]
+        pictured = [_ask(past, moment) for moment in moments]
         for line in pictured[0][1]:
             print(line.replace(str(past.base), "…"))
         shutil.rmtree(SILVER_SNAPSHOTS.at(past.base))
         past.write(SILVER_SNAPSHOTS, _named(SILVER_SNAPSHOTS, {}, 0))
-        plain = [_ask(past, at) for at in moments[:1]]
+        plain = [_ask(past, moment) for moment in moments[:1]]
     slowest = max(seconds for seconds, _, _ in pictured)
     right = all(right for _, _, right in (*pictured, *plain))
     print(f"one connector of {CONNECTORS}, {len(moments)} moments, start included: ", end="")

@@ -73,41 +73,41 @@ def looked_at(pid: int, where: Path, *options: str) -> Iterator[None]:
         yield
     finally:
         spy.send_signal(signal.SIGINT)
-        _, said = spy.communicate()
+        _, answer = spy.communicate()
     if not where.exists():
-        sys.exit(f"py-spy could not look (it needs ptrace): {said.decode(errors='replace')}")
+        sys.exit(f"py-spy could not look (it needs ptrace): {answer.decode(errors='replace')}")
 
 
 def of_stacks(text: str) -> Counter[str]:
     """How often the innermost module of ours was at work; where there is none, what was."""
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for line in text.splitlines():
         stack, _, times = line.rpartition(" ")
         frames = stack.split(";")
-        ours = [match[1] for frame in frames if (match := _OURS.search(frame))]
-        found[ours[-1] if ours else f"not ours: {frames[-1]}"] += int(times)
-    return found
+        own = [match[1] for frame in frames if (match := _OURS.search(frame))]
+        counter[own[-1] if own else f"not ours: {frames[-1]}"] += int(times)
+    return counter
 
 
 def of_samples(text: str) -> Counter[str]:
     """Of the JVM's samples as `jfr print` tells them: the innermost step that has a name here."""
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for sample in text.split("jdk.ExecutionSample {")[1:]:
         steps = (
-            told
+            report
             for frame in _JAVA_FRAME.findall(sample)
-            for part, told in _STEPS.items()
+            for part, report in _STEPS.items()
             if part in frame
         )
-        found[next(steps, "all else")] += 1
-    return found
+        counter[next(steps, "all else")] += 1
+    return counter
 
 
-def tell(title: str, cpu_s: float, found: Counter[str]) -> None:
+def tell(title: str, cpu_s: float, counter: Counter[str]) -> None:
     """The largest shares."""
     print(f"\n{title}: {cpu_s:.1f} CPU-s")
-    for name, times in found.most_common(TOLD):
-        print(f"  {100 * times / found.total():5.1f} %  {name}", flush=True)
+    for name, times in counter.most_common(TOLD):
+        print(f"  {100 * times / counter.total():5.1f} %  {name}", flush=True)
 
 
 def edge(folder: Path) -> None:
@@ -142,10 +142,10 @@ def _phase(title: str, watcher: Watcher, where: Path) -> Iterator[None]:
     with looked_at(watcher.pid, where, "--gil"):
         yield
         cpu_s = cpu.tree_s(watcher.pid) - before
-    found = of_stacks(where.read_text())
-    without = max(0, round(cpu_s * RATE_HZ) - found.total())
-    found["without the interpreter's lock: librdkafka, zlib"] = without
-    tell(title, cpu_s, found)
+    counter = of_stacks(where.read_text())
+    without = max(0, round(cpu_s * RATE_HZ) - counter.total())
+    counter["without the interpreter's lock: librdkafka, zlib"] = without
+    tell(title, cpu_s, counter)
 
 
 def pipeline(folder: Path) -> None:
@@ -156,8 +156,8 @@ def pipeline(folder: Path) -> None:
             commits.produce(lab.east, topic, count=size, sources=SOURCES)
         others = cpu.tree(os.getpid()) - {os.getpid()}
         with spark_session(master="local[2]", heap="1g", short=False) as spark:
-            bed = Bed(spark, lab.east, others)
-            decoded(bed, "bench-warm", folder / "warm")
+            environment = Bed(spark, lab.east, others)
+            decoded(environment, "bench-warm", folder / "warm")
             (jvm,) = (
                 pid
                 for pid in cpu.tree(os.getpid(), without=others)
@@ -167,7 +167,7 @@ def pipeline(folder: Path) -> None:
             _jcmd(jvm, "JFR.start", "settings=profile", f"filename={recorded}", "name=profile")
             before = _costs(jvm)
             with looked_at(jvm, folder / "workers", "--subprocesses"):
-                decoded(bed, "bench", folder / "table")
+                decoded(environment, "bench", folder / "table")
                 jvm_s, workers_s = (
                     after - then for after, then in zip(_costs(jvm), before, strict=True)
                 )

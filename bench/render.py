@@ -86,7 +86,7 @@ def world(series: int, tick: int) -> Snapshot:
     """A MirrorMaker 2 installation with about this many series; each tick moves every number."""
     sources, mirrors, syncs = [], [], []
     count = max(1, series // SERIES_PER_PARTITION)
-    at = 1_763_712_000.123 + 61.257 * tick
+    moment = 1_763_712_000.123 + 61.257 * tick
     for n in range(count):
         topic = f"shop.orders.{n // PARTITIONS_PER_TOPIC}"
         partition, connector = n % PARTITIONS_PER_TOPIC, f"mirror-{n // PARTITIONS_PER_CONNECTOR}"
@@ -99,7 +99,7 @@ def world(series: int, tick: int) -> Snapshot:
             topic=topic,
             partition=partition,
             committed=offset,
-            committed_at=at,
+            committed_at=moment,
             synced=offset,
             replicated=offset,
             log_start=offset // 2,
@@ -108,8 +108,10 @@ def world(series: int, tick: int) -> Snapshot:
             ahead=tick,
         )
         mirrors.append(mirror)
-        sources.append(_source_partition(mirror, at + n / 1000, tick))
-        syncs.append(SyncView("lab", "west", "east", topic, partition, offset, offset - 5, at + n))
+        sources.append(_source_partition(mirror, moment + n / 1000, tick))
+        syncs.append(
+            SyncView("lab", "west", "east", topic, partition, offset, offset - 5, moment + n)
+        )
     connectors = tuple(
         ConnectorView(
             connect_cluster="lab",
@@ -124,7 +126,7 @@ def world(series: int, tick: int) -> Snapshot:
     )
     return replace(
         EMPTY_SNAPSHOT,
-        at=at,
+        at=moment,
         connectors=connectors,
         source_partitions=tuple(sources),
         mirror_partitions=tuple(mirrors),
@@ -132,7 +134,7 @@ def world(series: int, tick: int) -> Snapshot:
     )
 
 
-def _source_partition(mirror: MirrorPartitionView, at: float, tick: int) -> SourcePartitionView:
+def _source_partition(mirror: MirrorPartitionView, moment: float, tick: int) -> SourcePartitionView:
     topic, partition, offset = mirror.topic, mirror.partition, mirror.committed
     assert offset is not None
     return SourcePartitionView(
@@ -144,8 +146,8 @@ def _source_partition(mirror: MirrorPartitionView, at: float, tick: int) -> Sour
         offset=SourceOffset(text=f'{{"offset":{offset}}}', numbers=(("offset", offset),)),
         kafka_partition=partition,
         log_offset=offset,
-        committed_at=round(at, 3),
-        advanced_at=round(at - 1, 3),
+        committed_at=round(moment, 3),
+        advanced_at=round(moment - 1, 3),
         commits=offset % 5000 + tick,
         advances=offset % 4000 + tick,
         rewinds=tick,
@@ -218,8 +220,8 @@ def show(series: int) -> None:
     """Print the table of so many series."""
     table = Table(title="/metrics, and how many times faster than prometheus-client")
     for heading in ("format", "series", "MB", "case", "ms", "times"):
-        left = heading in {"format", "case"}
-        table.add_column(heading, justify="left" if left else "right", no_wrap=True)
+        remaining = heading in {"format", "case"}
+        table.add_column(heading, justify="left" if remaining else "right", no_wrap=True)
     for result in measure(series):
         size = f"{result.size_bytes / 1e6:.1f}"
         for case, seconds in (

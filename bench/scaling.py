@@ -123,8 +123,12 @@ def measured() -> str:
     return _table(
         ("measured", "of", "printed by"),
         [
-            (f"{at.value:,g}", at.unit, f"`{at.by.partition(',')[0]}`{_rest(at.by)}")
-            for at in CONSTANTS
+            (
+                f"{constant.value:,g}",
+                constant.unit,
+                f"`{constant.by.partition(',')[0]}`{_rest(constant.by)}",
+            )
+            for constant in CONSTANTS
         ],
     )
 
@@ -138,19 +142,46 @@ def reckoned() -> str:
     """What the targets need."""
     needs = [need(fleet) for fleet in TARGETS]
     return _table(
-        ("", *(f"{_count(at.connectors)} connectors" for at in TARGETS)),
+        ("", *(f"{_count(target.connectors)} connectors" for target in TARGETS)),
         [
-            ("source partitions", *(_count(at.sources) for at in TARGETS)),
-            ("replicated partitions", *(_count(at.mirrored) for at in TARGETS)),
-            ("commits a day", *(_count(at.commits) for at in TARGETS)),
-            ("**daemons**", *(f"**{at.daemons}**" for at in needs)),
-            ("memory of each", *(f"{at.memory_mib / at.daemons:,.0f} MiB" for at in needs)),
-            ("CPU of each at rest", *(f"{at.rest_cores / at.daemons:.2f} cores" for at in needs)),
-            ("CPU of all for the commits", *(f"{at.commits_cores:.3f} cores" for at in needs)),
-            ("CPU of all for the truth check", *(f"{at.sweep_cores:.3f} cores" for at in needs)),
-            ("first scrape of each", *(f"{at.first_scrape_s:.1f} s" for at in needs)),
-            ("a day into bronze again", *(f"{at.backfill_s / 60:.0f} min" for at in needs)),
-            ("silver, a day", *(f"{at.silver_bytes / 1e9:.1f} GB" for at in needs)),
+            ("source partitions", *(_count(target.sources) for target in TARGETS)),
+            ("replicated partitions", *(_count(target.mirrored) for target in TARGETS)),
+            ("commits a day", *(_count(target.commits) for target in TARGETS)),
+            ("**daemons**", *(f"**{requirement.daemons}**" for requirement in needs)),
+            (
+                "memory of each",
+                *(
+                    f"{requirement.memory_mib / requirement.daemons:,.0f} MiB"
+                    for requirement in needs
+                ),
+            ),
+            (
+                "CPU of each at rest",
+                *(
+                    f"{requirement.rest_cores / requirement.daemons:.2f} cores"
+                    for requirement in needs
+                ),
+            ),
+            (
+                "CPU of all for the commits",
+                *(f"{requirement.commits_cores:.3f} cores" for requirement in needs),
+            ),
+            (
+                "CPU of all for the truth check",
+                *(f"{requirement.sweep_cores:.3f} cores" for requirement in needs),
+            ),
+            (
+                "first scrape of each",
+                *(f"{requirement.first_scrape_s:.1f} s" for requirement in needs),
+            ),
+            (
+                "a day into bronze again",
+                *(f"{requirement.backfill_s / 60:.0f} min" for requirement in needs),
+            ),
+            (
+                "silver, a day",
+                *(f"{requirement.silver_bytes / 1e9:.1f} GB" for requirement in needs),
+            ),
         ],
     )
 

@@ -64,30 +64,30 @@ class Size:
 
 def made(size: Size, *, west: str, east: str) -> dict[str, tuple[Config, Offsets]]:
     """The connectors of a site, their settings and where they are."""
-    found: dict[str, tuple[Config, Offsets]] = {}
+    results: dict[str, tuple[Config, Offsets]] = {}
     if size.files:
         for n in range(size.file_connectors):
             config = connector_configs.file_source(
                 Path(f"/var/log/shop/app-{n}.log"), topic=f"lines-{n}"
             )
-            places: Offsets = [
-                ({"filename": f"/var/log/shop/app-{at}.log"}, {"position": 80 * at})
-                for at in range(n, size.files, size.file_connectors)
+            locations: Offsets = [
+                ({"filename": f"/var/log/shop/app-{number}.log"}, {"position": 80 * number})
+                for number in range(n, size.files, size.file_connectors)
             ]
-            found[f"files-{n}"] = ({"name": f"files-{n}", **config}, places)
+            results[f"files-{n}"] = ({"name": f"files-{n}", **config}, locations)
     if size.mirrored:
         topics = topics_of(size)
         for n in range(size.mirrors):
             config = connector_configs.mm2_source(
                 upstream=west, downstream=east, topics="|".join(topics[n :: size.mirrors])
             )
-            places = [
-                ({"cluster": "west", "partition": at, "topic": topic}, {"offset": RECORDS - 1})
+            locations = [
+                ({"cluster": "west", "partition": number, "topic": topic}, {"offset": RECORDS - 1})
                 for topic in topics[n :: size.mirrors]
-                for at in range(UPSTREAM_PARTITIONS)
+                for number in range(UPSTREAM_PARTITIONS)
             ]
-            found[f"mirror-{n}"] = ({"name": f"mirror-{n}", **config}, places)
-    return found
+            results[f"mirror-{n}"] = ({"name": f"mirror-{n}", **config}, locations)
+    return results
 
 
 def topics_of(size: Size) -> list[str]:
@@ -98,13 +98,13 @@ def topics_of(size: Size) -> list[str]:
 def fill_upstream(bootstrap: str, size: Size) -> None:
     """The upstream topics of the largest site, with records, and MirrorMaker's syncs of them."""
     client = AdminClient({"bootstrap.servers": bootstrap})
-    wanted = [
+    expected = [
         NewTopic(topic, num_partitions=UPSTREAM_PARTITIONS, replication_factor=1)
         for topic in topics_of(size)
     ]
     compacted = {"cleanup.policy": "compact"}
-    wanted.append(NewTopic(SYNCS, num_partitions=1, replication_factor=1, config=compacted))
-    create(client, wanted)
+    expected.append(NewTopic(SYNCS, num_partitions=1, replication_factor=1, config=compacted))
+    create(client, expected)
     # Not as fast as it goes: a broker has to open a file for each of so many partitions.
     producer = Producer(settings(bootstrap, **{"linger.ms": 50}))
     for topic in topics_of(size):
@@ -123,16 +123,16 @@ def fill_upstream(bootstrap: str, size: Size) -> None:
 def fill(lab: Lab, size: Size, *, west: str) -> dict[str, bytes]:
     """The commits of a site; what its worker answers comes back."""
     lab.create_topic("east", size.topic, PARTITIONS, {"cleanup.policy": "compact"})
-    found = made(size, west=west, east=lab.east)
+    result = made(size, west=west, east=lab.east)
     producer = commits.producer(lab.east)
-    for name, (_, places) in found.items():
-        for place, offset in places:
+    for name, (_, locations) in result.items():
+        for location, offset in locations:
             value = json.dumps(offset, separators=(",", ":")).encode()
-            producer.produce(size.topic, key=build_connect_key(name, place), value=value)
+            producer.produce(size.topic, key=build_connect_key(name, location), value=value)
         producer.poll(0)
     assert producer.flush(60) == 0
     cluster = AdminClient({"bootstrap.servers": lab.east}).list_topics(timeout=30).cluster_id
-    return connect.answers(str(cluster), found)
+    return connect.answers(str(cluster), result)
 
 
 class Watcher:
@@ -154,36 +154,36 @@ class Watcher:
 
     def answers(self, path: str, *, zipped: bool = False) -> tuple[int, bytes]:
         """One request over a connection of its own."""
-        asked = http.client.HTTPConnection(LOOPBACK, self.port, timeout=60)
+        request = http.client.HTTPConnection(LOOPBACK, self.port, timeout=60)
         try:
-            asked.request("GET", path, headers={"Accept-Encoding": "gzip"} if zipped else {})
-            answer = asked.getresponse()
+            request.request("GET", path, headers={"Accept-Encoding": "gzip"} if zipped else {})
+            answer = request.getresponse()
             return answer.status, answer.read()
         finally:
-            asked.close()
+            request.close()
 
     def wait(self, source_partitions: int) -> None:
         """Until it is ready and shows that many source partitions."""
 
         def there() -> None:
             try:
-                status, said = self.answers("/-/ready")
+                status, answer = self.answers("/-/ready")
                 if status != 200:
-                    raise NotYet(said.decode())
+                    raise NotYet(answer.decode())
                 _, body = self.answers("/metrics?name[]=offsetwatch_source_offset_commits_total")
             except OSError as exc:
                 raise NotYet(str(exc)) from exc
-            shown = body.count(b"\noffsetwatch_source_offset_commits_total{")
-            if shown != source_partitions:
-                raise NotYet(f"{shown} of {source_partitions} source partitions")
+            count = body.count(b"\noffsetwatch_source_offset_commits_total{")
+            if count != source_partitions:
+                raise NotYet(f"{count} of {source_partitions} source partitions")
 
         until("the daemon", there, timeout_s=READY_S_MAX, evidence=self._child.tail)
 
     def resident(self) -> int:
         """Bytes of memory, the libraries' own among them."""
-        found = vitals(self.pid, time.time())
-        assert found is not None, self._child.tail()
-        return found.rss_bytes
+        result = vitals(self.pid, time.time())
+        assert result is not None, self._child.tail()
+        return result.rss_bytes
 
 
 @contextmanager
@@ -200,14 +200,14 @@ def watched(*, kafkas: dict[str, str], answers: dict[str, bytes], topic: str) ->
         url = f"http://{LOOPBACK}:{connect_port}"
         config = {
             "listen": f"{LOOPBACK}:{port}",
-            "kafka": {name: {"bootstrap": at} for name, at in kafkas.items()},
+            "kafka": {name: {"bootstrap": value} for name, value in kafkas.items()},
             "connect": [{"name": "bench", "kafka": "east", "url": url, "offsets_topic": topic}],
             "state_dir": str(directory / "state"),
         }
-        told, path = directory / "answers.json", directory / "offsetwatch.yaml"
-        told.write_text(json.dumps({at: body.decode() for at, body in answers.items()}))
+        report, path = directory / "answers.json", directory / "offsetwatch.yaml"
+        report.write_text(json.dumps({name: body.decode() for name, body in answers.items()}))
         path.write_text(json.dumps(config))  # which is YAML, too
-        serve = ("-m", "bench.connect", "--port", str(connect_port), "--file", str(told))
+        serve = ("-m", "bench.connect", "--port", str(connect_port), "--file", str(report))
         worker = Child("worker", (*BESIDE, sys.executable, *serve), directory=directory)
         stack.callback(worker.terminate)
         worker.start()

@@ -73,8 +73,8 @@ class Site:
 
     def take(self, batch: Batch) -> bool:
         """Apply it, as the loop would."""
-        for seen in batch:
-            self.book.apply(seen, self.clock.now())
+        for observed in batch:
+            self.book.apply(observed, self.clock.now())
         return True
 
     def snapshot(self) -> Snapshot:
@@ -87,7 +87,7 @@ class Site:
 
     def round(self, snapshot: Snapshot) -> ProbeRoundRead | None:
         """One round of reads of single records, not yet applied."""
-        found = poll_probes(
+        results = poll_probes(
             "west",
             lambda _committed: self.reader,
             snapshot,
@@ -95,22 +95,22 @@ class Site:
             BUDGET,
             self.clock,
         )
-        return next((at for at in found if isinstance(at, ProbeRoundRead)), None)
+        return next((item for item in results if isinstance(item, ProbeRoundRead)), None)
 
 
-def committed(offset: int, at: float) -> TailRead:
+def committed(offset: int, moment: float) -> TailRead:
     """MirrorMaker's offsets of all partitions."""
     return TailRead(
         input=InputId.of_tail(OFFSETS),
         topic=OFFSETS,
-        at=at,
+        at=moment,
         records=tuple(
             _record(topic, number, offset) for topic in names() for number in range(PARTITIONS)
         ),
         positions=(),
         caught_up=True,
         behind=0,
-        as_of=at,
+        as_of=moment,
         whole=True,
     )
 
@@ -158,21 +158,21 @@ def timed(job: Callable[[], object]) -> float:
 
 def plain(bootstrap: str) -> tuple[float, float]:
     """Milliseconds per partition of the plain ways: (log bounds, a record)."""
-    ours = {"group.id": "plain", "enable.auto.commit": "false"}
-    reader = Consumer(settings(bootstrap, **ours))
-    at = [TopicPartition(next(names()), number % PARTITIONS, 1) for number in range(PLAIN)]
+    own = {"group.id": "plain", "enable.auto.commit": "false"}
+    reader = Consumer(settings(bootstrap, **own))
+    group = [TopicPartition(next(names()), number % PARTITIONS, 1) for number in range(PLAIN)]
     try:
-        reader.get_watermark_offsets(at[0], timeout=10)  # connected
-        bounds = timed(lambda: [reader.get_watermark_offsets(one, timeout=10) for one in at])
-        records = timed(lambda: _each(reader, at))
+        reader.get_watermark_offsets(group[0], timeout=10)  # connected
+        bounds = timed(lambda: [reader.get_watermark_offsets(one, timeout=10) for one in group])
+        records = timed(lambda: _each(reader, group))
     finally:
         reader.close()
     return bounds / PLAIN * 1000, records / PLAIN * 1000
 
 
-def _each(reader: Consumer, wanted: Sequence[TopicPartition]) -> None:
-    for at in wanted:
-        reader.assign([at])
+def _each(reader: Consumer, expected: Sequence[TopicPartition]) -> None:
+    for partition in expected:
+        reader.assign([partition])
         message = reader.poll(10)
         assert message is not None
         assert message.error() is None
@@ -183,24 +183,24 @@ def measure() -> bool:
     total = TOPICS * PARTITIONS
     with Lab(LabOptions(connectors=False)) as lab:
         fill(lab)
-        site = Site(lab.west)
-        site.take((committed(0, site.clock.now()),))
-        site.ends()  # connected
-        ends = [timed(site.ends) for _ in range(ROUNDS_ENDS)]
+        cluster = Site(lab.west)
+        cluster.take((committed(0, cluster.clock.now()),))
+        cluster.ends()  # connected
+        ends = [timed(cluster.ends) for _ in range(ROUNDS_ENDS)]
         each, rounds = [], []
-        snapshots = [timed(site.snapshot)]
-        while read := site.round(snapshot := site.snapshot()):
-            wanted = sum(view.probe_from is not None for view in snapshot.mirror_partitions)
-            assert sum(count for _, count in read.made) == min(wanted, BUDGET.reads_max)
+        snapshots = [timed(cluster.snapshot)]
+        while read := cluster.round(snapshot := cluster.snapshot()):
+            expected = sum(view.probe_from is not None for view in snapshot.mirror_partitions)
+            assert sum(count for _, count in read.made) == min(expected, BUDGET.reads_max)
             each.append(len(read.answers))
-            rounds.append(site.clock.now() - read.at)
-            site.take((read,))
-            snapshots.append(timed(site.snapshot))
-        known = sum(view.caught_up is False for view in site.snapshot().mirror_partitions)
-        site.ends()
-        again = site.round(site.snapshot())
+            rounds.append(cluster.clock.now() - read.at)
+            cluster.take((read,))
+            snapshots.append(timed(cluster.snapshot))
+        known = sum(view.caught_up is False for view in cluster.snapshot().mirror_partitions)
+        cluster.ends()
+        again = cluster.round(cluster.snapshot())
         bounds_ms, record_ms = plain(lab.west)
-        site.reader.close()
+        cluster.reader.close()
     middle, record = statistics.median(ends), sum(rounds) / sum(each) * 1000
     print(
         f"log ends     {total} partitions: median {middle:.2f} s, max {max(ends):.2f} s "

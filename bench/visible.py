@@ -102,18 +102,20 @@ def commit(bootstrap: str, topic: str, report: Path) -> None:
     """The process that commits. Leaves, of what is followed, [source, position, record's time]."""
     size = Size(files=SOURCES, file_connectors=CONNECTORS)
     keys: list[bytes] = [b""] * SOURCES
-    for name, (_, places) in made(size, west="", east="").items():
-        for at, (place, offset) in enumerate(places):
-            key = build_connect_key(name, place)
+    for name, (_, locations) in made(size, west="", east="").items():
+        for index, (location, offset) in enumerate(locations):
+            key = build_connect_key(name, location)
             assert key is not None
-            assert offset["position"] == 80 * (int(name.removeprefix("files-")) + CONNECTORS * at)
+            assert offset["position"] == 80 * (
+                int(name.removeprefix("files-")) + CONNECTORS * index
+            )
             keys[offset["position"] // 80] = key
-    told: list[tuple[int, int, float]] = []
+    reports: list[tuple[int, int, float]] = []
 
     def follow(source: int, position: int) -> Delivered:
         def delivered(error: ck.KafkaError | None, message: ck.Message) -> None:
             assert error is None, error
-            told.append((source, position, message.timestamp()[1] / 1000))
+            reports.append((source, position, message.timestamp()[1] / 1000))
 
         return delivered
 
@@ -138,7 +140,7 @@ def commit(bootstrap: str, topic: str, report: Path) -> None:
         due += BURST_S
     took = time.monotonic() - began
     assert producer.flush(60) == 0
-    report.write_text(json.dumps({"rate_per_s": first / took, "commits": told}))
+    report.write_text(json.dumps({"rate_per_s": first / took, "commits": reports}))
 
 
 def measure() -> Result:
@@ -151,23 +153,23 @@ def measure() -> Result:
             watcher.start()
             watcher.wait(SOURCES)
             before, began = cpu.tree_s(watcher.pid), time.monotonic()
-            given = ("--bootstrap", lab.east, "--topic", size.topic, "--report", str(report))
-            committing = subprocess.Popen([sys.executable, "-m", "bench.visible", *given])
+            inputs = ("--bootstrap", lab.east, "--topic", size.topic, "--report", str(report))
+            committing = subprocess.Popen([sys.executable, "-m", "bench.visible", *inputs])
             try:
-                seen = _scraped(watcher, committing)
+                observed = _scraped(watcher, committing)
                 assert committing.returncode == 0, "it could not commit"
             finally:
                 committing.kill()
                 committing.wait()
             cores = (cpu.tree_s(watcher.pid) - before) / (time.monotonic() - began)
-        said = json.loads(report.read_text())
+        document = json.loads(report.read_text())
         tick_s = Config.model_fields["tick_s"].default
-        return _result(seen, said["commits"], cores, said["rate_per_s"], tick_s)
+        return _result(observed, document["commits"], cores, document["rate_per_s"], tick_s)
 
 
 def _scraped(watcher: Watcher, committing: subprocess.Popen[bytes]) -> list[Seen]:
     """What the client saw of the sources that are followed, until all of it should be visible."""
-    found: list[Seen] = []
+    results: list[Seen] = []
     chance = random.Random(SEED)
     ends = math.inf
     while time.monotonic() < ends:
@@ -176,14 +178,16 @@ def _scraped(watcher: Watcher, committing: subprocess.Popen[bytes]) -> list[Seen
         status, body = watcher.answers(f"/metrics?name[]={FAMILY}")
         now = time.time()
         assert status == 200
-        found.append(Seen(now, {int(at): float(position) for at, position in _LINE.findall(body)}))
+        results.append(
+            Seen(now, {int(at): float(position) for at, position in _LINE.findall(body)})
+        )
         time.sleep(chance.uniform(*PAUSES_S))
-    return found
+    return results
 
 
 def _result(
-    seen: Sequence[Seen],
-    told: Sequence[tuple[int, int, float]],
+    sequence: Sequence[Seen],
+    report: Sequence[tuple[int, int, float]],
     cores: float,
     rate_per_s: float,
     tick_s: float,
@@ -191,30 +195,30 @@ def _result(
     """Of each commit after the warm-up and each answer after it: how old it was, and was it shown?
     In the end all have to be.
     """
-    from_s = min(at for _, _, at in told) + WARM_UP_S
+    from_s = min(when for _, _, when in report) + WARM_UP_S
     of: dict[int, list[tuple[int, float]]] = {}
-    for source, position, at in told:
-        if at >= from_s:
-            of.setdefault(source, []).append((position, at))
+    for source, position, moment in report:
+        if moment >= from_s:
+            of.setdefault(source, []).append((position, moment))
     assert len(of) == SOURCES // CONNECTORS
     ages: list[float] = []
     hidden: list[bool] = []
-    for answer in seen:
+    for answer in sequence:
         for source, commits_of in of.items():
-            shown = answer.positions[source]
-            for position, at in commits_of:
-                if answer.at >= at:
-                    ages.append(answer.at - at)
-                    hidden.append(shown < position)
-    assert all(seen[-1].positions[source] >= of[source][-1][0] for source in of), "not all came"
+            output = answer.positions[source]
+            for position, moment in commits_of:
+                if answer.at >= moment:
+                    ages.append(answer.at - moment)
+                    hidden.append(output < position)
+    assert all(sequence[-1].positions[source] >= of[source][-1][0] for source in of), "not all came"
     bins = np.floor(np.array(ages) / BIN_S).astype(int)
     late = np.bincount(bins, weights=hidden) / np.maximum(np.bincount(bins), 1)
     p50_s, p99_s, max_s = (
         float(BIN_S * (np.flatnonzero(late > share).max(initial=-1) + 1))
         for share in (0.5, 0.01, 0.0)
     )
-    followed = sum(len(at) for at in of.values())
-    return Result(p50_s, p99_s, max_s, followed, len(seen), cores, rate_per_s, tick_s)
+    followed = sum(len(group) for group in of.values())
+    return Result(p50_s, p99_s, max_s, followed, len(sequence), cores, rate_per_s, tick_s)
 
 
 def main() -> int:
@@ -223,9 +227,9 @@ def main() -> int:
     parser.add_argument("--bootstrap", help=argparse.SUPPRESS)
     parser.add_argument("--topic", help=argparse.SUPPRESS)
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.report is not None:
-        commit(given.bootstrap, given.topic, given.report)
+    inputs = parser.parse_args()
+    if inputs.report is not None:
+        commit(inputs.bootstrap, inputs.topic, inputs.report)
         return 0
     result = measure()
     print(result.line(), flush=True)

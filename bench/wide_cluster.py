@@ -51,9 +51,9 @@ def wide_cluster(directory: Path, brokers: int) -> Iterator[str]:
                     raise LabError(f"a broker ended while starting\n{node.tail()}")
             for port in ports:
                 Cluster("wide", f"{LOOPBACK}:{port}").check_ready()
-            found = ck_admin.AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=5)
-            if len(found.brokers) < brokers:
-                raise NotYet(f"{len(found.brokers)} of {brokers} brokers")
+            metadata = ck_admin.AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=5)
+            if len(metadata.brokers) < brokers:
+                raise NotYet(f"{len(metadata.brokers)} of {brokers} brokers")
 
         until("the brokers serving", serve, timeout_s=READY_S_MAX, evidence=nodes[0].tail)
         yield bootstrap
@@ -72,25 +72,25 @@ def fill(bootstrap: str, topics: int, partitions: int) -> None:
     _serve_offsets(client, topics, partitions)
 
 
-def create(client: ck_admin.AdminClient, wanted: Sequence[ck_admin.NewTopic]) -> None:
+def create(client: ck_admin.AdminClient, expected: Sequence[ck_admin.NewTopic]) -> None:
     """Topics, so many at a time as a controller takes; each partition has a leader afterwards."""
-    at_once = max(1, PARTITIONS_PER_CALL // max(at.num_partitions for at in wanted))
-    for first in range(0, len(wanted), at_once):
-        asked = client.create_topics(
-            list(wanted[first : first + at_once]), operation_timeout=120, request_timeout=130
+    at_once = max(1, PARTITIONS_PER_CALL // max(topic.num_partitions for topic in expected))
+    for first in range(0, len(expected), at_once):
+        futures = client.create_topics(
+            list(expected[first : first + at_once]), operation_timeout=120, request_timeout=130
         )
-        for made in asked.values():
-            made.result()
-    partitions = sum(at.num_partitions for at in wanted)
-    names = {at.topic for at in wanted}
+        for future in futures.values():
+            future.result()
+    partitions = sum(topic.num_partitions for topic in expected)
+    names = {topic.topic for topic in expected}
 
     def led() -> None:
-        found = client.list_topics(timeout=60).topics
+        topics = client.list_topics(timeout=60).topics
         count = sum(
-            at.leader >= 0
-            for name, topic in found.items()
+            partition.leader >= 0
+            for name, topic in topics.items()
             if name in names
-            for at in topic.partitions.values()
+            for partition in topic.partitions.values()
         )
         if count < partitions:
             raise NotYet(f"{count} of {partitions} partitions have a leader")
@@ -101,23 +101,23 @@ def create(client: ck_admin.AdminClient, wanted: Sequence[ck_admin.NewTopic]) ->
 def _serve_offsets(client: ck_admin.AdminClient, topics: int, partitions: int) -> None:
     """A leader is named before it has its log."""
     for topic in range(topics):
-        wanted = {
+        expected = {
             ck.TopicPartition(f"wide-{topic}", number): ck_admin.OffsetSpec.latest()
             for number in range(partitions)
         }
         until(
             f"every partition of wide-{topic} telling its end",
-            partial(_served, client, wanted),
+            partial(_served, client, expected),
             timeout_s=TOPICS_S_MAX,
         )
 
 
 def _served(
-    client: ck_admin.AdminClient, wanted: dict[ck.TopicPartition, ck_admin.OffsetSpec]
+    client: ck_admin.AdminClient, expected: dict[ck.TopicPartition, ck_admin.OffsetSpec]
 ) -> None:
     try:
-        for asked in client.list_offsets(wanted, request_timeout=60).values():
-            asked.result()
+        for offset in client.list_offsets(expected, request_timeout=60).values():
+            offset.result()
     except ck.KafkaException as exc:
         raise NotYet(str(exc)) from exc
 

@@ -151,7 +151,7 @@ def _plugin() -> Panel:
 
 
 def _sources() -> list[Panel]:
-    usual = greatest(HERE.of(m.EXPECTED_COMMITS, percentile="99"))
+    baseline = greatest(HERE.of(m.EXPECTED_COMMITS, percentile="99"))
     advance = greatest(HERE.of(m.EXPECTED_INTERVAL, percentile="99"))
     partition = "{{source_partition}}"
     return [
@@ -161,7 +161,7 @@ def _sources() -> list[Panel]:
             "learned it. Far above it: read the worker's log.",
             [
                 Query(HERE.age(m.LAST_COMMIT, *PARTITION), partition),
-                Query(usual, "baseline, 99th percentile"),
+                Query(baseline, "baseline, 99th percentile"),
             ],
             unit="s",
             bad=Bad(runbooks=("SourceCommitsOverdue",)),
@@ -221,7 +221,7 @@ def _sources() -> list[Panel]:
 
 def _replication() -> list[Panel]:
     flow = "{{source}} -> {{target}} {{topic}}"
-    usual = greatest(HERE.of(m.EXPECTED_LAG), "percentile")
+    baseline = greatest(HERE.of(m.EXPECTED_LAG), "percentile")
     return [
         lines(
             "Replication lag by topic",
@@ -252,7 +252,10 @@ def _replication() -> list[Panel]:
             "All topics together, beside the baseline of this hour of the week. Far above "
             "the 99th percentile: find out what writes more upstream. Empty where there is "
             "no baseline.",
-            [Query(lag_in_all(HERE), "now"), Query(usual, "baseline, percentile {{percentile}}")],
+            [
+                Query(lag_in_all(HERE), "now"),
+                Query(baseline, "baseline, percentile {{percentile}}"),
+            ],
             unit="short",
         ),
         table(

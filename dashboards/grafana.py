@@ -68,7 +68,7 @@ def dashboard(
         "refresh": "30s",
         "time": {"from": "now-3h", "to": "now"},
         "timezone": "utc",
-        "annotations": {"list": [_alerts(scope, *at) for at in _ALERTS]},
+        "annotations": {"list": [_alerts(scope, *alert) for alert in _ALERTS]},
         "links": [
             {
                 "type": "dashboards",
@@ -80,7 +80,11 @@ def dashboard(
             }
         ],
         "templating": {
-            "list": [_datasource(), job, *(_variable(at, query) for at, query in scope.values())]
+            "list": [
+                _datasource(),
+                job,
+                *(_variable(choice, query) for choice, query in scope.values()),
+            ]
         },
         "panels": list(_placed(now, rows)),
     }
@@ -142,8 +146,8 @@ def _placed(now: Sequence[Panel], rows: Sequence[Row]) -> Iterator[Json]:
     """Give every panel its id and its place: from left to right, wrapped, row by row."""
     numbers = count(1)
     yield _row("Now", next(numbers), 0, collapsed=False)
-    shown, top = _laid(now, numbers, 1)
-    yield from shown
+    output, top = _laid(now, numbers, 1)
+    yield from output
     for row in rows:
         number = next(numbers)
         inside, _ = _laid(row.panels, numbers, top + 1)
@@ -165,16 +169,16 @@ def _row(title: str, number: int, top: int, *, collapsed: bool) -> Json:
 def _laid(panels: Sequence[Panel], numbers: Iterator[int], top: int) -> tuple[list[Json], int]:
     """Return the panels with their places from this line of the grid on, and the line below."""
     placed: list[Json] = []
-    left, tallest = 0, 0
+    remaining, tallest = 0, 0
     for panel in panels:
-        if left + panel.width > GRID_WIDTH or panel.height != (tallest or panel.height):
-            left, top, tallest = 0, top + tallest, 0
-        placed.append(_panel(panel, next(numbers), left, top))
-        left, tallest = left + panel.width, max(tallest, panel.height)
+        if remaining + panel.width > GRID_WIDTH or panel.height != (tallest or panel.height):
+            remaining, top, tallest = 0, top + tallest, 0
+        placed.append(_panel(panel, next(numbers), remaining, top))
+        remaining, tallest = remaining + panel.width, max(tallest, panel.height)
     return placed, top + tallest
 
 
-def _panel(panel: Panel, number: int, left: int, top: int) -> Json:
+def _panel(panel: Panel, number: int, remaining: int, top: int) -> Json:
     asks: Json = {"datasource": DATASOURCE, "targets": list(panel.targets)} if panel.targets else {}
     links = [
         {
@@ -190,7 +194,7 @@ def _panel(panel: Panel, number: int, left: int, top: int) -> Json:
         "type": panel.type,
         "title": panel.title,
         "description": panel.description,
-        "gridPos": {"x": left, "y": top, "w": panel.width, "h": panel.height},
+        "gridPos": {"x": remaining, "y": top, "w": panel.width, "h": panel.height},
         **({"links": links} if links else {}),
         **asks,
         **panel.body,

@@ -31,7 +31,7 @@ class Bad:
         """Return the steps of thresholds: a colour is that of all values from its own up."""
         bounds = sorted(self.below)
         starts: list[float | None] = [None, *bounds]
-        colours = [*(self.below[at] for at in bounds), GREEN]
+        colours = [*(self.below[bound] for bound in bounds), GREEN]
         steps: list[Json] = [
             {"color": colour, "value": value} for value, colour in zip(starts, colours, strict=True)
         ]
@@ -73,8 +73,8 @@ class Link:
         """As Grafana wants it."""
         field = "__data.fields" if self.column else "__field.labels"
         chosen = [f"var-{name}=${{{field}.{name}}}" for name in self.variables]
-        kept = ("${__url_time_range}", "${datasource:queryparam}", "${job:queryparam}")
-        return {"title": self.title, "url": f"/d/{self.board}?{'&'.join((*kept, *chosen))}"}
+        retained = ("${__url_time_range}", "${datasource:queryparam}", "${job:queryparam}")
+        return {"title": self.title, "url": f"/d/{self.board}?{'&'.join((*retained, *chosen))}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,26 +166,28 @@ def table(
     `colours` go by label and value, `size` is width and height on the grid.
     """
     values = (
-        ["Value"] if len(numbers) == 1 else [f"Value #{_ref(at)}" for at in range(len(numbers))]
+        ["Value"]
+        if len(numbers) == 1
+        else [f"Value #{_ref(number)}" for number in range(len(numbers))]
     )
-    hidden = [name for name, at in zip(values, numbers, strict=True) if not at.title]
-    shown = {name: at for name, at in zip(values, numbers, strict=True) if at.title}
-    targets = _targets([Query(at.expr) for at in numbers], instant=True)
+    hidden = [name for name, column in zip(values, numbers, strict=True) if not column.title]
+    rows = {name: column for name, column in zip(values, numbers, strict=True) if column.title}
+    targets = _targets([Query(number.expr) for number in numbers], instant=True)
     organize = {
         "excludeByName": dict.fromkeys(["Time", *hidden], True),
-        "indexByName": {name: at for at, name in enumerate([*labels, *values])},
-        "renameByName": {name: at.title for name, at in shown.items()},
+        "indexByName": {name: offset for offset, name in enumerate([*labels, *values])},
+        "renameByName": {name: column.title for name, column in rows.items()},
     }
     merge = [{"id": "merge", "options": {}}] if len(numbers) > 1 else []
-    units = [_override(at.title, "unit", at.unit) for at in shown.values()]
-    cells = [_cell(at.title, at.bad) for at in shown.values() if at.bad is not None]
+    units = [_override(column.title, "unit", column.unit) for column in rows.values()]
+    cells = [_cell(column.title, column.bad) for column in rows.values() if column.bad is not None]
     return Panel(
         title=title,
         description=description,
         type="table",
         width=size[0],
         height=size[1],
-        targets=tuple({**at, "format": "table"} for at in targets),
+        targets=tuple({**target, "format": "table"} for target in targets),
         body={
             "fieldConfig": {
                 "defaults": {"unit": "short", "custom": {"align": "left", "filterable": True}},
@@ -193,7 +195,7 @@ def table(
                     *units,
                     *cells,
                     *(_labelled(label, of_values) for label, of_values in colours.items()),
-                    *(_override(at.column, "links", [at.json()]) for at in links),
+                    *(_override(link.column, "links", [link.json()]) for link in links),
                 ],
             },
             "options": {"cellHeight": "sm", "showHeader": True},

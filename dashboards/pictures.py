@@ -68,37 +68,41 @@ class Source:
 
     def of(self, board: Json) -> Source:
         """With what is chosen on a board of one thing, and everything on all others."""
-        single = {at["name"] for at in board["templating"]["list"] if at.get("multi") is False}
-        return replace(self, chosen={at: self.chosen[at] for at in single & self.chosen.keys()})
+        single = {
+            item["name"] for item in board["templating"]["list"] if item.get("multi") is False
+        }
+        return replace(
+            self, chosen={item: self.chosen[item] for item in single & self.chosen.keys()}
+        )
 
     def instant(self, expr: str) -> list[tuple[Labels, float]]:
         """As of the moment."""
-        found = self._ask("query", expr, {"time": self.at})
-        return [(at["metric"], float(at["value"][1])) for at in found]
+        result = self._ask("query", expr, {"time": self.at})
+        return [(entry["metric"], float(entry["value"][1])) for entry in result]
 
     def range(self, expr: str) -> list[tuple[Labels, Points]]:
         """Up to the moment."""
         step = max(1, self.seconds // POINTS)
         when = {"start": self.at - self.seconds, "end": self.at, "step": step}
-        found = self._ask("query_range", expr, when)
+        result = self._ask("query_range", expr, when)
         return [
             (
-                at["metric"],
-                [(float(t), float(v)) for t, v in at["values"] if math.isfinite(float(v))],
+                entry["metric"],
+                [(float(t), float(v)) for t, v in entry["values"] if math.isfinite(float(v))],
             )
-            for at in found
+            for entry in result
         ]
 
     def _ask(self, how: str, expr: str, when: dict[str, int]) -> list[Json]:
         window = max(RATE_WINDOW_S, self.seconds // POINTS)
         expr = expr.replace("$__rate_interval", f"{window}s")
-        expr = re.sub(r"\$(\w+)", lambda found: self.chosen.get(found[1], ".+"), expr)
+        expr = re.sub(r"\$(\w+)", lambda match: self.chosen.get(match[1], ".+"), expr)
         params: dict[str, str | int] = {"query": expr, **when}
         answer = self.client.get(f"{self.url}/api/v1/{how}", params=params).json()
         if answer["status"] != "success":
             raise ValueError(answer.get("error", "no answer"))
-        found: list[Json] = answer["data"]["result"]
-        return found
+        result: list[Json] = answer["data"]["result"]
+        return result
 
 
 def shown(value: float, unit: str) -> str:
@@ -111,7 +115,7 @@ def shown(value: float, unit: str) -> str:
 
 def legend(template: str, labels: Labels) -> str:
     """`{{label}}` filled in."""
-    return re.sub(r"\{\{(\w+)\}\}", lambda found: labels.get(found[1], ""), template)
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: labels.get(match[1], ""), template)
 
 
 def picture(board: Json, source: Source) -> str:
@@ -147,10 +151,12 @@ def _add_axes(figure: Figure, x: float, y: float, w: float, h: float) -> Axes:
     return axes
 
 
-def _add_plot(axes: Axes, left: float, top: float, bottom: float, source: Source) -> Axes:
+def _add_plot(axes: Axes, remaining: float, top: float, bottom: float, source: Source) -> Axes:
     """Add a plot over time inside of a panel, with these margins in pixels."""
     w, h = axes.bbox.size
-    plot = axes.inset_axes((left / w, bottom / h, (w - left - 10) / w, (h - top - bottom) / h))
+    plot = axes.inset_axes(
+        (remaining / w, bottom / h, (w - remaining - 10) / w, (h - top - bottom) / h)
+    )
     backs = (source.seconds, source.seconds / 2, 0)
     plot.set(xlim=(-source.seconds, 0), xticks=[-back for back in backs])
     plot.set_xticklabels([f"-{back / 60:.0f} min" if back else "now" for back in backs])
@@ -164,11 +170,11 @@ def _opened(board: Json) -> Iterator[Json]:
     pushed = 0
     for panel in board["panels"]:
         inside = panel.get("panels", [])
-        for at in (panel, *inside):
-            place = at["gridPos"]
-            yield at | {"gridPos": place | {"y": place["y"] + pushed}}
+        for item in (panel, *inside):
+            location = item["gridPos"]
+            yield item | {"gridPos": location | {"y": location["y"] + pushed}}
         if inside:
-            last = max(at["gridPos"]["y"] + at["gridPos"]["h"] for at in inside)
+            last = max(entry["gridPos"]["y"] + entry["gridPos"]["h"] for entry in inside)
             pushed += last - panel["gridPos"]["y"] - 1
 
 
@@ -334,8 +340,8 @@ def _states(panel: Json, source: Source, axes: Axes) -> None:
 
 def _coloured(panel: Json) -> dict[str, str]:
     return {
-        at["matcher"]["options"]: COLOURS[at["properties"][0]["value"]["fixedColor"]]
-        for at in panel["fieldConfig"]["overrides"]
+        override["matcher"]["options"]: COLOURS[override["properties"][0]["value"]["fixedColor"]]
+        for override in panel["fieldConfig"]["overrides"]
     }
 
 
@@ -366,13 +372,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--minutes", type=int, default=40)
     parser.add_argument("--set", action="append", default=[], metavar="VARIABLE=VALUE")
     parser.add_argument("folder", type=Path)
-    given = parser.parse_args(arguments)
-    chosen = dict(at.split("=", 1) for at in given.set)
-    given.folder.mkdir(parents=True, exist_ok=True)
+    inputs = parser.parse_args(arguments)
+    chosen = dict(item.split("=", 1) for item in inputs.set)
+    inputs.folder.mkdir(parents=True, exist_ok=True)
     with httpx.Client(trust_env=False, timeout=60) as client:
-        source = Source(given.prometheus, given.at, given.minutes * 60, chosen, client)
+        source = Source(inputs.prometheus, inputs.at, inputs.minutes * 60, chosen, client)
         for name, board in BOARDS.items():
-            (given.folder / f"{name}.svg").write_text(picture(board(), source), encoding="utf-8")
+            (inputs.folder / f"{name}.svg").write_text(picture(board(), source), encoding="utf-8")
     return 0
 
 

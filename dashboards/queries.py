@@ -49,7 +49,7 @@ class Scope:
 
     def alerts(self, severity: str) -> str:
         """Alerts of one severity that fire for what is chosen, or for what has no such label."""
-        labels = ("severity", "alertstate", *(at.label for at in self.choices))
+        labels = ("severity", "alertstate", *(choice.label for choice in self.choices))
         alerts = MetricSpec("ALERTS", "gauge", "", labels, frozenset(labels))
         return self.of(alerts, severity=severity, alertstate="firing")
 
@@ -88,9 +88,9 @@ class Scope:
         return [
             'job=~"$job"',
             *(
-                _matcher(at, optional=at.label in spec.optional)
-                for at in choices
-                if at.label in (*spec.labels, _INSTANCE)
+                _matcher(choice, optional=choice.label in spec.optional)
+                for choice in choices
+                if choice.label in (*spec.labels, _INSTANCE)
             ),
             *(
                 f'{label}{"=" if _PLAIN.fullmatch(value) else "=~"}"{value}"'

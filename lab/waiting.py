@@ -33,8 +33,8 @@ def until(
         try:
             return probe()
         except NotYet as exc:
-            seen = str(exc)
+            observed = str(exc)
         if time.monotonic() >= deadline:
-            message = f"{what}: not within {timeout_s:.0f} s; last seen: {seen}"
+            message = f"{what}: not within {timeout_s:.0f} s; last seen: {observed}"
             raise LabError("\n".join(filter(None, (message, evidence()))))
         time.sleep(POLL_INTERVAL_S)

@@ -70,10 +70,10 @@ def tests_of(changed: Iterable[str], tests: Iterable[Path]) -> Iterator[Path]:
             parts[:-1] if parts[-1] == "__init__" else parts for parts in modules if len(parts) > 1
         )
     ]
-    wanted = re.compile("|".join(imports)) if imports else None
+    expected = re.compile("|".join(imports)) if imports else None
     for test in tests:
         changed_itself = test.relative_to(ROOT) in paths
-        if changed_itself or (wanted is not None and wanted.search(test.read_text())):
+        if changed_itself or (expected is not None and expected.search(test.read_text())):
             yield test
 
 

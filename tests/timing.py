@@ -90,7 +90,7 @@ def _most(seconds: Mapping[str, float]) -> dict[str, float]:
 def read(folder: Path) -> tuple[list[Part], dict[str, float]]:
     """Return the parts of a run, in the order in which they ended, and its slowest tests."""
     parts, slowest = [], {}
-    for file in sorted(folder.glob("*.json"), key=lambda found: found.stat().st_mtime_ns):
+    for file in sorted(folder.glob("*.json"), key=lambda path: path.stat().st_mtime_ns):
         document: dict[str, Any] = json.loads(file.read_text())
         slowest.update(document.pop("slowest"))
         document["name"] = document.pop("part")
@@ -132,8 +132,8 @@ def main() -> None:
     reader.add_argument("--write", action="store_true", help=f"replace {COMMITTED.name}")
     options = reader.parse_args()
     before = committed(COMMITTED.read_text()) if COMMITTED.exists() else {}
-    found = table(*read(options.folder), before)
-    print(found)  # noqa: T201 - this is what the command is for
+    result = table(*read(options.folder), before)
+    print(result)  # noqa: T201 - this is what the command is for
     if options.write:
         described = subprocess.run(
             ["git", "describe", "--always", "--dirty", "--exclude=*"],
@@ -144,7 +144,7 @@ def main() -> None:
         COMMITTED.write_text(
             f"# How long the tests take\n\nCommit {described}, {os.cpu_count()} cores, Python "
             f"{platform.python_version()}. Written by `python -m tests.timing --write`; the last "
-            f"two columns are the table before it.\n\n{found}\n"
+            f"two columns are the table before it.\n\n{result}\n"
         )
 
 

@@ -72,8 +72,8 @@ def render(text: str, data: Path, templates: Path) -> str:
 
 def installed_amtool() -> Path:
     """Return amtool: from the PATH, else Debian's. Raises ToolError."""
-    found = shutil.which("amtool")
-    return Path(found) if found else package(PACKAGE, HINT) / "usr" / "bin" / "amtool"
+    result = shutil.which("amtool")
+    return Path(result) if result else package(PACKAGE, HINT) / "usr" / "bin" / "amtool"
 
 
 def recent_amtool() -> Path:
@@ -84,16 +84,16 @@ def recent_amtool() -> Path:
 def program(folder: Path) -> Path:
     """The one to start, in `folder`: what it shows is looked for there. Raises ToolError."""
     for name in ("alertmanager", PACKAGE):
-        found = shutil.which(name)
-        if found is not None:
-            return Path(found)
+        result = shutil.which(name)
+        if result is not None:
+            return Path(result)
     unpacked = package(PACKAGE, HINT)
-    made = folder / "alertmanager"
+    path = folder / "alertmanager"
     try:
         text = (unpacked / "usr" / "bin" / PACKAGE).read_bytes()
-        made.write_bytes(text.replace(_INSTALLED, _STARTED))
-        made.chmod(0o755)
+        path.write_bytes(text.replace(_INSTALLED, _STARTED))
+        path.chmod(0o755)
         shutil.copytree(unpacked / _INSTALLED.decode().lstrip("/"), folder, dirs_exist_ok=True)
     except OSError as exc:
         raise ToolError(f"the package of {PACKAGE} is not what it used to be: {exc}") from exc
-    return made
+    return path

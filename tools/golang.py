@@ -42,23 +42,25 @@ def built_from_a_module_of_ours(
     """
 
     def fill(folder: Path) -> None:
-        with tempfile.TemporaryDirectory(prefix="offsetwatch-go-") as made:
-            at = Path(made)
-            _go(["mod", "init", "example.invalid/built"], at=at)
+        with tempfile.TemporaryDirectory(prefix="offsetwatch-go-") as built:
+            path = Path(built)
+            _go(["mod", "init", "example.invalid/built"], path=path)
             module = "/".join(package.split("/")[:2])
-            found = json.loads(_go(["list", "-m", "-json", f"{module}@{version}"], at=at))
-            with (at / "go.mod").open("a") as handle:
-                handle.writelines(f"replace {line}\n" for line in replaced(Path(found["GoMod"])))
-            _go(["get", f"{package}@{version}"], at=at)
-            _go(["build", f"-ldflags={SMALL} {flags}", "-o", str(folder / name), package], at=at)
+            document = json.loads(_go(["list", "-m", "-json", f"{module}@{version}"], path=path))
+            with (path / "go.mod").open("a") as handle:
+                handle.writelines(f"replace {line}\n" for line in replaced(Path(document["GoMod"])))
+            _go(["get", f"{package}@{version}"], path=path)
+            _go(
+                ["build", f"-ldflags={SMALL} {flags}", "-o", str(folder / name), package], path=path
+            )
 
     return _kept(name, version, fill)
 
 
 def module_folder(module: str, version: str) -> Path:
     """A module's files, in Go's own cache. Raises ToolError."""
-    told = _go(["mod", "download", "-json", f"{module}@{version}"])
-    return Path(json.loads(told)["Dir"])
+    report = _go(["mod", "download", "-json", f"{module}@{version}"])
+    return Path(json.loads(report)["Dir"])
 
 
 def _kept(name: str, version: str, fill: Callable[[Path], None]) -> Path:
@@ -67,7 +69,7 @@ def _kept(name: str, version: str, fill: Callable[[Path], None]) -> Path:
     return folder / name
 
 
-def _go(words: Sequence[str], *, into: Path | None = None, at: Path | None = None) -> str:
+def _go(words: Sequence[str], *, into: Path | None = None, path: Path | None = None) -> str:
     go = shutil.which("go")
     if go is None:
         raise ToolError("no go here: tests build helm, kube-apiserver and amtool with it")
@@ -77,7 +79,7 @@ def _go(words: Sequence[str], *, into: Path | None = None, at: Path | None = Non
     try:
         done = subprocess.run(  # noqa: S603 - our own words
             [go, *words],
-            cwd=at,
+            cwd=path,
             env=env,
             stdin=subprocess.DEVNULL,
             capture_output=True,

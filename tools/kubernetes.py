@@ -46,34 +46,35 @@ KINDS: Final = {
 
 def helm() -> Path:
     """From the PATH, else built. Raises ToolError, as all here do."""
-    found = shutil.which("helm")
-    return Path(found) if found else installed("helm", "helm.sh/helm/v3/cmd/helm", HELM)
+    result = shutil.which("helm")
+    return Path(result) if result else installed("helm", "helm.sh/helm/v3/cmd/helm", HELM)
 
 
 def kube_apiserver() -> Path:
     """The server itself. Its version stands in it, as clients ask for it."""
     major, minor, _ = KUBERNETES.removeprefix("v").split(".")
-    at = "k8s.io/component-base/version"
+    name = "k8s.io/component-base/version"
     return built_from_a_module_of_ours(
         "kube-apiserver",
         "k8s.io/kubernetes/cmd/kube-apiserver",
         KUBERNETES,
         replaced=_staged,
-        flags=f"-X {at}.gitVersion={KUBERNETES} -X {at}.gitMajor={major} -X {at}.gitMinor={minor}",
+        flags=f"-X {name}.gitVersion={KUBERNETES} -X {name}.gitMajor={major} "
+        f"-X {name}.gitMinor={minor}",
     )
 
 
 def etcd() -> Path:
     """What the API server keeps everything in."""
-    found = shutil.which("etcd")
+    result = shutil.which("etcd")
     hint = "install etcd 3.4 or newer and put it on the PATH"
-    return Path(found) if found else package("etcd-server", hint) / "usr" / "bin" / "etcd"
+    return Path(result) if result else package("etcd-server", hint) / "usr" / "bin" / "etcd"
 
 
 def kubectl() -> Path | None:
     """From the PATH alone: people have it, no test needs it."""
-    found = shutil.which("kubectl")
-    return None if found is None else Path(found)
+    result = shutil.which("kubectl")
+    return None if result is None else Path(result)
 
 
 def monitoring_crds() -> tuple[Path, ...]:
@@ -103,11 +104,13 @@ def _staged(module_file: Path) -> list[str]:
 def _generate(java: Path, version: str, folder: Path) -> None:
     jars = folder / "jars"
     copy_dependencies(STRIMZI_POMS[version], jars, what="Strimzi's definitions")
-    made = [f"io.strimzi.api.kafka.model.{at}={folder / kind}.yaml" for kind, at in KINDS.items()]
+    built = [
+        f"io.strimzi.api.kafka.model.{name}={folder / kind}.yaml" for kind, name in KINDS.items()
+    ]
     words = [str(java), "-cp", f"{jars}/*", "io.strimzi.crdgenerator.CrdGenerator"]
     words += ["--label", "app:strimzi", "--label", "strimzi.io/crd-install:true"]
     words += ["--target-kube", "1.16+", "--crd-api-version", "v1", "--api-versions", version]
-    words += ["--storage-version", version, "--yaml", *made]
+    words += ["--storage-version", version, "--yaml", *built]
     _done(words)
     shutil.rmtree(jars)
 
@@ -135,8 +138,8 @@ def _done(words: Sequence[str]) -> None:
 
 def main() -> None:
     """Make everything ready, and say where it is."""
-    for at in (helm(), kube_apiserver(), etcd(), *monitoring_crds(), *strimzi_crds()):
-        print(at)  # noqa: T201 - what it is for
+    for path in (helm(), kube_apiserver(), etcd(), *monitoring_crds(), *strimzi_crds()):
+        print(path)  # noqa: T201 - what it is for
 
 
 if __name__ == "__main__":

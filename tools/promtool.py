@@ -29,7 +29,7 @@ def binaries() -> Binaries:
     on_path = {name: shutil.which(name) for name in ("promtool", "prometheus")}
     if not all(on_path.values()):
         folder = package(PACKAGE, HINT) / "usr" / "bin"
-        on_path = {name: found or str(folder / name) for name, found in on_path.items()}
+        on_path = {name: result or str(folder / name) for name, result in on_path.items()}
     return Binaries(
         promtool=Path(str(on_path["promtool"])), prometheus=Path(str(on_path["prometheus"]))
     )
@@ -37,8 +37,8 @@ def binaries() -> Binaries:
 
 def promtool() -> Path:
     """The one that checks need most."""
-    found = shutil.which("promtool")
-    return Path(found) if found else binaries().promtool
+    result = shutil.which("promtool")
+    return Path(result) if result else binaries().promtool
 
 
 def check_metrics(text: str) -> list[str]:

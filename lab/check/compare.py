@@ -40,11 +40,11 @@ class Tally:
     moved: int = 0
     mismatches: list[str] = field(default_factory=list)
 
-    def expect(self, subject: str, ours: object, theirs: object) -> None:
+    def expect(self, subject: str, own: object, theirs: object) -> None:
         """Count one comparison."""
         self.compared += 1
-        if ours != theirs:
-            self.mismatches.append(f"{subject}: the daemon says {ours}, {self.what} {theirs}")
+        if own != theirs:
+            self.mismatches.append(f"{subject}: the daemon says {own}, {self.what} {theirs}")
 
     @property
     def line(self) -> str:
@@ -102,9 +102,9 @@ def _compare_progress(tally: Tally, product: Product, connectors: dict[str, Any]
             identity = text(entry["source_partition"])
             key = (connector["connect_cluster"], connector["name"], identity)
             offset = None if entry["offset"] is None else text(entry["offset"])
-            ours = (offset, entry["log_offset"])
-            tally.expect(f"{connector['name']} {identity}", ours, gold.pop(key, "nothing"))
-    listed = {at["name"] for at in connectors["connectors"]}
+            own = (offset, entry["log_offset"])
+            tally.expect(f"{connector['name']} {identity}", own, gold.pop(key, "nothing"))
+    listed = {any_connector["name"] for any_connector in connectors["connectors"]}
     for (_, name, identity), (offset, _) in gold.items():
         # Gold also keeps the offsets of deleted connectors; the daemon rightly hides those.
         if name in listed and offset is not None:
@@ -120,16 +120,21 @@ def _compare_flows(tally: Tally, product: Product, flows: dict[str, Any]) -> Non
         for row in reader.read_flow_progress(product.history)
     }
     for flow in flows["flows"]:
-        for at in flow["partitions"]:
-            if at["committed"] is None:
+        for partition in flow["partitions"]:
+            if partition["committed"] is None:
                 continue  # copied, and nothing of it yet: gold holds what was committed
-            key = (flow["connect_cluster"], flow["connector"], at["topic"], at["partition"])
-            ours = (at["committed"], at["synced"])
-            subject = f"{flow['connector']} {at['topic']}-{at['partition']}"
-            tally.expect(subject, ours, gold.pop(key, "nothing"))
+            key = (
+                flow["connect_cluster"],
+                flow["connector"],
+                partition["topic"],
+                partition["partition"],
+            )
+            own = (partition["committed"], partition["synced"])
+            subject = f"{flow['connector']} {partition['topic']}-{partition['partition']}"
+            tally.expect(subject, own, gold.pop(key, "nothing"))
             # What it says beyond the commit, which is all that gold counts, is what a sync showed.
-            if at["replicated"] not in ours:
-                tally.expect(f"{subject} replicated", at["replicated"], ours)
+            if partition["replicated"] not in own:
+                tally.expect(f"{subject} replicated", partition["replicated"], own)
     for key, theirs in gold.items():
         tally.expect(f"{key[1]} {key[2]}-{key[3]}", "nothing", theirs)
 
@@ -141,24 +146,24 @@ def with_rest(product: Product, lab: Lab, others: Mapping[str, ConnectApi] | Non
     `others` answer for Connect clusters beside the lab's first one, by the names they are watched
     under.
     """
-    found = product.get("/api/v1/connectors")["connectors"]
-    names = [(at["connect_cluster"], at["name"]) for at in found]
-    asked: dict[str, Callable[[str], list[dict[str, Any]]]] = {
+    result = product.get("/api/v1/connectors")["connectors"]
+    names = [(item["connect_cluster"], item["name"]) for item in result]
+    requests: dict[str, Callable[[str], list[dict[str, Any]]]] = {
         cluster: api.offsets for cluster, api in (others or {}).items()
     }
-    before = {at: _rest_offsets(asked.get(at[0], lab.offsets), at[1]) for at in names}
+    before = {item: _rest_offsets(requests.get(item[0], lab.offsets), item[1]) for item in names}
     connectors = _after_now(product)
-    after = {at: _rest_offsets(asked.get(at[0], lab.offsets), at[1]) for at in names}
+    after = {item: _rest_offsets(requests.get(item[0], lab.offsets), item[1]) for item in names}
     tally = Tally("REST")
     for connector in connectors["connectors"]:
         name = (connector["connect_cluster"], connector["name"])
-        ours = _daemon_offsets(connector)
-        for identity in sorted(before[name].keys() | after[name].keys() | ours.keys()):
+        own = _daemon_offsets(connector)
+        for identity in sorted(before[name].keys() | after[name].keys() | own.keys()):
             first, last = before[name].get(identity), after[name].get(identity)
             if first != last:
                 tally.moved += 1
             else:
-                tally.expect(f"{name[1]} {identity}", ours.get(identity), first)
+                tally.expect(f"{name[1]} {identity}", own.get(identity), first)
     return tally
 
 
@@ -171,7 +176,7 @@ def _rest_offsets(offsets: Callable[[str], list[dict[str, Any]]], connector: str
 
 
 def _daemon_offsets(connector: dict[str, Any]) -> dict[str, str]:
-    found = {
+    results = {
         text(entry["source_partition"]): text(entry["offset"])
         for entry in connector["source_partitions"]
         if entry["offset"] is not None
@@ -180,8 +185,8 @@ def _daemon_offsets(connector: dict[str, Any]) -> dict[str, str]:
         if entry["committed"] is None:
             continue  # REST lists what was committed
         partition = {"kafka_partition": entry["partition"], "kafka_topic": entry["topic"]}
-        found[text(partition)] = text({"kafka_offset": entry["committed"]})
-    return found
+        results[text(partition)] = text({"kafka_offset": entry["committed"]})
+    return results
 
 
 def with_brokers(product: Product, lab: Lab) -> Tally:
@@ -189,32 +194,34 @@ def with_brokers(product: Product, lab: Lab) -> Tally:
     tally = Tally("the brokers")
     known = product.get("/api/v1/flows"), product.get("/api/v1/connectors")
     mirrored = {
-        (at["topic"], at["partition"]) for flow in known[0]["flows"] for at in flow["partitions"]
+        (item["topic"], item["partition"])
+        for flow in known[0]["flows"]
+        for item in flow["partitions"]
     }
     sunk = {
-        (at["topic"], at["partition"])
+        (item["topic"], item["partition"])
         for connector in known[1]["connectors"]
-        for at in connector["sink_partitions"]
+        for item in connector["sink_partitions"]
     }
     before = {"west": log_ends(lab, "west", mirrored), "east": log_ends(lab, "east", sunk)}
     connectors = _after_now(product)
     flows = product.get("/api/v1/flows")
     after = {"west": log_ends(lab, "west", mirrored), "east": log_ends(lab, "east", sunk)}
     for flow in flows["flows"]:
-        for at in flow["partitions"]:
-            where = (at["topic"], at["partition"])
-            _expect_end(tally, flow["connector"], at, (before["west"], after["west"]), where)
+        for partition in flow["partitions"]:
+            where = (partition["topic"], partition["partition"])
+            _expect_end(tally, flow["connector"], partition, (before["west"], after["west"]), where)
     for connector in connectors["connectors"]:
-        for at in connector["sink_partitions"]:
-            where = (at["topic"], at["partition"])
-            _expect_end(tally, connector["name"], at, (before["east"], after["east"]), where)
+        for partition in connector["sink_partitions"]:
+            where = (partition["topic"], partition["partition"])
+            _expect_end(tally, connector["name"], partition, (before["east"], after["east"]), where)
     return tally
 
 
 def _expect_end(
     tally: Tally,
     connector: str,
-    ours: dict[str, Any],
+    own: dict[str, Any],
     ends: tuple[dict[tuple[str, int], int], dict[tuple[str, int], int]],
     where: tuple[str, int],
 ) -> None:
@@ -223,15 +230,15 @@ def _expect_end(
     if first != last or first is None:
         tally.moved += 1
         return
-    tally.expect(f"{subject} log end", ours["log_end"], first)
+    tally.expect(f"{subject} log end", own["log_end"], first)
     # A mirror's position is the last record, a sink's the next one; without one all is to be done.
-    if "lag_position" not in ours:
-        following = ours["committed"]
-    elif ours["lag_position"] is None:
-        following = ours["log_start"]
+    if "lag_position" not in own:
+        following = own["committed"]
+    elif own["lag_position"] is None:
+        following = own["log_start"]
     else:
-        following = ours["lag_position"] + 1
-    tally.expect(f"{subject} lag", ours["lag_records"], first - following)
+        following = own["lag_position"] + 1
+    tally.expect(f"{subject} lag", own["lag_records"], first - following)
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,32 +262,40 @@ def with_consoles(
     (Connect cluster, connector) that has one of its own, where nothing else then counts.
     """
     own = dedicated or {}
-    places = frozenset((*clusters.values(), *own.values()))
+    locations = frozenset((*clusters.values(), *own.values()))
     synced = _sync_topics(product)
-    before = {at: console_consumer.newest_offsets(lab, at.kafka, at.topic) for at in places}
-    syncs_before = {at: console_consumer.newest_syncs(lab, at.kafka, at.topic) for at in synced}
+    before = {
+        entry: console_consumer.newest_offsets(lab, entry.kafka, entry.topic) for entry in locations
+    }
+    syncs_before = {
+        entry: console_consumer.newest_syncs(lab, entry.kafka, entry.topic) for entry in synced
+    }
     connectors = _after_now(product)
     flows = product.get("/api/v1/flows")
-    after = {at: console_consumer.newest_offsets(lab, at.kafka, at.topic) for at in places}
-    syncs_after = {at: console_consumer.newest_syncs(lab, at.kafka, at.topic) for at in synced}
+    after = {
+        entry: console_consumer.newest_offsets(lab, entry.kafka, entry.topic) for entry in locations
+    }
+    syncs_after = {
+        entry: console_consumer.newest_syncs(lab, entry.kafka, entry.topic) for entry in synced
+    }
     tally = Tally("the console consumer")
     for connector in connectors["connectors"]:
         key = (connector["connect_cluster"], connector["name"])
-        at = own.get(key) or clusters[key[0]]
-        _expect_places(tally, connector, before[at], after[at])
+        item = own.get(key) or clusters[key[0]]
+        _expect_places(tally, connector, before[item], after[item])
     for flow in flows["flows"]:
-        for at in synced:
-            if flow["offset_syncs"] == f"{at.kafka}/{at.topic}":
-                _expect_syncs(tally, flow, syncs_before[at], syncs_after[at])
+        for item in synced:
+            if flow["offset_syncs"] == f"{item.kafka}/{item.topic}":
+                _expect_syncs(tally, flow, syncs_before[item], syncs_after[item])
     return tally
 
 
 def _sync_topics(product: Product) -> frozenset[Kept]:
     """The offset-syncs topics of all flows."""
     named = [flow["offset_syncs"] for flow in product.get("/api/v1/flows")["flows"]]
-    found = [name.split("/", 1) for name in named if name is not None]
+    results = [name.split("/", 1) for name in named if name is not None]
     return frozenset(
-        Kept("west" if kafka == "west" else "east", topic=topic) for kafka, topic in found
+        Kept("west" if kafka == "west" else "east", topic=topic) for kafka, topic in results
     )
 
 
@@ -291,7 +306,7 @@ def _expect_places(
     after: Mapping[tuple[str, str], console_consumer.Place],
 ) -> None:
     name = connector["name"]
-    ours = {
+    own = {
         text(entry["source_partition"]): console_consumer.Place(
             kafka_partition=entry["kafka_partition"],
             log_offset=entry["log_offset"],
@@ -302,12 +317,12 @@ def _expect_places(
         if entry["log_offset"] is not None
     }
     theirs = {identity for owner, identity in (*before, *after) if owner == name}
-    for identity in sorted(ours.keys() | theirs):
+    for identity in sorted(own.keys() | theirs):
         first, last = before.get((name, identity)), after.get((name, identity))
         if first != last:
             tally.moved += 1
         else:
-            tally.expect(f"{name} {identity}", ours.get(identity), first)
+            tally.expect(f"{name} {identity}", own.get(identity), first)
 
 
 def _expect_syncs(
@@ -316,20 +331,20 @@ def _expect_syncs(
     before: Mapping[tuple[str, int], tuple[int, int]],
     after: Mapping[tuple[str, int], tuple[int, int]],
 ) -> None:
-    ours = {
-        (at["topic"], at["partition"]): (at["upstream_offset"], at["downstream_offset"])
-        for at in flow["syncs"]
+    own = {
+        (sync["topic"], sync["partition"]): (sync["upstream_offset"], sync["downstream_offset"])
+        for sync in flow["syncs"]
     }
-    for where in sorted(ours.keys() | before.keys() | after.keys()):
+    for where in sorted(own.keys() | before.keys() | after.keys()):
         first, last = before.get(where), after.get(where)
         if first != last:
             tally.moved += 1
         else:
-            tally.expect(f"{flow['connector']} sync of {where}", ours.get(where), first)
+            tally.expect(f"{flow['connector']} sync of {where}", own.get(where), first)
 
 
 def log_ends(
-    lab: Lab, cluster: ClusterName, wanted: Iterable[tuple[str, int]]
+    lab: Lab, cluster: ClusterName, expected: Iterable[tuple[str, int]]
 ) -> dict[tuple[str, int], int]:
     """Return high watermarks, asked for as a consumer does: another way than the daemon's."""
     bootstrap = lab.west if cluster == "west" else lab.east
@@ -343,7 +358,7 @@ def log_ends(
                 partial(ask_log_bounds, consumer, topic, partition),
                 timeout_s=ENDS_S_MAX,
             )[1]
-            for topic, partition in wanted
+            for topic, partition in expected
         }
     finally:
         consumer.close()

@@ -81,17 +81,17 @@ def newest_offsets(lab: Lab, cluster: ClusterName, topic: str) -> dict[tuple[str
 
 def read_offsets(lines: Iterable[str]) -> dict[tuple[str, str], Place]:
     """What newest_offsets makes of the lines that were printed."""
-    found: dict[tuple[str, str], Place] = {}
+    results: dict[tuple[str, str], Place] = {}
     for line in lines:
         partition, offset = _place(line)
         key, value = line.split("\t")[3:]
         connector, source_partition = json.loads(key)
-        found[connector, text(source_partition)] = Place(
+        results[connector, text(source_partition)] = Place(
             kafka_partition=partition,
             log_offset=offset,
             value=None if value == _NULL else text(json.loads(value)),
         )
-    return found
+    return results
 
 
 def newest_syncs(
@@ -109,14 +109,14 @@ def newest_syncs(
 
 def read_syncs(lines: Iterable[str]) -> dict[tuple[str, int], tuple[int, int]]:
     """What newest_syncs makes of the lines that were printed."""
-    found = {}
+    results = {}
     for line in lines:
         match = _SYNC.fullmatch(line)
         if match is None:
             raise LabError(f"MirrorMaker's formatter printed: {line[:200]}")
         name, partition, upstream, downstream = match.groups()
-        found[name, int(partition)] = (int(upstream), int(downstream))
-    return found
+        results[name, int(partition)] = (int(upstream), int(downstream))
+    return results
 
 
 def _held(bootstrap: str, topic: str) -> dict[int, list[int]]:
@@ -138,7 +138,7 @@ def _held(bootstrap: str, topic: str) -> dict[int, list[int]]:
     try:
         partitions = consumer.list_topics(topic, timeout=CALL_S_MAX).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
-        open_ends, found = set(partitions), dict[int, list[int]]()
+        open_ends, result = set(partitions), dict[int, list[int]]()
         deadline = time.monotonic() + COUNT_S_MAX
         while open_ends:
             if time.monotonic() > deadline:
@@ -146,10 +146,10 @@ def _held(bootstrap: str, topic: str) -> dict[int, list[int]]:
             for message in consumer.consume(1000, timeout=0.1):
                 error, partition = message.error(), message.partition() or 0
                 if error is None:
-                    found.setdefault(partition, []).append(message.offset() or 0)
+                    result.setdefault(partition, []).append(message.offset() or 0)
                 elif error.code() == KafkaError._PARTITION_EOF:  # noqa: SLF001 - spelt like this
                     open_ends.discard(partition)
-        return found
+        return result
     finally:
         consumer.close()
 
@@ -176,7 +176,7 @@ def _lines(
         heap_mb=HEAP_MB,
     )
     tethered = (sys.executable, "-I", "-S", str(RUN_WITH_PARENT), str(os.getpid()), *command)
-    found: list[str] = []
+    results: list[str] = []
     with (
         tempfile.TemporaryFile("w+") as errors,
         subprocess.Popen(
@@ -188,20 +188,22 @@ def _lines(
         assert console.stdout is not None
         try:
             for line in console.stdout:
-                found.append(line.rstrip("\n"))
-                if over(found[-1]):
+                results.append(line.rstrip("\n"))
+                if over(results[-1]):
                     console.kill()
-                    return found
+                    return results
         finally:
             deadline.cancel()
         if console.wait() != 0:
             errors.seek(0)
             raise LabError(f"the console consumer of {topic} failed\n{errors.read()[-2000:]}")
     there = sum(map(len, _held(_bootstrap(lab, cluster), topic).values()))
-    if len(found) < there:
+    if len(results) < there:
         quiet = f"and nothing more within {QUIET_MS / 1000:.0f} s"
-        raise LabError(f"the console consumer of {topic} printed {len(found)} of {there}, {quiet}")
-    return found
+        raise LabError(
+            f"the console consumer of {topic} printed {len(results)} of {there}, {quiet}"
+        )
+    return results
 
 
 def _place(line: str) -> tuple[int, int]:

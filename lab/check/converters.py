@@ -104,16 +104,16 @@ def _damaged(dice: random.Random, raw: bytes) -> bytes | None:
     if dice.random() < 0.01:
         return None
     for _ in range(dice.randrange(3)):
-        at = dice.randrange(len(raw) + 1)
+        offset = dice.randrange(len(raw) + 1)
         match dice.randrange(4):
             case 0:
-                raw = raw[:at]
+                raw = raw[:offset]
             case 1:
-                raw = raw[:at] + raw[at + 1 :]
+                raw = raw[:offset] + raw[offset + 1 :]
             case 2:
-                raw = raw[:at] + dice.choice(_NOISE + _BYTES) + raw[at:]
+                raw = raw[:offset] + dice.choice(_NOISE + _BYTES) + raw[offset:]
             case 3:
-                raw = raw[:at] + dice.randbytes(1) + raw[at + 1 :]
+                raw = raw[:offset] + dice.randbytes(1) + raw[offset + 1 :]
     return raw
 
 
@@ -192,19 +192,23 @@ def _fitting(dice: random.Random, schema: Any) -> Any:
         case "struct":
             fields = schema.get("fields")
             known = (
-                [at for at in fields if isinstance(at, dict)] if isinstance(fields, list) else []
+                [field for field in fields if isinstance(field, dict)]
+                if isinstance(fields, list)
+                else []
             )
-            return {at.get("field"): _fitting(dice, at) for at in known if dice.random() < 0.95}
+            return {
+                entry.get("field"): _fitting(dice, entry) for entry in known if dice.random() < 0.95
+            }
     return dice.choice((0, 1, 100, 127, 128, -129, 40_000, 2**40))
 
 
-def theirs(asked: list[Question], kafka_version: str) -> list[str]:
+def theirs(question: list[Question], kafka_version: str) -> list[str]:
     """What the converters say: `fine` or `fails`. Raises LabError if it does not compile or run."""
     classpath = f"{jars(kafka_version)}/*"
     lines = (
-        f"{at.converter.class_name} {str(bool(at.converter.envelope)).lower()} "
-        f"{'-' if at.raw is None else base64.b64encode(at.raw).decode()}\n"
-        for at in asked
+        f"{item.converter.class_name} {str(bool(item.converter.envelope)).lower()} "
+        f"{'-' if item.raw is None else base64.b64encode(item.raw).decode()}\n"
+        for item in question
     )
     with tempfile.TemporaryDirectory() as classes:
         _run((tool("javac"), "-nowarn", "-cp", classpath, "-d", classes, str(HARNESS)), "")
@@ -213,9 +217,9 @@ def theirs(asked: list[Question], kafka_version: str) -> list[str]:
         return _run(command, "".join(lines)).splitlines()
 
 
-def _run(command: tuple[str, ...], said: str) -> str:
+def _run(command: tuple[str, ...], answer: str) -> str:
     ended = subprocess.run(
-        command, input=said, capture_output=True, text=True, check=False, timeout=ANSWER_S_MAX
+        command, input=answer, capture_output=True, text=True, check=False, timeout=ANSWER_S_MAX
     )
     if ended.returncode:
         raise LabError(f"{command[0]}: {ended.stderr[-2000:]}")
@@ -224,17 +228,17 @@ def _run(command: tuple[str, ...], said: str) -> str:
 
 def differences(seed: int, count: int, kafka_version: str = KAFKA_VERSION) -> Differences:
     """Everything that we said for certain and a converter sees otherwise."""
-    asked = list(questions(seed, count))
-    answers = theirs(asked, kafka_version)
-    if len(answers) != len(asked):
-        raise LabError(f"{len(asked)} questions, {len(answers)} answers")
-    found = Differences([], Counter())
-    for question, answer in zip(asked, answers, strict=True):
-        said = check_conversion(question.converter, question.raw)
-        found.known[f"{said.reading.value}, {answer}"] += 1
-        if said.reading is not ConversionVerdict.UNKNOWN and said.reading.value != answer:
-            found.wrong.append(f"seed {seed}: {question}: {said}, but it {answer}")
-    return found
+    request = list(questions(seed, count))
+    answers = theirs(request, kafka_version)
+    if len(answers) != len(request):
+        raise LabError(f"{len(request)} questions, {len(answers)} answers")
+    results = Differences([], Counter())
+    for question, answer in zip(request, answers, strict=True):
+        check = check_conversion(question.converter, question.raw)
+        results.known[f"{check.reading.value}, {answer}"] += 1
+        if check.reading is not ConversionVerdict.UNKNOWN and check.reading.value != answer:
+            results.wrong.append(f"seed {seed}: {question}: {check}, but it {answer}")
+    return results
 
 
 def main() -> None:
@@ -244,10 +248,10 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=200_000)
     parser.add_argument("--kafka-version", default=KAFKA_VERSION)
     options = parser.parse_args()
-    found = differences(options.seed, options.count, options.kafka_version)
-    if found.wrong:
-        raise SystemExit("\n".join(found.wrong[:20]))
-    print(f"{options.count} questions, seed {options.seed}: no difference; {dict(found.known)}")
+    results = differences(options.seed, options.count, options.kafka_version)
+    if results.wrong:
+        raise SystemExit("\n".join(results.wrong[:20]))
+    print(f"{options.count} questions, seed {options.seed}: no difference; {dict(results.known)}")
 
 
 if __name__ == "__main__":

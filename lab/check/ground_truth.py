@@ -27,18 +27,20 @@ class Witnesses:
 
     def truth(self) -> verdicts.Truth:
         """What was seen, ready to be asked; after everything was stopped."""
-        ends = {name: verdicts.EndsHistory(seen.samples) for name, seen in self.ends.items()}
+        ends = {
+            name: verdicts.EndsHistory(log_ends.samples) for name, log_ends in self.ends.items()
+        }
         truth = verdicts.Truth(ends=ends)
         for record in self.east.records[OFFSETS]:
             add_commit(truth, record)
         for record in self.east.records[GROUPS]:
-            found = ground_truth_recorder.group_offset(record)
-            if found is not None:
-                _add(truth, verdicts.SINK_POSITION, found[0], found[1], record)
-                group, topic, partition = found[0]
+            offset = ground_truth_recorder.group_offset(record)
+            if offset is not None:
+                _add(truth, verdicts.SINK_POSITION, offset[0], offset[1], record)
+                group, topic, partition = offset[0]
                 named = text({"kafka_partition": partition, "kafka_topic": topic})
                 sink = (group.removeprefix("connect-"), named)
-                _add(truth, verdicts.REST, sink, text({"kafka_offset": found[1]}), record)
+                _add(truth, verdicts.REST, sink, text({"kafka_offset": offset[1]}), record)
         for record in self.west.records[SYNCS]:
             synced = ground_truth_recorder.sync(record)
             if synced is not None:
@@ -63,8 +65,12 @@ class Witnesses:
 
     def unsound(self) -> list[str]:
         """Why nothing may be concluded from them."""
-        asked = [self.east.failure, self.west.failure, *(one.failure for one in self.ends.values())]
-        failures = [failure for failure in asked if failure is not None]
+        requests = [
+            self.east.failure,
+            self.west.failure,
+            *(one.failure for one in self.ends.values()),
+        ]
+        failures = [failure for failure in requests if failure is not None]
         ends = [verdicts.EndsHistory(one.samples) for one in self.ends.values()]
         return failures + [line for history in ends for line in history.fallen()]
 
@@ -78,8 +84,8 @@ def add_commit(truth: verdicts.Truth, record: ground_truth_recorder.Record) -> N
         _add(truth, verdicts.POSITION, subject, None, record)
         return
     offset = json.loads(record.value)
-    place = (record.partition, record.offset, record.at)
-    _add(truth, verdicts.POSITION, subject, (text(offset), *place), record)
+    location = (record.partition, record.offset, record.at)
+    _add(truth, verdicts.POSITION, subject, (text(offset), *location), record)
     _add(truth, verdicts.REST, subject, text(offset), record)
     for name, number in offset.items():
         named = (connector, verdicts.label(partition), name)
@@ -103,7 +109,7 @@ def _add(
 @contextmanager
 def witnessed(lab: Lab) -> Iterator[Witnesses]:
     """Witnesses of everything, from now on to the end of the block; their truth is for after it."""
-    made = Witnesses(
+    witnesses = Witnesses(
         east=ground_truth_recorder.Topics(lab.east, (OFFSETS, GROUPS)),
         west=ground_truth_recorder.Topics(lab.west, (SYNCS,)),
         ends={
@@ -113,12 +119,12 @@ def witnessed(lab: Lab) -> Iterator[Witnesses]:
         rest=ground_truth_recorder.Rest(lab.connect_urls, (FILE_SOURCE, FILE_SINK, MM2_SOURCE)),
     )
     with ExitStack() as stopping:
-        for topics in (made.east, made.west):
+        for topics in (witnesses.east, witnesses.west):
             stopping.callback(topics.stop)
             topics.start()
-        for ends in made.ends.values():
+        for ends in witnesses.ends.values():
             stopping.callback(ends.stop)
             ends.start()
-        stopping.callback(made.rest.stop)
-        made.rest.start()
-        yield made
+        stopping.callback(witnesses.rest.stop)
+        witnesses.rest.start()
+        yield witnesses

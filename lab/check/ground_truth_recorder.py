@@ -87,13 +87,13 @@ class Topics:
     def start(self) -> None:
         """Begin; the topics must exist."""
         listed = self._consumer.list_topics(timeout=CALL_S_MAX).topics
-        wanted = [
+        expected = [
             TopicPartition(topic, partition, OFFSET_BEGINNING)
             for topic in self.records
             for partition in listed[topic].partitions
         ]
-        self._reached = {(at.topic, at.partition): 0 for at in wanted}
-        self._consumer.assign(wanted)
+        self._reached = {(partition.topic, partition.partition): 0 for partition in expected}
+        self._consumer.assign(expected)
         self._thread.start()
 
     def catch_up(self) -> None:
@@ -103,9 +103,9 @@ class Topics:
         def check() -> None:
             if self.failure is not None:
                 raise NotYet(self.failure)
-            behind = [at for at, end in ends.items() if self._reached[at] < end]
-            if behind:
-                raise NotYet(f"not read to its end: {behind[:3]}")
+            lags = [item for item, end in ends.items() if self._reached[item] < end]
+            if lags:
+                raise NotYet(f"not read to its end: {lags[:3]}")
 
         until("the witness at the end", check, timeout_s=CATCH_UP_S_MAX)
 
@@ -191,7 +191,7 @@ class LogEnds:
         self._ask()
 
     def _ask(self) -> None:
-        asked_at = time.time()
+        requested_at = time.time()
         try:
             ends = {where: self._end(*where) for where in self._wanted}
         except (KafkaException, NotYet) as exc:
@@ -202,7 +202,7 @@ class LogEnds:
             self._consumer = self._connect()
             return
         self.failure = None
-        self.samples.append(EndsSample(asked_at=asked_at, answered_at=time.time(), ends=ends))
+        self.samples.append(EndsSample(asked_at=requested_at, answered_at=time.time(), ends=ends))
 
     def _end(self, topic: str, partition: int) -> int:
         return ask_log_bounds(self._consumer, topic, partition, ENDS_S_MAX)[1]
@@ -245,7 +245,7 @@ class Rest:
                 self._ask(http, *next(self._questions))
 
     def _ask(self, http: httpx.Client, url: str, connector: str) -> None:
-        asked_at = time.time()
+        requested_at = time.time()
         try:
             answer = http.get(f"{url}/connectors/{connector}/offsets")
         except httpx.TransportError:
@@ -257,7 +257,7 @@ class Rest:
             for entry in answer.json()["offsets"]
             if entry["offset"] is not None
         }
-        self.answers.append(RestAnswer(connector, offsets, asked_at, time.time()))
+        self.answers.append(RestAnswer(connector, offsets, requested_at, time.time()))
 
 
 def group_offset(record: Record) -> tuple[tuple[str, str, int], int] | None:
@@ -271,9 +271,9 @@ def group_offset(record: Record) -> tuple[tuple[str, str, int], int] | None:
     (version,) = struct.unpack_from(">h", record.key)
     if version not in _OFFSET_COMMIT_KEYS:
         return None
-    group, at = _string(record.key, 2)
-    topic, at = _string(record.key, at)
-    (partition,) = struct.unpack_from(">i", record.key, at)
+    group, index = _string(record.key, 2)
+    topic, index = _string(record.key, index)
+    (partition,) = struct.unpack_from(">i", record.key, index)
     (offset,) = struct.unpack_from(">q", record.value, 2)
     return (group, topic, partition), offset
 
@@ -282,17 +282,17 @@ def sync(record: Record) -> tuple[tuple[str, int], tuple[int, int]] | None:
     """(topic, partition) and (upstream, downstream) of a record of an offset-syncs topic."""
     if record.key is None or record.value is None:
         return None
-    topic, at = _string(record.key, 0)
-    (partition,) = struct.unpack_from(">i", record.key, at)
+    topic, offset = _string(record.key, 0)
+    (partition,) = struct.unpack_from(">i", record.key, offset)
     upstream, downstream = struct.unpack(">qq", record.value)
     return (topic, partition), (upstream, downstream)
 
 
-def _string(data: bytes, at: int) -> tuple[str, int]:
+def _string(data: bytes, offset: int) -> tuple[str, int]:
     """A Kafka STRING, and where it ends."""
-    (length,) = struct.unpack_from(">h", data, at)
-    end = at + 2 + length
-    return data[at + 2 : end].decode(), end
+    (length,) = struct.unpack_from(">h", data, offset)
+    end = offset + 2 + length
+    return data[offset + 2 : end].decode(), end
 
 
 def _committed_ends(
@@ -305,10 +305,10 @@ def _committed_ends(
         request_timeout=CALL_S_MAX,
     )
     ends = {
-        (at.topic, at.partition): int(future.result(CALL_S_MAX).offset)
-        for at, future in futures.items()
+        (partition.topic, partition.partition): int(future.result(CALL_S_MAX).offset)
+        for partition, future in futures.items()
     }
-    unknown = [at for at, end in ends.items() if end < 0]
+    unknown = [item for item, end in ends.items() if end < 0]
     if unknown:
         raise LabError(f"no log end of {unknown[:3]}")
     return ends

@@ -93,17 +93,17 @@ class Found(NamedTuple):
 
 def record(product: Product, latency: MirrorLatency, seconds: float) -> list[Moment]:
     """What both say of every partition, every second for so long."""
-    found = []
+    results = []
     ends = time.monotonic() + seconds
     while (began := time.monotonic()) < ends:
-        since, said, now = _judged_at(product), lag_seconds(product), _judged_at(product)
+        since, answer, now = _judged_at(product), lag_seconds(product), _judged_at(product)
         own = latency.read()
-        found += [
-            Moment(since, now, at, said.get(at), own.get((f"{UPSTREAM}.{at[0]}", at[1])))
-            for at in sorted(said.keys() | _loaded((t.partition(".")[2], n) for t, n in own))
+        results += [
+            Moment(since, now, item, answer.get(item), own.get((f"{UPSTREAM}.{item[0]}", item[1])))
+            for item in sorted(answer.keys() | _loaded((t.partition(".")[2], n) for t, n in own))
         ]
         time.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
-    return found
+    return results
 
 
 def lag_seconds(product: Product) -> dict[Place, float]:
@@ -127,7 +127,10 @@ def stand_still(lab: Lab, product: Product) -> dict[Place, float]:
         evidence=product.evidence,
     )
     offsets = committed(lab)
-    return {place: first_record(lab, place, offsets[place] + 1).at for place in _loaded(offsets)}
+    return {
+        location: first_record(lab, location, offsets[location] + 1).at
+        for location in _loaded(offsets)
+    }
 
 
 def committed(lab: Lab) -> dict[Place, int]:
@@ -149,17 +152,19 @@ def committed(lab: Lab) -> dict[Place, int]:
 def replicated(lab: Lab) -> dict[Place, int]:
     """MirrorMaker's offsets, as Connect's REST API gives them."""
     return {
-        (at["partition"]["topic"], int(at["partition"]["partition"])): int(at["offset"]["offset"])
-        for at in lab.offsets(MM2_SOURCE)
+        (offset["partition"]["topic"], int(offset["partition"]["partition"])): int(
+            offset["offset"]["offset"]
+        )
+        for offset in lab.offsets(MM2_SOURCE)
     }
 
 
 def apart(moments: Sequence[Moment], oldest: Mapping[Place, float]) -> float:
     """Tell by how many seconds the product differs from the records' own ages at most."""
-    silent = [at for at in moments if at.product is None]
+    silent = [moment for moment in moments if moment.product is None]
     if silent or not moments:
         raise LabError(f"no mm2_replication_lag_seconds: {silent[:3]}")
-    return max(_difference_s(at, oldest[at.place]) for at in moments)
+    return max(_difference_s(moment, oldest[moment.place]) for moment in moments)
 
 
 def _difference_s(moment: Moment, oldest: float) -> float:
@@ -171,10 +176,10 @@ def _difference_s(moment: Moment, oldest: float) -> float:
 
 def frozen(moments: Sequence[Moment]) -> bool:
     """Did JMX say something of every partition, and always the same?"""
-    said: dict[Place, set[float | None]] = {}
-    for at in moments:
-        said.setdefault(at.place, set()).add(at.jmx)
-    return bool(said) and all(len(at) == 1 and None not in at for at in said.values())
+    messages: dict[Place, set[float | None]] = {}
+    for moment in moments:
+        messages.setdefault(moment.place, set()).add(moment.jmx)
+    return bool(messages) and all(len(item) == 1 and None not in item for item in messages.values())
 
 
 def _judged_at(product: Product) -> float:
@@ -199,21 +204,21 @@ def _samples(product: Product, name: str) -> dict[Place, float]:
     }
 
 
-def _loaded(places: Iterable[Place]) -> set[Place]:
+def _loaded(locations: Iterable[Place]) -> set[Place]:
     """Those of topics that the load goes to: in others nothing may wait."""
-    return {place for place in places if place[0] in TOPICS}
+    return {location for location in locations if location[0] in TOPICS}
 
 
-def first_record(lab: Lab, place: Place, offset: int) -> Found:
+def first_record(lab: Lab, location: Place, offset: int) -> Found:
     """What a client of our own is given first at or after this offset."""
     reader = Consumer(settings(lab.west, **{"group.id": "witness", "enable.auto.commit": "false"}))
     try:
-        reader.assign([TopicPartition(*place, offset)])
+        reader.assign([TopicPartition(*location, offset)])
         message = reader.poll(READ_S_MAX)
     finally:
         reader.close()
     if message is None or message.error() is not None:
-        raise LabError(f"no record of {place} at {offset}")
+        raise LabError(f"no record of {location} at {offset}")
     return Found(offset=message.offset() or 0, at=message.timestamp()[1] / 1000)
 
 
@@ -225,7 +230,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=120.0, help="of standstill")
     parser.add_argument("--draw", action="store_true", help="the picture and its figures, in docs/")
-    given = parser.parse_args()
+    inputs = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, Lab() as lab:
         product = Product(lab, directory=Path(folder), port=free_port(), extra=RHYTHM)
         try:
@@ -235,17 +240,17 @@ def main() -> int:
                 working = record(product, latency, BEFORE_S)
                 paused_at = time.time()
                 oldest = stand_still(lab, product)
-                standing = record(product, latency, given.seconds)
+                status = record(product, latency, inputs.seconds)
         finally:
             product.stop()
-    worst, still = apart(standing, oldest), frozen(standing)
+    worst, still = apart(status, oldest), frozen(status)
     print(
-        f"standstill   {given.seconds:.0f} s, {len(oldest)} partitions, {len(standing)} samples: "
+        f"standstill   {inputs.seconds:.0f} s, {len(oldest)} partitions, {len(status)} samples: "
         f"at most {worst:.2f} s from the age of the oldest unreplicated record; "
         f"JMX {'frozen' if still else 'moved'}"
     )
-    if given.draw:
-        draw(working + standing, oldest, paused_at)
+    if inputs.draw:
+        draw(working + status, oldest, paused_at)
     return 0 if worst < AGREES_S_MAX and still else 1
 
 
@@ -256,16 +261,16 @@ def _some(product: Product) -> None:
 
 def draw(moments: Sequence[Moment], oldest: Mapping[Place, float], paused_at: float) -> None:
     """One partition's figures, and the picture of them."""
-    place = min(oldest)
-    mine = [at for at in moments if at.place == place]
+    lowest = min(oldest)
+    own = [moment for moment in moments if moment.place == lowest]
     rows = [
         (
-            at.at - paused_at,
-            at.product,
-            max(0.0, at.at - oldest[place]) if at.at > paused_at else None,
-            at.jmx,
+            moment.at - paused_at,
+            moment.product,
+            max(0.0, moment.at - oldest[lowest]) if moment.at > paused_at else None,
+            moment.jmx,
         )
-        for at in mine
+        for moment in own
     ]
     with (DOCS / f"{NAME}.csv").open("w", newline="") as handle:
         writer = csv.writer(handle, lineterminator="\n")
@@ -274,7 +279,7 @@ def draw(moments: Sequence[Moment], oldest: Mapping[Place, float], paused_at: fl
             writer.writerow("" if value is None else f"{value:.3f}" for value in row)
     day = datetime.fromtimestamp(paused_at, tz=UTC).date().isoformat()
     title = (
-        f"{place[0]}-{place[1]} while MirrorMaker 2 stands still, "
+        f"{lowest[0]}-{lowest[1]} while MirrorMaker 2 stands still, "
         f"Kafka {KAFKA_VERSION}, offsetwatch {__version__}, {day}"
     )
     (DOCS / f"{NAME}.svg").write_text(picture(title, rows))

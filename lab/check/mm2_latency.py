@@ -56,13 +56,13 @@ class MirrorLatency:
         assert self._process is not None
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
-        found = {}
+        results = {}
         for word in self._answer().split():
-            at, _, value = word.partition("=")
-            topic, _, partition = at.rpartition("-")
+            name, _, value = word.partition("=")
+            topic, _, partition = name.rpartition("-")
             if not math.isnan(float(value)):
-                found[topic, int(partition)] = float(value) / 1000
-        return found
+                results[topic, int(partition)] = float(value) / 1000
+        return results
 
     def _answer(self) -> str:
         assert self._process is not None

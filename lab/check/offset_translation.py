@@ -28,11 +28,11 @@ _EDGES = tuple(2**bit + off for bit in range(63) for off in (-1, 0, 1) if 2**bit
 def commands(seed: int, count: int) -> Iterator[str]:
     """A run of random commands, made of stores that live for some hundreds each."""
     dice = random.Random(seed)
-    made = 0
-    while made < count:
+    built = 0
+    while built < count:
         for command in _life(dice, dice.randrange(20, 400)):
             yield command
-            made += 1
+            built += 1
 
 
 def _life(dice: random.Random, length: int) -> Iterator[str]:
@@ -40,10 +40,10 @@ def _life(dice: random.Random, length: int) -> Iterator[str]:
     position = dice.choice((0, 0, dice.randrange(10_000), dice.choice(_EDGES)))
     steps = dice.choice(_STEPS)
     yield f"start {dice.choice(('true', 'false'))}"
-    seen = []
+    observed = []
     for _ in range(dice.choice((0, 1, 5, 60))):
         position = _next(dice, position, steps)
-        seen.append(position)
+        observed.append(position)
         yield f"sync {position} {_downstream(dice, position)}"
         if dice.random() < 0.1:
             yield f"translate {position}"
@@ -52,10 +52,10 @@ def _life(dice: random.Random, length: int) -> Iterator[str]:
         if dice.random() < 0.02:
             steps = dice.choice(_STEPS)
         position = _next(dice, position, steps)
-        seen.append(position)
+        observed.append(position)
         yield f"sync {position} {_downstream(dice, position)}"
-        yield f"translate {_question(dice, seen)}"
-        yield f"translate {_question(dice, seen)}"
+        yield f"translate {_question(dice, observed)}"
+        yield f"translate {_question(dice, observed)}"
         if dice.random() < 0.3:
             yield "array"
 
@@ -75,10 +75,12 @@ def _downstream(dice: random.Random, upstream: int) -> int:
     return dice.choice((upstream, upstream // 3, dice.randrange(10_000), LONG_MAX))
 
 
-def _question(dice: random.Random, seen: list[int]) -> int:
-    near = dice.choice(seen) + dice.randrange(-3, 4)
-    found = dice.choice((near, dice.randrange(seen[-1] + 2), dice.choice(_EDGES), seen[-1]))
-    return max(0, min(LONG_MAX, found))
+def _question(dice: random.Random, observed: list[int]) -> int:
+    near = dice.choice(observed) + dice.randrange(-3, 4)
+    result = dice.choice(
+        (near, dice.randrange(observed[-1] + 2), dice.choice(_EDGES), observed[-1])
+    )
+    return max(0, min(LONG_MAX, result))
 
 
 def ours(lines: list[str]) -> Iterator[str]:
@@ -93,8 +95,8 @@ def ours(lines: list[str]) -> Iterator[str]:
             case ["sync", upstream, downstream]:
                 store.read(int(upstream), int(downstream))
             case ["translate", upstream]:
-                found = store.translate(int(upstream))
-                yield "none" if found is None else str(found)
+                result = store.translate(int(upstream))
+                yield "none" if result is None else str(result)
             case _:
                 yield " ".join(f"{up}:{down}" for up, down in store.syncs()) or "none"
 
@@ -110,9 +112,9 @@ def theirs(lines: list[str]) -> list[str]:
         return _run(command, "".join(f"{line}\n" for line in lines)).splitlines()
 
 
-def _run(command: tuple[str, ...], said: str) -> str:
+def _run(command: tuple[str, ...], answer: str) -> str:
     ended = subprocess.run(
-        command, input=said, capture_output=True, text=True, check=False, timeout=ANSWER_S_MAX
+        command, input=answer, capture_output=True, text=True, check=False, timeout=ANSWER_S_MAX
     )
     if ended.returncode:
         raise LabError(f"{command[0]}: {ended.stderr[-2000:]}")
@@ -126,13 +128,16 @@ def difference(seed: int, count: int) -> str | None:
     """
     lines = list(commands(seed, count))
     expected = theirs(lines)
-    asked = [at for at, line in enumerate(lines) if line.startswith(("translate", "array"))]
+    requests = [
+        index for index, line in enumerate(lines) if line.startswith(("translate", "array"))
+    ]
     answers = list(ours(lines))
-    if not len(answers) == len(expected) == len(asked):
-        raise LabError(f"{len(asked)} questions, {len(expected)} and {len(answers)} answers")
-    for at, want, got in zip(asked, expected, answers, strict=True):
+    if not len(answers) == len(expected) == len(requests):
+        raise LabError(f"{len(requests)} questions, {len(expected)} and {len(answers)} answers")
+    for offset, want, got in zip(requests, expected, answers, strict=True):
         if want != got:
-            return f"seed {seed}, line {at}: {lines[max(0, at - 5) : at + 1]}: {want}, not {got}"
+            near = lines[max(0, offset - 5) : offset + 1]
+            return f"seed {seed}, line {offset}: {near}: {want}, not {got}"
     return None
 
 
@@ -142,9 +147,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--commands", type=int, default=1_000_000)
     options = parser.parse_args()
-    found = difference(options.seed, options.commands)
-    if found is not None:
-        raise SystemExit(found)
+    result = difference(options.seed, options.commands)
+    if result is not None:
+        raise SystemExit(result)
     print(f"{options.commands} commands, seed {options.seed}: no difference")
 
 

@@ -78,23 +78,24 @@ class Life:
             return []
         quarter = len(self.samples) // 4
         before, after = self.samples[quarter : 2 * quarter], self.samples[-quarter:]
-        found = []
+        results = []
         was, became = _median_rss(before), _median_rss(after)
         if became > was * (1 + RSS_GROWTH_MAX) + RSS_NOISE_BYTES:
-            found.append(f"memory from {was / MIB:.0f} to {became / MIB:.0f} MiB")
+            results.append(f"memory from {was / MIB:.0f} to {became / MIB:.0f} MiB")
         had, has = _median_descriptors(before), _median_descriptors(after)
         if has > had + DESCRIPTORS_NOISE:
-            found.append(f"descriptors from {had:.0f} to {has:.0f}")
-        return [f"process {self.pid}, {len(self.samples)} s: {line}" for line in found]
+            results.append(f"descriptors from {had:.0f} to {has:.0f}")
+        return [f"process {self.pid}, {len(self.samples)} s: {line}" for line in results]
 
     def risen(self) -> Rise:
         """By how much memory rises from the second third on, along a straight line through it."""
         samples = self.samples[len(self.samples) // 3 :]
-        seconds = [at.at - samples[0].at for at in samples]
-        bytes_ = [float(at.rss_bytes) for at in samples]
+        seconds = [sample.at - samples[0].at for sample in samples]
+        bytes_ = [float(sample.rss_bytes) for sample in samples]
         fit = statistics.linear_regression(seconds, bytes_)
         apart = [
-            got - (fit.intercept + fit.slope * at) for at, got in zip(seconds, bytes_, strict=True)
+            got - (fit.intercept + fit.slope * moment)
+            for moment, got in zip(seconds, bytes_, strict=True)
         ]
         return Rise(
             seconds=seconds[-1],
@@ -106,13 +107,13 @@ class Life:
     def line(self) -> str:
         """For people: the medians of its quarters."""
         size = max(1, len(self.samples) // 4)
-        quarters = [self.samples[at : at + size] for at in range(0, 4 * size, size)]
-        told = [
+        quarters = [self.samples[number : number + size] for number in range(0, 4 * size, size)]
+        reports = [
             f"{_median_rss(quarter) / MIB:.0f} MiB/{_median_descriptors(quarter):.0f}"
             for quarter in quarters
             if quarter
         ]
-        return f"{len(self.samples)} s: {', '.join(told)}"
+        return f"{len(self.samples)} s: {', '.join(reports)}"
 
 
 class Watch:
@@ -138,15 +139,15 @@ class Watch:
     def _run(self) -> None:
         while not self._ended.wait(LOOK_S):
             pid = self._pid()
-            found = None if pid is None else vitals(pid, self._clock())
-            if pid is None or found is None:
+            result = None if pid is None else vitals(pid, self._clock())
+            if pid is None or result is None:
                 continue
             if not self.lives or self.lives[-1].pid != pid:
                 self.lives.append(Life(pid))
-            self.lives[-1].samples.append(found)
+            self.lives[-1].samples.append(result)
 
 
-def vitals(pid: int, at: float) -> Vitals | None:
+def vitals(pid: int, moment: float) -> Vitals | None:
     """Of a process now; None if it has just ended."""
     proc = Path("/proc") / str(pid)
     try:
@@ -154,12 +155,12 @@ def vitals(pid: int, at: float) -> Vitals | None:
         descriptors = sum(1 for _ in (proc / "fd").iterdir())
     except (FileNotFoundError, ProcessLookupError, IndexError):
         return None
-    return Vitals(at=at, rss_bytes=resident * _PAGE_BYTES, descriptors=descriptors)
+    return Vitals(at=moment, rss_bytes=resident * _PAGE_BYTES, descriptors=descriptors)
 
 
 def _median_rss(samples: Sequence[Vitals]) -> float:
-    return statistics.median(at.rss_bytes for at in samples)
+    return statistics.median(sample.rss_bytes for sample in samples)
 
 
 def _median_descriptors(samples: Sequence[Vitals]) -> float:
-    return statistics.median(at.descriptors for at in samples)
+    return statistics.median(sample.descriptors for sample in samples)

@@ -48,10 +48,10 @@ class Sampler:
         claims: list[verdicts.Claim] = []
         try:
             for path in ("/api/v1/connectors", "/api/v1/flows", "/metrics"):
-                asked_at = time.time()
+                requested_at = time.time()
                 answer = http.get(self._url + path)
                 answer.raise_for_status()
-                claims += _claims(path, answer, asked_at, time.time())
+                claims += _claims(path, answer, requested_at, time.time())
         except (httpx.TransportError, httpx.HTTPStatusError):
             self.unanswered += 1
         else:
@@ -60,9 +60,9 @@ class Sampler:
 
 
 def _claims(
-    path: str, answer: httpx.Response, asked_at: float, answered_at: float
+    path: str, answer: httpx.Response, requested_at: float, answered_at: float
 ) -> list[verdicts.Claim]:
     if path == "/metrics":
-        return verdicts.of_metrics(answer.text, asked_at, answered_at)
+        return verdicts.of_metrics(answer.text, requested_at, answered_at)
     make = verdicts.of_flows if path.endswith("flows") else verdicts.of_connectors
-    return make(answer.json(), asked_at, answered_at)
+    return make(answer.json(), requested_at, answered_at)

@@ -90,14 +90,14 @@ class History:
         self._places.setdefault(value, []).append(len(self.values))
         self.values.append((value, at, seen_at))
 
-    def age(self, value: Hashable, *, asked_at: float, answered_at: float) -> float | None:
+    def age(self, value: Hashable, *, requested_at: float, answered_at: float) -> float | None:
         """How long before `asked_at` this was last true; None if it was not, or only afterwards."""
         best = None
-        for place in self._places.get(value, ()):
-            _, at, _ = self.values[place]
-            replaced_at = self.values[place + 1][2] if place + 1 < len(self.values) else inf
-            if at <= answered_at:
-                age = max(0.0, asked_at - replaced_at)
+        for location in self._places.get(value, ()):
+            _, moment, _ = self.values[location]
+            replaced_at = self.values[location + 1][2] if location + 1 < len(self.values) else inf
+            if moment <= answered_at:
+                age = max(0.0, requested_at - replaced_at)
                 best = age if best is None else min(best, age)
         return best
 
@@ -121,7 +121,7 @@ class EndsHistory:
         ]
 
     def age(
-        self, where: tuple[str, int], end: int, *, asked_at: float, answered_at: float
+        self, where: tuple[str, int], end: int, *, requested_at: float, answered_at: float
     ) -> float | None:
         """As History.age; a little more, as the moment of an end's change is known by two
         answers only.
@@ -135,7 +135,7 @@ class EndsHistory:
         )
         if below == len(self._samples):
             return 0.0 if end == self._samples[-1].ends.get(where) else None
-        return max(0.0, asked_at - self._answered[below])
+        return max(0.0, requested_at - self._answered[below])
 
 
 # Of claims that are not witnessed under their own name.
@@ -176,8 +176,10 @@ class Truth:
         if claim.kind == SNAPSHOT:
             return self._age_of_moment(claim)
         if claim.kind in (LAG, LOG_START):
-            said, expected = claim.value if isinstance(claim.value, tuple) else (claim.value, None)
-            return 0.0 if said == expected else None
+            answer, expected = (
+                claim.value if isinstance(claim.value, tuple) else (claim.value, None)
+            )
+            return 0.0 if answer == expected else None
         when = {"asked_at": claim.asked_at, "answered_at": claim.answered_at}
         if claim.kind == LOG_END:
             cluster, topic, partition = claim.subject
@@ -192,8 +194,8 @@ class Truth:
         ]
         if claim.value is None:
             return _age_of_nothing(histories[0], claim)
-        found = [one.age(claim.value, **when) for one in histories if one is not None]
-        return min((age for age in found if age is not None), default=None)
+        results = [one.age(claim.value, **when) for one in histories if one is not None]
+        return min((age for age in results if age is not None), default=None)
 
     def _age_of_moment(self, claim: Claim) -> float | None:
         """Of a snapshot: by a clock that the daemon had at some moment in which it may have been
@@ -208,8 +210,8 @@ class Truth:
             for step, end in zip(self.steps, ends, strict=False)
             if end >= begin and step.at <= claim.answered_at
         ]
-        made = [claim.value - ahead_s for ahead_s in clocks]
-        past = [at for at in made if at <= claim.answered_at + CLOCK_S_MAX]
+        built = [claim.value - ahead_s for ahead_s in clocks]
+        past = [moment for moment in built if moment <= claim.answered_at + CLOCK_S_MAX]
         return max(0.0, claim.asked_at - max(past)) if past else None
 
 
@@ -251,9 +253,11 @@ def label(source_partition: Mapping[str, object]) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted(source_partition.items()))
 
 
-def of_connectors(document: Mapping[str, Any], asked_at: float, answered_at: float) -> list[Claim]:
+def of_connectors(
+    document: Mapping[str, Any], requested_at: float, answered_at: float
+) -> list[Claim]:
     """The claims of /api/v1/connectors; what is null or absent claims nothing."""
-    found = _snapshot(document, asked_at, answered_at)
+    result = _snapshot(document, requested_at, answered_at)
     for connector in document["connectors"]:
         name = connector["name"]
         for entry in connector["source_partitions"]:
@@ -262,73 +266,86 @@ def of_connectors(document: Mapping[str, Any], asked_at: float, answered_at: flo
             subject = (name, text(entry["source_partition"]))
             if entry["from"] == "rest":
                 value = text(entry["offset"])
-                found.append(Claim(POLLED, subject, value, asked_at, answered_at))
+                result.append(Claim(POLLED, subject, value, requested_at, answered_at))
                 continue
             committed_at = entry["committed_at"]
             committed_at = None if committed_at is None else seconds(committed_at)
-            place = (entry["kafka_partition"], entry["log_offset"], committed_at)
-            said = (text(entry["offset"]), *place)
-            found.append(Claim(POSITION, subject, said, asked_at, answered_at))
-        for at in connector["sink_partitions"]:
-            where = (at["topic"], at["partition"])
+            location = (entry["kafka_partition"], entry["log_offset"], committed_at)
+            messages = (text(entry["offset"]), *location)
+            result.append(Claim(POSITION, subject, messages, requested_at, answered_at))
+        for partition in connector["sink_partitions"]:
+            where = (partition["topic"], partition["partition"])
             sink = (f"connect-{name}", *where)
-            if at["committed"] is None:
+            if partition["committed"] is None:
                 continue
-            found.append(Claim(SINK_POSITION, sink, at["committed"], asked_at, answered_at))
-            if at["log_end"] is not None:
-                lag = (at["lag_records"], max(0, at["log_end"] - at["committed"]))
+            result.append(
+                Claim(SINK_POSITION, sink, partition["committed"], requested_at, answered_at)
+            )
+            if partition["log_end"] is not None:
+                lag = (
+                    partition["lag_records"],
+                    max(0, partition["log_end"] - partition["committed"]),
+                )
                 end = ("east", *where)
-                found.append(Claim(LOG_END, end, at["log_end"], asked_at, answered_at))
-                found.append(Claim(LAG, sink, lag, asked_at, answered_at))
-    return found
+                result.append(Claim(LOG_END, end, partition["log_end"], requested_at, answered_at))
+                result.append(Claim(LAG, sink, lag, requested_at, answered_at))
+    return result
 
 
-def _snapshot(document: Mapping[str, Any], asked_at: float, answered_at: float) -> list[Claim]:
+def _snapshot(document: Mapping[str, Any], requested_at: float, answered_at: float) -> list[Claim]:
     """The moment it claims to be of. Before the first tick there is none, and nothing in it."""
-    at = seconds(document["at"])
-    if at == 0.0 and not document["inputs"]:
+    moment = seconds(document["at"])
+    if moment == 0.0 and not document["inputs"]:
         return []
-    return [Claim(SNAPSHOT, (), at, asked_at, answered_at)]
+    return [Claim(SNAPSHOT, (), moment, requested_at, answered_at)]
 
 
-def of_flows(document: Mapping[str, Any], asked_at: float, answered_at: float) -> list[Claim]:
+def of_flows(document: Mapping[str, Any], requested_at: float, answered_at: float) -> list[Claim]:
     """The claims of /api/v1/flows; what is null or absent claims nothing."""
-    found = _snapshot(document, asked_at, answered_at)
+    result = _snapshot(document, requested_at, answered_at)
     for flow in document["flows"]:
-        for at in flow["partitions"]:
-            subject = (flow["source"], at["topic"], at["partition"])
-            said = {
-                COMMITTED: at["committed"],
-                SYNCED: at["synced"],
-                REPLICATED: at["replicated"],
-                LAG_POSITION: at["lag_position"],
+        for partition in flow["partitions"]:
+            subject = (flow["source"], partition["topic"], partition["partition"])
+            messages = {
+                COMMITTED: partition["committed"],
+                SYNCED: partition["synced"],
+                REPLICATED: partition["replicated"],
+                LAG_POSITION: partition["lag_position"],
             }
-            found += [
-                Claim(kind, subject, value, asked_at, answered_at)
-                for kind, value in said.items()
+            result += [
+                Claim(kind, subject, value, requested_at, answered_at)
+                for kind, value in messages.items()
                 if value is not None
             ]
-            if at["log_end"] is not None:
-                where = (flow["upstream"], at["topic"], at["partition"])
-                found.append(Claim(LOG_END, where, at["log_end"], asked_at, answered_at))
-                start = (at["log_start"], 0)  # nothing is ever deleted here
-                found.append(Claim(LOG_START, where, start, asked_at, answered_at))
-            if at["lag_records"] is not None:
-                distance = _distance(at["log_start"], at["log_end"], at["lag_position"])
-                lag = ((at["lag_records"], at["ahead_records"]), (distance, 0))
-                found.append(Claim(LAG, subject, lag, asked_at, answered_at))
-                if at["lag_position"] is None:
-                    found.append(Claim(LAG_POSITION, subject, None, asked_at, answered_at))
-        for at in flow["syncs"]:
-            subject = (flow["source"], at["topic"], at["partition"])
-            pair = (at["upstream_offset"], at["downstream_offset"], seconds(at["at"]))
-            found.append(Claim(SYNC, subject, pair, asked_at, answered_at))
-    return found
+            if partition["log_end"] is not None:
+                where = (flow["upstream"], partition["topic"], partition["partition"])
+                result.append(
+                    Claim(LOG_END, where, partition["log_end"], requested_at, answered_at)
+                )
+                start = (partition["log_start"], 0)  # nothing is ever deleted here
+                result.append(Claim(LOG_START, where, start, requested_at, answered_at))
+            if partition["lag_records"] is not None:
+                distance = _distance(
+                    partition["log_start"], partition["log_end"], partition["lag_position"]
+                )
+                lag = ((partition["lag_records"], partition["ahead_records"]), (distance, 0))
+                result.append(Claim(LAG, subject, lag, requested_at, answered_at))
+                if partition["lag_position"] is None:
+                    result.append(Claim(LAG_POSITION, subject, None, requested_at, answered_at))
+        for partition in flow["syncs"]:
+            subject = (flow["source"], partition["topic"], partition["partition"])
+            pair = (
+                partition["upstream_offset"],
+                partition["downstream_offset"],
+                seconds(partition["at"]),
+            )
+            result.append(Claim(SYNC, subject, pair, requested_at, answered_at))
+    return result
 
 
-def of_metrics(exposition: str, asked_at: float, answered_at: float) -> list[Claim]:
+def of_metrics(exposition: str, requested_at: float, answered_at: float) -> list[Claim]:
     """The claims of /metrics: what Prometheus would keep."""
-    found: list[Claim] = []
+    results: list[Claim] = []
     mirrored: dict[tuple[str, str, int], dict[str, int]] = {}
     for family in text_string_to_metric_families(exposition):
         name = family.name.removeprefix("offsetwatch_")
@@ -336,21 +353,21 @@ def of_metrics(exposition: str, asked_at: float, answered_at: float) -> list[Cla
             of = sample.labels
             if name == "source_offset_position":
                 named = (of["connector"], of["source_partition"], of["field"])
-                found.append(Claim(FIELD, named, int(sample.value), asked_at, answered_at))
+                results.append(Claim(FIELD, named, int(sample.value), requested_at, answered_at))
             elif name in _MIRROR_SERIES:
                 where = (of["source"], of["topic"], int(of["partition"]))
                 mirrored.setdefault(where, {})[name] = int(sample.value)
     for subject, values in mirrored.items():
         start, end, position, lag, ahead = (values.get(name) for name in _MIRROR_SERIES)
         if end is not None:
-            found.append(Claim(LOG_END, subject, end, asked_at, answered_at))
-            found.append(Claim(LOG_START, subject, (start, 0), asked_at, answered_at))
+            results.append(Claim(LOG_END, subject, end, requested_at, answered_at))
+            results.append(Claim(LOG_START, subject, (start, 0), requested_at, answered_at))
         if position is not None or lag is not None:
-            found.append(Claim(LAG_POSITION, subject, position, asked_at, answered_at))
+            results.append(Claim(LAG_POSITION, subject, position, requested_at, answered_at))
         if lag is not None:
             agrees = ((lag, ahead), (_distance(start, end, position), 0))
-            found.append(Claim(LAG, subject, agrees, asked_at, answered_at))
-    return found
+            results.append(Claim(LAG, subject, agrees, requested_at, answered_at))
+    return results
 
 
 def _distance(start: int | None, end: int | None, position: int | None) -> int | None:

@@ -47,19 +47,19 @@ class Builder:
         """Every process of the lab, none started, brokers formatted."""
         east = self._broker("east", self._ports.east, self._ports.east_controller)
         west = self._broker("west", self._ports.west, self._ports.west_controller)
-        made = [east, west]
+        built = [east, west]
         ports = (self._ports.connect_1, self._ports.connect_2)
         for name, port in list(zip(WORKERS, ports, strict=True))[: self._options.workers]:
             exactly_once = self._options.exactly_once
-            made.append(self._worker(name, port, cluster="connect", exactly_once=exactly_once))
+            built.append(self._worker(name, port, cluster="connect", exactly_once=exactly_once))
         if self._options.second_cluster:
-            made.append(self._worker(OTHER, self._ports.other, cluster=OTHER, exactly_once=False))
+            built.append(self._worker(OTHER, self._ports.other, cluster=OTHER, exactly_once=False))
         if self._options.standalone:
-            made.append(self._standalone())
+            built.append(self._standalone())
         if self._options.dedicated_mm2:
-            made.append(self._mm2())
+            built.append(self._mm2())
         self._format()
-        return {child.name: child for child in made}
+        return {child.name: child for child in built}
 
     def _broker(self, name: str, port: int, controller_port: int) -> Child:
         properties = properties_files.broker(
@@ -67,9 +67,9 @@ class Builder:
         )
         if self._options.authorizer:
             properties = {**properties, **properties_files.authorizer()}
-        if (way := self._options.ways.get(name)) is not None:
+        if (answer := self._options.ways.get(name)) is not None:
             properties = properties_files.by_another_way(
-                properties, "WAY", at=way.at, towards=way.towards
+                properties, "WAY", at=answer.at, towards=answer.towards
             )
         if self._security is not None:
             properties = self._security.broker(properties, getattr(self._ports, f"{name}_secured"))

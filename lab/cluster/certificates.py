@@ -43,7 +43,7 @@ class Authority:
         """A new certificate with this common name and these alternative names; `password` encrypts
         its key.
         """
-        made = self._files(name)
+        certificate = self._files(name)
         self._request(
             name,
             *("-CA", str(self._own.cert), "-CAkey", str(self._own.key), "-days", _DAYS),
@@ -51,28 +51,35 @@ class Authority:
             *("-addext", "basicConstraints=critical,CA:FALSE"),
         )
         if password is not None:
-            plain = made.key.with_suffix(".plain")
-            made.key.rename(plain)
+            plain = certificate.key.with_suffix(".plain")
+            certificate.key.rename(plain)
             _openssl(
-                *("pkcs8", "-topk8", "-in", str(plain), "-out", str(made.key)),
+                *("pkcs8", "-topk8", "-in", str(plain), "-out", str(certificate.key)),
                 *("-passout", f"pass:{password}"),
             )
             plain.unlink()
-        return made
+        return certificate
 
     def issue_expired(self, name: str, *, names: str = _HERE) -> Certificate:
         """The same, of yesterday."""
-        made = self.issue(name, names=names)
-        request = made.cert.with_suffix(".csr")
+        certificate = self.issue(name, names=names)
+        request = certificate.cert.with_suffix(".csr")
         _openssl(
             *("x509", "-x509toreq", "-copy_extensions", "copyall"),
-            *("-in", str(made.cert), "-signkey", str(made.key), "-out", str(request)),
+            *("-in", str(certificate.cert), "-signkey", str(certificate.key), "-out", str(request)),
         )
         _openssl(
             *("x509", "-req", "-in", str(request), "-copy_extensions", "copyall", "-days", "-1"),
-            *("-CA", str(self._own.cert), "-CAkey", str(self._own.key), "-out", str(made.cert)),
+            *(
+                "-CA",
+                str(self._own.cert),
+                "-CAkey",
+                str(self._own.key),
+                "-out",
+                str(certificate.cert),
+            ),
         )
-        return made
+        return certificate
 
     def _request(self, name: str, *arguments: str) -> None:
         files = self._files(name)

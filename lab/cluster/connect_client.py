@@ -133,8 +133,8 @@ class ConnectApi:
 
         answer = until(f"{method} {name}{path}", attempt, timeout_s=SETTLE_S_MAX)
         if answer.is_error:
-            said = answer.text[:TRACE_CHARS_MAX]
-            raise LabError(f"{method} {name}{path}: HTTP {answer.status_code} {said}")
+            text = answer.text[:TRACE_CHARS_MAX]
+            raise LabError(f"{method} {name}{path}: HTTP {answer.status_code} {text}")
         return answer
 
     def _any_worker(self, method: str, path: str, *, body: Json | None) -> httpx.Response:

@@ -82,8 +82,8 @@ class ConnectorVerbs(ABC):
 
     def status(self, name: str) -> dict[str, Any]:
         """Connect's status document for a connector."""
-        found: dict[str, Any] = self._await(f"status of {name}", lambda: self._api().status(name))
-        return found
+        result: dict[str, Any] = self._await(f"status of {name}", lambda: self._api().status(name))
+        return result
 
     def configuration(self, name: str) -> dict[str, str]:
         """What a connector was created with."""

@@ -52,24 +52,24 @@ class Cluster:
         try:
             # The client's own back-off between connection attempts is the slow part of a short
             # wait, so each look is a new client with its first attempt still free.
-            seen = AdminClient(settings(self.bootstrap)).list_topics(timeout=1.0)
+            observed = AdminClient(settings(self.bootstrap)).list_topics(timeout=1.0)
         except KafkaException as exc:
             raise NotYet(str(exc)) from exc
-        if not seen.brokers:
+        if not observed.brokers:
             raise NotYet("no broker registered")
 
     def partitions(self, topic: str) -> int:
         """How many partitions a topic has; 0 when it does not exist."""
-        seen = self._admin.list_topics(topic, timeout=CALL_S_MAX).topics.get(topic)
-        return 0 if seen is None or seen.error is not None else len(seen.partitions)
+        observed = self._admin.list_topics(topic, timeout=CALL_S_MAX).topics.get(topic)
+        return 0 if observed is None or observed.error is not None else len(observed.partitions)
 
     def check_topic(self, topic: str) -> None:
         """NotYet until the topic exists and the broker serves it."""
         try:
-            found = self.partitions(topic)
+            result = self.partitions(topic)
         except KafkaException as exc:
             raise NotYet(str(exc)) from exc
-        if found == 0:
+        if result == 0:
             raise NotYet(f"no topic {topic} on {self.name}")
 
     def create_topic(self, topic: str, partitions: int, config: Mapping[str, str]) -> None:
@@ -98,7 +98,7 @@ class Cluster:
         had no answer in time. NotYet while the group has no coordinator, as before the first
         request for one, or while that does not answer; to write the same again is safe.
         """
-        rows = [TopicPartition(topic, partition, at) for partition, at in offsets.items()]
+        rows = [TopicPartition(topic, partition, offset) for partition, offset in offsets.items()]
         more: dict[str, str | int] = {"group.id": group, "enable.auto.commit": "false"}
         writer = Consumer(settings(self.bootstrap, **more))
         try:
@@ -130,9 +130,11 @@ class Cluster:
                 on_delivery=lambda error, _record: failures.append(str(error)) if error else None,
             )
             producer.poll(0)
-        left = producer.flush(FLUSH_S_MAX)
-        if left or failures:
-            raise LabError(f"{topic} on {self.name}: {left} undelivered, failed: {failures[:3]}")
+        remaining = producer.flush(FLUSH_S_MAX)
+        if remaining or failures:
+            raise LabError(
+                f"{topic} on {self.name}: {remaining} undelivered, failed: {failures[:3]}"
+            )
 
 
 def ask_log_bounds(
@@ -145,11 +147,11 @@ def ask_log_bounds(
     NotYet where it named none: a broker that goes or comes does so without an error, and a log that
     was not told of is no empty one.
     """
-    at = TopicPartition(topic, partition)
-    found = consumer.get_watermark_offsets(at, timeout=timeout_s, cached=False)
-    if found is None or min(found) < 0:
-        raise NotYet(f"no log bounds of {topic}-{partition}: {found}")
-    low, high = found
+    topic_partition = TopicPartition(topic, partition)
+    results = consumer.get_watermark_offsets(topic_partition, timeout=timeout_s, cached=False)
+    if results is None or min(results) < 0:
+        raise NotYet(f"no log bounds of {topic}-{partition}: {results}")
+    low, high = results
     return low, high
 
 

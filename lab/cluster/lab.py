@@ -182,8 +182,8 @@ class Lab(ConnectorVerbs):
     @property
     def pids(self) -> dict[str, int]:
         """The running processes by name; an ended one is absent."""
-        found = ((name, child.pid) for name, child in self._children.items())
-        return {name: pid for name, pid in found if pid is not None}
+        result = ((name, child.pid) for name, child in self._children.items())
+        return {name: pid for name, pid in result if pid is not None}
 
     def log_path(self, name: str) -> Path:
         """The log file of a process; restarts append to it."""
@@ -310,12 +310,12 @@ class Lab(ConnectorVerbs):
             self.create_topic(cluster, topic, partitions)
 
     def _create_connectors(self) -> None:
-        wanted = connector_configs.standard(
+        expected = connector_configs.standard(
             lines=self.lines_path, sink=self.sink_path, upstream=self.west, downstream=self.east
         )
-        for name, config in wanted.items():
+        for name, config in expected.items():
             self.create(name, config)
-        for name in wanted:
+        for name in expected:
             self.wait_running(name)
 
     def _stop_processes(self) -> None:

@@ -56,8 +56,10 @@ def lone_broker(directory: Path, *, relays: int = 0) -> Iterator[LoneBroker]:
     try:
         until("the broker serving", serves, timeout_s=READY_S_MAX, evidence=child.tail)
         with ExitStack() as stack:
-            made = [stack.enter_context(relay(at, towards)) for at, towards in ways.items()]
-            yield LoneBroker(f"{LOOPBACK}:{port}", tuple(made))
+            built = [
+                stack.enter_context(relay(offset, towards)) for offset, towards in ways.items()
+            ]
+            yield LoneBroker(f"{LOOPBACK}:{port}", tuple(built))
     finally:
         child.terminate()
 
@@ -70,9 +72,9 @@ def _formatted(directory: Path, port: int, ways: Mapping[int, int]) -> Child:
         ),
         **SHORT,
     }
-    for number, (at, towards) in enumerate(ways.items()):
+    for number, (offset, towards) in enumerate(ways.items()):
         properties = properties_files.by_another_way(
-            properties, f"R{number}", at=at, towards=towards
+            properties, f"R{number}", at=offset, towards=towards
         )
     file = directory / "broker.properties"
     file.write_text(properties_files.render(properties))

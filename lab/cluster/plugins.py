@@ -30,10 +30,10 @@ def plugins(jars: Path) -> Path:
     sources = [
         Path(__file__).with_name(f"{name.rpartition('.')[2]}.java") for name in _SERVICES.values()
     ]
-    told = hashlib.sha256(str(jars).encode())
+    report = hashlib.sha256(str(jars).encode())
     for source in sources:
-        told.update(source.read_bytes())
-    folder = cache_directory() / "plugins" / told.hexdigest()[:12]
+        report.update(source.read_bytes())
+    folder = cache_directory() / "plugins" / report.hexdigest()[:12]
 
     def fill(target: Path) -> None:
         command = (tool("javac"), "-cp", f"{jars}/*", "-d", str(target), *map(str, sources))

@@ -64,12 +64,12 @@ def by_another_way(properties: Properties, name: str, *, at: int, towards: int) 
     """A broker with one more listener, on port `towards`, whose clients are sent to port `at` and
     nowhere else: with a relay between the two they can be cut off from it.
     """
-    listeners, told = "listeners", "advertised.listeners"
+    listeners, report = "listeners", "advertised.listeners"
     protocols = "listener.security.protocol.map"
     return {
         **properties,
         listeners: f"{properties[listeners]},{name}://{LOOPBACK}:{towards}",
-        told: f"{properties[told]},{name}://{LOOPBACK}:{at}",
+        report: f"{properties[report]},{name}://{LOOPBACK}:{at}",
         protocols: f"{properties[protocols]},{name}:PLAINTEXT",
     }
 

@@ -45,8 +45,8 @@ def show(*, kafka_version: str, free_ports: bool, once: bool) -> int:
         with alerted(lab, NAME, Path(directory) / "daemon") as it:
             _addresses(it)
             wrong = _acted(it, by_hand=by_hand)
-            for at in wrong:
-                click.echo(f"not as it should be: {at}")
+            for name in wrong:
+                click.echo(f"not as it should be: {name}")
             if by_hand:
                 click.echo("\nall of it stays up to be looked at; Ctrl-C stops everything")
                 _keep_up()
@@ -107,7 +107,7 @@ def _acted(it: Alerted, *, by_hand: bool) -> list[str]:
     click.echo(f"{FAILED} has ended in Prometheus and in Alertmanager")
     click.echo(f"offsetwatch_hooks_received_total: {_counts(hooks)}")
     click.echo(f"incident {incident['incident']} is over: the connector runs")
-    if POISON in {at.name for at in it.alerting.alerts()}:
+    if POISON in {alert.name for alert in it.alerting.alerts()}:
         click.echo(f"{POISON} looks back for a quarter of an hour, and stays for so long")
     return wrong
 
@@ -115,7 +115,7 @@ def _acted(it: Alerted, *, by_hand: bool) -> list[str]:
 def _written(it: Alerted, offset: int) -> list[str]:
     lines = it.mended()
     click.echo(f"{len(lines)} of {len(good()) + 1} records: all but offset {offset}")
-    return [] if lines == [poison.line(at) for at in good()] else [f"{it.sink.path} differs"]
+    return [] if lines == [poison.line(name) for name in good()] else [f"{it.sink.path} differs"]
 
 
 def _kept(it: Alerted, offset: int) -> list[str]:
@@ -123,10 +123,10 @@ def _kept(it: Alerted, offset: int) -> list[str]:
     daemon's host.
     """
     _on_host(it, "quarantine", "list")
-    kept = it.kept()
-    if [at["offset"] for at in kept] != [offset]:
-        return [f"quarantine has {kept}"]
-    copy = kept[0]["id"]
+    retained = it.kept()
+    if [entry["offset"] for entry in retained] != [offset]:
+        return [f"quarantine has {retained}"]
+    copy = retained[0]["id"]
     _on_host(it, "quarantine", "get", copy[:12], "--raw")
     click.echo("\n")
     value = it.daemon.cli("quarantine", "get", copy, "--raw")
@@ -140,8 +140,8 @@ def _step(what: str) -> None:
 
 
 def _shown(who: str, alert: Alert) -> None:
-    whose = f" of {alert.connector}" if alert.connector else ""
-    click.echo(f"{who}: {alert.name}{whose} is {alert.state}")
+    subject = f" of {alert.connector}" if alert.connector else ""
+    click.echo(f"{who}: {alert.name}{subject} is {alert.state}")
     click.echo(f"  {alert.annotations['description']}")
 
 

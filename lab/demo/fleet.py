@@ -126,8 +126,8 @@ def once(*, kafka_version: str, free_ports: bool) -> int:
     nothing += [] if answered else ["the offsets of a moment ago"]
     if nothing:
         click.echo(f"nothing was compared with {', '.join(nothing)}")
-    for at in wrong:
-        click.echo(f"not as it should be: {at}")
+    for name in wrong:
+        click.echo(f"not as it should be: {name}")
     return 1 if mismatched or nothing or wrong else 0
 
 
@@ -158,8 +158,8 @@ def watch(*, kafka_version: str, free_ports: bool) -> int:
         with poison.staged(product, lab) as poisoned:
             Console().print(_tables(product))
             by_hand = sys.stdin.isatty()
-            for at in poison.remedied(product, lab, poisoned, by_hand=by_hand):
-                click.echo(f"not as it should be: {at}")
+            for name in poison.remedied(product, lab, poisoned, by_hand=by_hand):
+                click.echo(f"not as it should be: {name}")
             _watch(product, load, WATCH_S_MAX, "Ctrl-C stops everything")
     return 0
 
@@ -168,8 +168,8 @@ def _watch(product: Product, load: Load, seconds: float, hint: str) -> None:
     deadline = time.monotonic() + seconds
     with Live(Text(""), console=Console(), auto_refresh=False) as live:
         while time.monotonic() < deadline:
-            shown = Group(*_tables(product).renderables, _footer(product, load, hint))
-            live.update(shown, refresh=True)
+            group = Group(*_tables(product).renderables, _footer(product, load, hint))
+            live.update(group, refresh=True)
             time.sleep(REFRESH_S)
 
 
@@ -198,11 +198,19 @@ def _await_settled(product: Product) -> None:
 
     def settled() -> None:
         flows = product.get("/api/v1/flows")["flows"]
-        lags = [at["lag_records"] for flow in flows for at in flow["partitions"]]
+        lags = [partition["lag_records"] for flow in flows for partition in flow["partitions"]]
         connectors = product.get("/api/v1/connectors")["connectors"]
-        lags += [at["lag_records"] for entry in connectors for at in entry["sink_partitions"]]
-        partitions = [at for flow in flows for at in flow["partitions"]]
-        unflushed = [at for at in partitions if at["committed"] + 1 != at["log_end"]]
+        lags += [
+            partition["lag_records"]
+            for entry in connectors
+            for partition in entry["sink_partitions"]
+        ]
+        partitions = [partition for flow in flows for partition in flow["partitions"]]
+        unflushed = [
+            partition
+            for partition in partitions
+            if partition["committed"] + 1 != partition["log_end"]
+        ]
         if not lags or any(lags) or None in lags or unflushed:
             raise NotYet(f"lags {lags}, {len(unflushed)} partitions not committed to the end")
 
@@ -216,12 +224,15 @@ def _tables(product: Product) -> Group:
         judged = product.get("/api/v1/findings")
     except httpx.HTTPError as exc:
         return Group(Text(f"the daemon does not answer: {exc}", style="red"))
-    found = [
-        Text(f"{at['severity']}  {at['name']}  {_whose(at)}{at['summary']}", style="red")
-        for at in judged["findings"]
+    results = [
+        Text(
+            f"{finding['severity']}  {finding['name']}  {_whose(finding)}{finding['summary']}",
+            style="red",
+        )
+        for finding in judged["findings"]
     ]
     return Group(
-        _connector_table(connectors, judged), Text(""), _flow_table(flows), Text(""), *found
+        _connector_table(connectors, judged), Text(""), _flow_table(flows), Text(""), *results
     )
 
 
@@ -235,11 +246,13 @@ def _connector_table(document: dict[str, Any], judged: dict[str, Any]) -> Table:
         "last commit#",
     )
     verdicts = {
-        at["connector"]: at["verdict"] for at in judged["judgements"] if at["scope"] == "connector"
+        judgement["connector"]: judgement["verdict"]
+        for judgement in judged["judgements"]
+        if judgement["scope"] == "connector"
     }
-    for at in document["connectors"]:
-        tasks = " ".join(task["state"] for task in at["tasks"]) or "none"
-        head = [at["name"], at["state"], verdicts.get(at["name"], "-"), tasks]
+    for connector in document["connectors"]:
+        tasks = " ".join(task["state"] for task in connector["tasks"]) or "none"
+        head = [connector["name"], connector["state"], verdicts.get(connector["name"], "-"), tasks]
         rows = [
             [
                 Path(entry["label"]).name
@@ -249,10 +262,10 @@ def _connector_table(document: dict[str, Any], judged: dict[str, Any]) -> Table:
                 "",
                 _age(document["at"], entry["committed_at"]),
             ]
-            for entry in at["source_partitions"]
+            for entry in connector["source_partitions"]
         ] + [
             [f"{entry['topic']}-{entry['partition']}", entry["committed"], entry["lag_records"], ""]
-            for entry in at["sink_partitions"]
+            for entry in connector["sink_partitions"]
         ]
         for number, row in enumerate(rows or [["", "", "", ""]]):
             table.add_row(
@@ -267,16 +280,18 @@ def _flow_table(document: dict[str, Any]) -> Table:
         "oldest waits#",
     )
     for flow in document["flows"]:
-        for at in flow["partitions"]:
+        for partition in flow["partitions"]:
             cells = (
                 f"{flow['source']} -> {flow['target']}",
-                at["topic"],
-                at["partition"],
-                at["committed"],
-                at["replicated"] if at["lag_position"] is None else at["lag_position"],
-                at["log_end"],
-                at["lag_records"],
-                None if at["lag_seconds"] is None else f"{at['lag_seconds']:.1f} s",
+                partition["topic"],
+                partition["partition"],
+                partition["committed"],
+                partition["replicated"]
+                if partition["lag_position"] is None
+                else partition["lag_position"],
+                partition["log_end"],
+                partition["lag_records"],
+                None if partition["lag_seconds"] is None else f"{partition['lag_seconds']:.1f} s",
             )
             table.add_row(*("-" if cell is None else str(cell) for cell in cells))
     return table
@@ -296,8 +311,8 @@ def _position(offset: dict[str, Any] | None) -> str:
     return " ".join(f"{name}={value}" for name, value in offset.items())
 
 
-def _age(now: str, at: str | None) -> str:
-    return "-" if at is None else f"{max(0.0, seconds(now) - seconds(at)):.0f} s ago"
+def _age(now: str, name: str | None) -> str:
+    return "-" if name is None else f"{max(0.0, seconds(now) - seconds(name)):.0f} s ago"
 
 
 def _footer(product: Product, load: Load, hint: str) -> Text:

@@ -61,12 +61,12 @@ def configuration() -> str:
 
 def told(shortened: Mapping[str, object] = SHORTENED) -> Iterator[str]:
     """Which waiting guards are shorter here than by default."""
-    usual = RemedyConfig().model_dump()
+    baseline = RemedyConfig().model_dump()
     yield "guards that only wait are shortened for this demonstration, all others are as always:"
     for name, value in shortened.items():
         parts = value.items() if isinstance(value, dict) else [("", value)]
         for part, here in parts:
-            default = usual[name][part] if part else usual[name]
+            default = baseline[name][part] if part else baseline[name]
             if here == default:
                 continue
             setting = f"remedy.{name}{f'.{part}' if part else ''}"
@@ -85,22 +85,22 @@ def staged(product: Product, lab: Lab) -> Iterator[Staged]:
         "each fails, is restarted, and fails again ..."
     )
     at_once([lambda: _works(sink), lambda: _copies(flow)])
-    found: dict[str, int] = {}
+    results: dict[str, int] = {}
 
     def in_sink() -> None:
         after = poison.good(GOOD_BEFORE, GOOD_AFTER)
-        found[sink.connector] = poison.one_bad(
-            sink, after=after, seen=lambda: found_failed(product, sink.connector)
+        results[sink.connector] = poison.one_bad(
+            sink, after=after, observed=lambda: found_failed(product, sink.connector)
         )
 
     def in_flow() -> None:
-        found[flow.connector] = stalls.too_large(
-            flow, restarts=1, seen=lambda: found_failed(product, flow.connector)
+        results[flow.connector] = stalls.too_large(
+            flow, restarts=1, observed=lambda: found_failed(product, flow.connector)
         ).offset
 
     try:
         at_once([in_sink, in_flow])
-        poisoned = Staged(sink, flow, found)
+        poisoned = Staged(sink, flow, results)
         _shown_failed(product, poisoned)
         yield poisoned
     finally:
@@ -124,31 +124,31 @@ def found_failed(product: Product, connector: str) -> None:
     """
 
     def found() -> float:
-        told = product.get("/api/v1/findings")
-        names = [(at["name"], at["connector"]) for at in told["findings"]]
+        answer = product.get("/api/v1/findings")
+        names = [(finding["name"], finding["connector"]) for finding in answer["findings"]]
         if ("task_failed", connector) not in names:
             raise NotYet(f"found wrong: {names}")
-        return seconds(told["at"])
+        return seconds(answer["at"])
 
     def read(since: float) -> float:
-        told = product.get("/api/v1/connectors")
+        answer = product.get("/api/v1/connectors")
         unread = [
-            (at["kind"], at["input"])
-            for at in not_read_since(told, since)
-            if at["kind"] in COMMITTED and at["up"]
+            (item["kind"], item["input"])
+            for item in not_read_since(answer, since)
+            if item["kind"] in COMMITTED and item["up"]
         ]
         if unread:
             raise NotYet(f"not read since: {unread}")
-        return seconds(told["at"])
+        return seconds(answer["at"])
 
     def judged(since: float) -> None:
-        at = seconds(product.get("/api/v1/findings")["at"])
-        if at <= since + TICK_S:
-            raise NotYet(f"shown as of {at}")
+        moment = seconds(product.get("/api/v1/findings")["at"])
+        if moment <= since + TICK_S:
+            raise NotYet(f"shown as of {moment}")
 
     def awaits(what: str, probe: Callable[[], T]) -> T:
-        said = f"{connector} {what}"
-        return until(said, probe, timeout_s=PROPOSED_S_MAX, evidence=product.evidence)
+        answer = f"{connector} {what}"
+        return until(answer, probe, timeout_s=PROPOSED_S_MAX, evidence=product.evidence)
 
     failed_at = awaits("found failed", found)
     read_at = awaits("read after it failed", lambda: read(failed_at))
@@ -193,8 +193,9 @@ def _against(product: Product) -> str:
     """What speaks against whatever is not done, for whoever waits in vain."""
     remedies = product.get("/api/v1/overview")["remedies"] or {"refusals": []}
     return "; ".join(
-        f"{at['connector']}: {at['action']} {[guard['said'] for guard in at['guards']]}"
-        for at in remedies["refusals"]
+        f"{refusal['connector']}: {refusal['action']} "
+        f"{[guard['said'] for guard in refusal['guards']]}"
+        for refusal in remedies["refusals"]
     )
 
 
@@ -242,35 +243,35 @@ def _written(staged: Staged) -> list[str]:
         f"\n{sink.connector} runs, and has written {len(lines)} of {len(good) + 1} records: all "
         f"but offset {staged.at[sink.connector]}"
     )
-    return [] if lines == [poison.line(at) for at in good] else [f"{sink.path} differs"]
+    return [] if lines == [poison.line(name) for name in good] else [f"{sink.path} differs"]
 
 
 def _copied(lab: Lab, staged: Staged) -> list[str]:
     """Whether every record but the large one is in the remote topic, once and in order."""
     flow = staged.flow
-    wanted = records(lab.west, flow.topic)[0]
-    del wanted[staged.at[flow.connector]]
+    expected = records(lab.west, flow.topic)[0]
+    del expected[staged.at[flow.connector]]
 
     def probe() -> None:
-        if flow.copies() < len(wanted):
-            raise NotYet(f"{flow.copies()} of {len(wanted)}")
+        if flow.copies() < len(expected):
+            raise NotYet(f"{flow.copies()} of {len(expected)}")
 
     until(f"copies of {flow.topic}", probe, timeout_s=OVER_S_MAX)
     copies = records(lab.east, flow.remote)[0]
     click.echo(
-        f"{flow.connector} runs, and has copied {len(copies)} of {len(wanted) + 1} records: all "
+        f"{flow.connector} runs, and has copied {len(copies)} of {len(expected) + 1} records: all "
         f"but offset {staged.at[flow.connector]}"
     )
-    return [] if copies == wanted else [f"{flow.remote} differs from {flow.topic}"]
+    return [] if copies == expected else [f"{flow.remote} differs from {flow.topic}"]
 
 
 def _kept(product: Product, staged: Staged, approved: Sequence[str]) -> list[str]:
     """Whether what was skipped is in quarantine, and to the byte what was produced."""
     _command(product, "quarantine", "list")
     copies = {
-        at["connector"]: at
-        for at in json.loads(product.cli("quarantine", "list", "--json"))
-        if at["offset"] == staged.at.get(at["connector"])
+        load["connector"]: load
+        for load in json.loads(product.cli("quarantine", "list", "--json"))
+        if load["offset"] == staged.at.get(load["connector"])
     }
     wrong = [f"no copy for {name}" for name in approved if name not in copies]
     name = staged.sink.connector
@@ -287,8 +288,8 @@ def well(product: Product, staged: Staged) -> None:
     """Wait until the daemon finds nothing wrong with either any more, and no lag."""
 
     def probe() -> None:
-        found = product.get("/api/v1/findings")["findings"]
-        wrong = [at["name"] for at in found if at["connector"] in staged.connectors]
+        findings = product.get("/api/v1/findings")["findings"]
+        wrong = [item["name"] for item in findings if item["connector"] in staged.connectors]
         lags = list(_lags(product, staged))
         if wrong or any(lags) or None in lags:
             raise NotYet(f"{wrong}, lags {lags}")
@@ -299,14 +300,14 @@ def well(product: Product, staged: Staged) -> None:
 def _lags(product: Product, staged: Staged) -> Iterator[Any]:
     for connector in product.get("/api/v1/connectors")["connectors"]:
         if connector["name"] in staged.connectors:
-            yield from (at["lag_records"] for at in connector["sink_partitions"])
+            yield from (partition["lag_records"] for partition in connector["sink_partitions"])
     for flow in product.get("/api/v1/flows")["flows"]:
         if flow["connector"] in staged.connectors:
-            yield from (at["lag_records"] for at in flow["partitions"])
+            yield from (partition["lag_records"] for partition in flow["partitions"])
 
 
 def _command(product: Product, *arguments: str) -> int:
     """One of offsetwatch's commands in this terminal, as one would type it: its exit status."""
-    typed = " ".join(f'"{at}"' if " " in at else at for at in arguments)
+    typed = " ".join(f'"{argument}"' if " " in argument else argument for argument in arguments)
     click.echo(f"\n$ offsetwatch {typed}")
     return product.in_terminal(*arguments)

@@ -77,7 +77,7 @@ class Report:
     @property
     def grown(self) -> list[str]:
         """Which process took more and more."""
-        return [line for life in self.lives for line in life.grown()]
+        return [line for incarnation in self.lives for line in incarnation.grown()]
 
     def lines(self) -> Iterator[str]:
         """For people."""
@@ -92,7 +92,7 @@ class Report:
         yield f"compared {self.compared}: {counts(self.outcome.compared)}"
         oldest = {kind: f"{age:.1f} s" for kind, age in sorted(self.outcome.oldest.items())}
         yield f"oldest value shown: {counts(oldest)}"
-        yield from (f"memory and descriptors over {life.line}" for life in self.lives)
+        yield from (f"memory and descriptors over {incarnation.line}" for incarnation in self.lives)
         yield f"wrong {len(self.outcome.wrong)}"
         yield from (f"  {line}" for line in self.outcome.wrong[:20])
         yield from (f"grown: {line}" for line in self.grown)
@@ -102,31 +102,33 @@ class Report:
     @property
     def sound(self) -> bool:
         """Everything compared was true, enough was compared, all recovered, nothing grew."""
-        found = (self.outcome.wrong, self.unsound, self.unrecovered, self.grown)
-        return not any(found) and self.compared >= COMPARED_MIN
+        results = (self.outcome.wrong, self.unsound, self.unrecovered, self.grown)
+        return not any(results) and self.compared >= COMPARED_MIN
 
 
-def run(bed: Arena, *, seed: int, rounds: int) -> Report:
+def run(environment: Arena, *, seed: int, rounds: int) -> Report:
     """Strike, sample, recover, judge."""
 
     def strike(report: Report) -> None:
-        for at in kinds.schedule(seed, rounds):
-            play(bed, at, report)
+        for fault_round in kinds.schedule(seed, rounds):
+            play(environment, fault_round, report)
             if report.unrecovered:
                 return
 
-    return observed(bed, strike, seed=seed, load_s_max=rounds * RECOVER_S_MAX)
+    return observed(environment, strike, seed=seed, load_s_max=rounds * RECOVER_S_MAX)
 
 
-def observed(bed: Arena, acts: Callable[[Report], None], *, seed: int, load_s_max: float) -> Report:
+def observed(
+    environment: Arena, acts: Callable[[Report], None], *, seed: int, load_s_max: float
+) -> Report:
     """Load the lab and look at the daemon while `acts` goes on; then see to it that all recovers,
     and judge what was served. `acts` says in the report what it could not get over.
     """
-    report = _begun(bed, seed)
-    product = bed.product
+    report = _begun(environment, seed)
+    product = environment.product
     sampler, watch = Sampler(product.url), Watch(lambda: product.daemon_pid, time.time)
-    with witnessed(bed.lab) as witnesses:
-        load = Load(bed.lab, rate_per_s=RATE_PER_S, duration_s_max=load_s_max)
+    with witnessed(environment.lab) as witnesses:
+        load = Load(environment.lab, rate_per_s=RATE_PER_S, duration_s_max=load_s_max)
         try:
             load.start()
             _first_values(product)
@@ -135,7 +137,7 @@ def observed(bed: Arena, acts: Callable[[Report], None], *, seed: int, load_s_ma
             acts(report)
             load.stop()
             if not report.unrecovered:
-                report.unrecovered += _unrecovered(bed)
+                report.unrecovered += _unrecovered(environment)
             report.unsound += [] if sampler.running else ["the sampler died"]
         finally:
             load.stop()
@@ -144,25 +146,27 @@ def observed(bed: Arena, acts: Callable[[Report], None], *, seed: int, load_s_ma
         witnesses.east.catch_up()
         witnesses.west.catch_up()
     report.lives, report.lost_records = watch.lives, load.lost
-    _judge(report, bed, sampler, witnesses)
+    _judge(report, environment, sampler, witnesses)
     return report
 
 
-def _begun(bed: Arena, seed: int) -> Report:
+def _begun(environment: Arena, seed: int) -> Report:
     """Of what is to be run there."""
     disk = (
-        "its disk was filled" if bed.disk.mounted else "no disk to fill: it was forbidden to write"
+        "its disk was filled"
+        if environment.disk.mounted
+        else "no disk to fill: it was forbidden to write"
     )
     return Report(seed=seed, commit=commit(), disk=disk)
 
 
-def _judge(report: Report, bed: Arena, sampler: Sampler, witnesses: Witnesses) -> None:
+def _judge(report: Report, environment: Arena, sampler: Sampler, witnesses: Witnesses) -> None:
     """Hold all that was served against all that was witnessed, once both have ended."""
     report.samples, report.unanswered = sampler.samples, sampler.unanswered
     report.unsound += witnesses.unsound()
     oldest = verdicts.ages(ends_s=ENDS_S, groups_s=GROUPS_S, timeout_s=TIMEOUT_S)
     truth = witnesses.truth()
-    truth.steps = tuple(bed.steps)
+    truth.steps = tuple(environment.steps)
     report.outcome = verdicts.judge(sampler.claims, truth, oldest)
     rest = verdicts.judge(witnesses.rest_claims(), truth, oldest)
     report.confirmed = rest.compared.total() - len(rest.wrong)
@@ -170,37 +174,40 @@ def _judge(report: Report, bed: Arena, sampler: Sampler, witnesses: Witnesses) -
     report.unsound += [] if report.confirmed else ["REST never answered"]
 
 
-def play(bed: Arena, at: Round, report: Report) -> None:
+def play(environment: Arena, fault_round: Round, report: Report) -> None:
     """One round, and how it was got over."""
-    before = bed.product.daemon_pid
-    kinds.strike(bed, at)
+    before = environment.product.daemon_pid
+    kinds.strike(environment, fault_round)
     ended = time.monotonic()
-    report.rounds[at.kind] += 1
-    time.sleep(at.alive_s)
-    after = bed.product.daemon_pid
-    if after is None or (after != before and at.kind is not Kind.DAEMON):
-        report.unrecovered.append(f"{at}: the daemon ended\n{bed.product.evidence()}")
+    report.rounds[fault_round.kind] += 1
+    time.sleep(fault_round.alive_s)
+    after = environment.product.daemon_pid
+    if after is None or (after != before and fault_round.kind is not Kind.DAEMON):
+        report.unrecovered.append(
+            f"{fault_round}: the daemon ended\n{environment.product.evidence()}"
+        )
         return
     last = ""
 
     def check() -> None:
         nonlocal last
         try:
-            _check_read(bed.product)
+            _check_read(environment.product)
         except NotYet as exc:
             last = str(exc)
             raise
 
-    what = f"all read again after {at}"
+    what = f"all read again after {fault_round}"
     try:
-        until(what, check, timeout_s=RECOVER_S_MAX, evidence=bed.product.evidence)
+        until(what, check, timeout_s=RECOVER_S_MAX, evidence=environment.product.evidence)
     except LabError as exc:
         report.unrecovered.append(str(exc))
     took_s = time.monotonic() - ended
-    report.recovery_s[at.kind].append(took_s)
+    report.recovery_s[fault_round.kind].append(took_s)
     number = report.rounds.total()
     click.echo(
-        f"round {number}: {at.kind} for {at.held_s:.0f} s, read again {took_s:.0f} s later"
+        f"round {number}: {fault_round.kind} for {fault_round.held_s:.0f} s, "
+        f"read again {took_s:.0f} s later"
         + (f", last of all {last[:200]}" if took_s > SLOW_S else ""),
         err=True,
     )
@@ -211,8 +218,10 @@ def _first_values(product: Product) -> None:
 
     def check() -> None:
         flows = product.get("/api/v1/flows")["flows"]
-        seen = [at for flow in flows for at in flow["partitions"]]
-        known = [at for at in seen if None not in (at["lag_records"], at["committed"])]
+        observations = [partition for flow in flows for partition in flow["partitions"]]
+        known = [
+            item for item in observations if None not in (item["lag_records"], item["committed"])
+        ]
         if len(known) < len(MIRRORED):
             raise NotYet(f"{len(known)} of {len(MIRRORED)} lags")
 
@@ -225,42 +234,42 @@ def _check_read(product: Product) -> None:
         document = product.get("/api/v1/connectors")
     except (LabError, httpx.TransportError) as exc:
         raise NotYet(str(exc)) from exc
-    down = [at for at in document["inputs"] if not (at["up"] and at["live"])]
+    down = [view for view in document["inputs"] if not (view["up"] and view["live"])]
     if down or not document["ready"]:
-        told = [f"{at['kind']} {at['input']}: {at['last_error']}" for at in down]
-        raise NotYet("; ".join((*told, *document["waiting_for"])))
+        reports = [f"{item['kind']} {item['input']}: {item['last_error']}" for item in down]
+        raise NotYet("; ".join((*reports, *document["waiting_for"])))
 
 
-def _unrecovered(bed: Arena) -> list[str]:
+def _unrecovered(environment: Arena) -> list[str]:
     """What is still broken long after the last round, in words; nothing was helped along."""
-    lab, product = bed.lab, bed.product
+    lab, product = environment.lab, environment.product
     dead = sorted({*BROKERS, *WORKERS} - set(lab.pids))
     if dead:
         return [f"{', '.join(dead)} ended by themselves"]
     try:
         product.wait_ready(RECOVER_S_MAX)
-        until("lag 0 everywhere", lambda: _check_caught_up(bed), timeout_s=RECOVER_S_MAX)
+        until("lag 0 everywhere", lambda: _check_caught_up(environment), timeout_s=RECOVER_S_MAX)
         for name in ("file-source", "file-sink", "mm2-source", "mm2-checkpoint", "mm2-heartbeat"):
             lab.wait_running(name)
         rest, brokers = compare.with_rest(product, lab), compare.with_brokers(product, lab)
-        _check_journal(bed)
+        _check_journal(environment)
     except LabError as exc:
         return [str(exc)]
-    found = [*rest.mismatches, *brokers.mismatches]
+    results = [*rest.mismatches, *brokers.mismatches]
     # Five mirrored partitions, the file and its sink; a heartbeat and checkpoints on top.
-    found += [tally.line for tally in (rest, brokers) if tally.compared < len(MIRRORED) + 1]
-    return found
+    results += [tally.line for tally in (rest, brokers) if tally.compared < len(MIRRORED) + 1]
+    return results
 
 
-def _check_journal(bed: Arena) -> None:
+def _check_journal(environment: Arena) -> None:
     """It verifies, and what happens now is written down, however full its disk has been. Raises a
     LabError if not.
     """
-    lab, product = bed.lab, bed.product
+    lab, product = environment.lab, environment.product
 
     def told() -> None:
         lines = product.cli("journal", "tail", "--lines", str(JOURNAL_LINES_MAX), "--json")
-        if not any(at["record"].get("connector") == LAST for at in json.loads(lines)):
+        if not any(load["record"].get("connector") == LAST for load in json.loads(lines)):
             raise NotYet(f"{LAST} is not in it")
 
     product.cli("journal", "verify")
@@ -269,18 +278,23 @@ def _check_journal(bed: Arena) -> None:
     lab.delete(LAST)
 
 
-def _check_caught_up(bed: Arena) -> None:
-    ends = compare.log_ends(bed.lab, "west", MIRRORED)
-    flows = bed.product.get("/api/v1/flows")["flows"]
-    seen = {
-        (at["topic"], at["partition"]): (at["log_end"], at["lag_records"])
+def _check_caught_up(environment: Arena) -> None:
+    ends = compare.log_ends(environment.lab, "west", MIRRORED)
+    flows = environment.product.get("/api/v1/flows")["flows"]
+    observations = {
+        (partition["topic"], partition["partition"]): (
+            partition["log_end"],
+            partition["lag_records"],
+        )
         for flow in flows
-        for at in flow["partitions"]
+        for partition in flow["partitions"]
     }
-    if seen != {where: (end, 0) for where, end in ends.items()}:
-        raise NotYet(f"log ends are {ends}, (log end, lag) served are {seen}")
-    connectors = bed.product.get("/api/v1/connectors")["connectors"]
-    lags = [at["lag_records"] for entry in connectors for at in entry["sink_partitions"]]
+    if observations != {where: (end, 0) for where, end in ends.items()}:
+        raise NotYet(f"log ends are {ends}, (log end, lag) served are {observations}")
+    connectors = environment.product.get("/api/v1/connectors")["connectors"]
+    lags = [
+        partition["lag_records"] for entry in connectors for partition in entry["sink_partitions"]
+    ]
     if lags != [0]:
         raise NotYet(f"lag of the sink: {lags}")
 
@@ -299,8 +313,8 @@ def main(*, rounds: int, seed: int | None) -> None:
     """Do to a daemon whatever can go wrong, and compare every value with the truth."""
 
     def once(seed: int) -> Report:
-        with bed() as made:
-            return run(made, seed=seed, rounds=rounds)
+        with bed() as built:
+            return run(built, seed=seed, rounds=rounds)
 
     seeded_kills.report(f"{rounds} rounds", seed, once)
 

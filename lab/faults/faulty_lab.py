@@ -107,14 +107,14 @@ def arena(name: str, *, remedy: Mapping[str, object] | None = None) -> Iterator[
             (recorder,) = stack.enter_context(unchanged(worker))
         else:
             recorder = stack.enter_context(Recorder(worker))
-        told = config(
+        report = config(
             f"{LOOPBACK}:{ways['east'].at}", f"{LOOPBACK}:{ways['west'].at}", recorder.url
         )
         product = Product(
             lab,
             directory=disk.folder,
             port=free_port(),
-            config=told + more,
+            config=report + more,
         )
         product.go_behind(*clock.before)
         stack.callback(product.stop)

@@ -74,14 +74,14 @@ class Round:
 def schedule(seed: int, rounds: int) -> tuple[Round, ...]:
     """The same rounds for the same seed; the first ones do not depend on how many follow."""
     chance = random.Random(seed)
-    found: list[Round] = []
+    results: list[Round] = []
     for number in itertools.count():
         deck = [kind for kind in Kind if kind is not Kind.DAEMON or number % DECKS_OF_A_LIFE == 0]
         chance.shuffle(deck)
-        found += [_drawn(kind, chance) for kind in deck]
-        if len(found) >= rounds:
+        results += [_drawn(kind, chance) for kind in deck]
+        if len(results) >= rounds:
             break
-    return tuple(found[:rounds])
+    return tuple(results[:rounds])
 
 
 def _drawn(kind: Kind, chance: random.Random) -> Round:
@@ -94,15 +94,15 @@ def _drawn(kind: Kind, chance: random.Random) -> Round:
     )
 
 
-def strike(arena: Arena, at: Round) -> None:
+def strike(arena: Arena, fault_round: Round) -> None:
     """Begin, hold and end it. The pauses are drawn, not awaited: what must hold holds at whatever
     moment they end.
     """
-    if at.kind is Kind.STORM:
-        _storm(arena, at.held_s)
+    if fault_round.kind is Kind.STORM:
+        _storm(arena, fault_round.held_s)
         return
-    with FAULTS[at.kind](arena, at.choice):
-        time.sleep(at.held_s)
+    with FAULTS[fault_round.kind](arena, fault_round.choice):
+        time.sleep(fault_round.held_s)
 
 
 def one_of(many: Sequence[T], choice: float) -> T:

@@ -117,10 +117,10 @@ class Certified:
 
     def context(self, purpose: ssl.Purpose) -> ssl.SSLContext:
         """For a client or a server, by whom it wants to know."""
-        made = ssl.create_default_context(purpose, cafile=self.ca)
-        made.load_cert_chain(self.own.cert, self.own.key)
-        made.verify_mode = ssl.CERT_REQUIRED
-        return made
+        built = ssl.create_default_context(purpose, cafile=self.ca)
+        built.load_cert_chain(self.own.cert, self.own.key)
+        built.verify_mode = ssl.CERT_REQUIRED
+        return built
 
 
 class _Answer(NamedTuple):
@@ -181,17 +181,18 @@ class Recorder:
         """What was more than a look; of one connector, or of all."""
         begin = "/" if connector is None else f"/connectors/{connector}/"
         return [
-            at
-            for at in self.exchanges()
-            if at.method not in READS and f"{at.path.partition('?')[0]}/".startswith(begin)
+            exchange
+            for exchange in self.exchanges()
+            if exchange.method not in READS
+            and f"{exchange.path.partition('?')[0]}/".startswith(begin)
         ]
 
     # ---- trouble ------------------------------------------------------------------------------
 
-    def trouble(self, wanted: Trouble) -> None:
+    def trouble(self, expected: Trouble) -> None:
         """From now on, after what was asked for earlier."""
         with self._lock:
-            self._troubles += [wanted] * wanted.times
+            self._troubles += [expected] * expected.times
 
     def hold(self, method: str, path: str) -> Held:
         """The next such request waits here: whoever made it is known to be in the midst of it."""
@@ -199,10 +200,10 @@ class Recorder:
         self.trouble(Trouble(Fault.HELD, method, path, held=held))
         return held
 
-    def weather(self, wanted: Trouble) -> None:
+    def weather(self, expected: Trouble) -> None:
         """For all such requests that meet no other trouble, until calm(), however many they are."""
         with self._lock:
-            self._weather = wanted
+            self._weather = expected
 
     def calm(self) -> None:
         """No more trouble."""
@@ -214,11 +215,11 @@ class Recorder:
 
     def pass_on(self, method: str, path: str, headers: Headers, body: bytes) -> _Answer | None:
         """One request; None where the connection is to break."""
-        at, trouble = time.time(), self._next_trouble(method, path)
+        moment, trouble = time.time(), self._next_trouble(method, path)
         answer, reached = self._answer(trouble, method, path, headers, body)
         status = None if answer is None else answer.status
         with self._lock:
-            self._exchanges.append(Exchange(at, method, path, body, status, reached))
+            self._exchanges.append(Exchange(moment, method, path, body, status, reached))
         return answer
 
     def _answer(
@@ -245,8 +246,8 @@ class Recorder:
         """The worker's answer; None without one."""
         connection = self._connection()
         try:
-            given = {name: value for name, value in headers if name.lower() not in _OWN_HEADERS}
-            connection.request(method, path, body or None, given)
+            inputs = {name: value for name, value in headers if name.lower() not in _OWN_HEADERS}
+            connection.request(method, path, body or None, inputs)
             response = connection.getresponse()
             return _Answer(response.status, response.getheaders(), response.read())
         except (OSError, http.client.HTTPException):
@@ -263,8 +264,8 @@ class Recorder:
 
     def _next_trouble(self, method: str, path: str) -> Trouble | None:
         with self._lock:
-            for number, wanted in enumerate(self._troubles):
-                if _meant(wanted, method, path):
+            for number, expected in enumerate(self._troubles):
+                if _meant(expected, method, path):
                     return self._troubles.pop(number)
             weather = self._weather
             return weather if weather is not None and _meant(weather, method, path) else None

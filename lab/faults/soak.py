@@ -62,14 +62,16 @@ class Report:
     @property
     def risen(self) -> list[str]:
         """Of which process memory rises by more than noise."""
-        found = [life.risen() for life in self.served.lives if life.judged]
-        return [rise.line for rise in found if rise.rise_bytes > rise.noise_bytes]
+        results = [incarnation.risen() for incarnation in self.served.lives if incarnation.judged]
+        return [rise.line for rise in results if rise.rise_bytes > rise.noise_bytes]
 
     def lines(self) -> Iterator[str]:
         """For people."""
         yield f"{self.minutes:.0f} minutes"
         yield from self.served.lines()
-        yield from (life.risen().line for life in self.served.lives if life.judged)
+        yield from (
+            incarnation.risen().line for incarnation in self.served.lives if incarnation.judged
+        )
         yield f"the daemon asked for {self.changes} changes, its journal has {self.told} records"
         yield from (f"rises: {line}" for line in self.risen)
         yield f"left behind {len(self.left)}"
@@ -82,34 +84,34 @@ class Report:
         return self.served.sound and alone and not self.risen and not self.left and self.changes > 0
 
 
-def run(bed: Arena, *, seed: int, minutes: float) -> Report:
+def run(environment: Arena, *, seed: int, minutes: float) -> Report:
     """Load, faults and calm until the time is over; then look at what is left."""
     before: Things = frozenset()
 
     def live(served: chaos.Report) -> None:
         nonlocal before
-        before = things(bed.lab)
-        _through(bed, served, seed, time.monotonic() + minutes * 60)
+        before = things(environment.lab)
+        _through(environment, served, seed, time.monotonic() + minutes * 60)
 
-    served = chaos.observed(bed, live, seed=seed, load_s_max=minutes * 60 * 2)
+    served = chaos.observed(environment, live, seed=seed, load_s_max=minutes * 60 * 2)
     report = Report(served, minutes)
-    report.left += changed(before, things(bed.lab))
-    report.changes = len(bed.connect.changes())
-    report.told = len(bed.product.cli("journal", "tail", "--lines", "100000").splitlines())
+    report.left += changed(before, things(environment.lab))
+    report.changes = len(environment.connect.changes())
+    report.told = len(environment.product.cli("journal", "tail", "--lines", "100000").splitlines())
     return report
 
 
-def _through(bed: Arena, report: chaos.Report, seed: int, ends: float) -> None:
+def _through(environment: Arena, report: chaos.Report, seed: int, ends: float) -> None:
     chance = random.Random(seed)
     for number in itertools.count():
-        with _restless(bed.lab, number):
+        with _restless(environment.lab, number):
             until_calm = time.monotonic() + chance.uniform(*CALM_S)
             while time.monotonic() < until_calm:
                 time.sleep(LOOK_S)
-                _approve(bed.product)
+                _approve(environment.product)
         if time.monotonic() >= ends:
             return
-        chaos.play(bed, drawn(seed, number), report)
+        chaos.play(environment, drawn(seed, number), report)
         if report.unrecovered:
             return
 
@@ -117,14 +119,14 @@ def _through(bed: Arena, report: chaos.Report, seed: int, ends: float) -> None:
 def drawn(seed: int, number: int) -> Round:
     """The next fault: as chaos draws them, but the daemon lives."""
     rounds = kinds.schedule(seed, 2 * number + len(Kind))
-    return [at for at in rounds if at.kind is not Kind.DAEMON][number]
+    return [fault_round for fault_round in rounds if fault_round.kind is not Kind.DAEMON][number]
 
 
 def _approve(product: Product) -> None:
     """Whatever is proposed, as a person who is in a hurry."""
-    told = Told(product.state)
-    told.refresh()
-    for plan in told.plans.values():
+    report = Told(product.state)
+    report.refresh()
+    for plan in report.plans.values():
         if plan.stands == journal_reader.WAITS:
             with suppress(LabError):  # it may have been taken back just now
                 verb = ("plan", "approve", plan.plan_id, "--yes", "--no-wait")
@@ -142,14 +144,14 @@ def _restless(lab: Lab, number: int) -> Iterator[None]:
 
 def things(lab: Lab) -> Things:
     """Topics, groups and connectors that there are; of groups those that no sink has."""
-    found: set[str] = set()
+    names: set[str] = set()
     for name, bootstrap in (("east", lab.east), ("west", lab.west)):
         cluster = Cluster(name, bootstrap)
         groups = (group for group in cluster.groups() if not group.startswith(SINK_GROUP))
-        found |= {f"topic {topic} on {name}" for topic in cluster.topics()}
-        found |= {f"group {group} on {name}" for group in groups}
+        names |= {f"topic {topic} on {name}" for topic in cluster.topics()}
+        names |= {f"group {group} on {name}" for group in groups}
     answer = httpx.get(f"{lab.connect_urls[0]}/connectors", trust_env=False, timeout=ANSWER_S_MAX)
-    return frozenset(found | {f"connector {connector}" for connector in answer.json()})
+    return frozenset(names | {f"connector {connector}" for connector in answer.json()})
 
 
 def changed(before: Things, after: Things) -> list[str]:
@@ -162,15 +164,15 @@ def changed(before: Things, after: Things) -> list[str]:
 
 def orphans(*folders: Path) -> list[str]:
     """Processes that live, and were begun with something in one of these folders."""
-    found = []
+    results = []
     for command in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            said = command.read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            text = command.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except (FileNotFoundError, ProcessLookupError):
             continue
-        if any(str(folder) in said for folder in folders):
-            found.append(f"process {command.parent.name}: {said[:200]}")
-    return found
+        if any(str(folder) in text for folder in folders):
+            results.append(f"process {command.parent.name}: {text[:200]}")
+    return results
 
 
 def bed() -> AbstractContextManager[Arena]:
@@ -185,9 +187,9 @@ def main(*, minutes: float, seed: int | None) -> None:
     """Let a daemon live through mixed load and faults, and look at what adds up."""
 
     def once(seed: int) -> Report:
-        with bed() as made:
-            folders = made.lab.directory, made.product.directory
-            report = run(made, seed=seed, minutes=minutes)
+        with bed() as built:
+            folders = built.lab.directory, built.product.directory
+            report = run(built, seed=seed, minutes=minutes)
         report.left += orphans(*folders)
         return report
 

@@ -134,9 +134,9 @@ class Relay:
 @contextmanager
 def relay(port: int, towards: int) -> Iterator[Relay]:
     """Listening; stopped afterwards."""
-    made = Relay(port, towards)
-    made.start()
+    built = Relay(port, towards)
+    built.start()
     try:
-        yield made
+        yield built
     finally:
-        made.stop()
+        built.stop()

@@ -90,8 +90,8 @@ def watch_journal(moments: Moments) -> None:
     plain = sqlite3.connect
 
     def connect(*arguments: Any, **more: Any) -> sqlite3.Connection:
-        made: sqlite3.Connection = plain(*arguments, **{"factory": Watched, **more})
-        return made
+        connection: sqlite3.Connection = plain(*arguments, **{"factory": Watched, **more})
+        return connection
 
     sqlite3.connect = connect  # type: ignore[assignment]
 
@@ -131,10 +131,10 @@ def watch_records(moments: Moments) -> None:
             moments.amid(RECORD, number)
 
         def flush(self, *arguments: Any, **more: Any) -> int:
-            left = int(super().flush(*arguments, **more))
+            remaining = int(super().flush(*arguments, **more))
             while self.pending:
                 moments.after(RECORD, self.pending.pop(0))
-            return left
+            return remaining
 
     setattr(confluent_kafka, "Producer", Watched)  # noqa: B010 - a type, to mypy
 
@@ -162,10 +162,10 @@ def hurry(doubt_s: float) -> None:
     """
     from offsetwatch.remedy.engine.progress import EngineLimits  # noqa: PLC0415
 
-    made = EngineLimits.__init__
+    built = EngineLimits.__init__
     names = [field.name for field in fields(EngineLimits)]
-    defaults = dict(zip(names, made.__defaults__ or (), strict=True))
-    made.__defaults__ = tuple({**defaults, "doubt_s": doubt_s}.values())
+    defaults = dict(zip(names, built.__defaults__ or (), strict=True))
+    built.__defaults__ = tuple({**defaults, "doubt_s": doubt_s}.values())
 
 
 @click.command(context_settings={"ignore_unknown_options": True})

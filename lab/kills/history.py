@@ -96,13 +96,13 @@ class Kill:
 def schedule(seed: int, kills: int) -> tuple[Kill, ...]:
     """The same blows for the same seed; the first ones do not depend on how many follow."""
     chance = random.Random(seed)
-    found = []
+    results = []
     for number in range(kills):
         (moment,) = chance.choices([*MOMENTS], [weight for weight, _ in MOMENTS.values()])
         after_s, outage_s = chance.uniform(*MOMENTS[moment][1]), chance.uniform(*OUTAGE_S)
         outage = number % OUTAGE_EVERY == OUTAGE_EVERY // 2
-        found.append(Kill(moment, after_s, outage_s if outage else None))
-    return tuple(found)
+        results.append(Kill(moment, after_s, outage_s if outage else None))
+    return tuple(results)
 
 
 @dataclass(slots=True)
@@ -145,8 +145,8 @@ class Report:
         yield f"outages {self.outages.total()}: {counts(self.outages)}"
         yield f"records {self.records}, acknowledged {self.acknowledged}, rows {self.rows}"
         yield f"lost {len(self.lost)}, doubled {self.doubled}, strange {len(self.strange)}"
-        yield from (f"  lost: {at}" for at in self.lost[:10])
-        yield from (f"  strange: {at}" for at in self.strange[:10])
+        yield from (f"  lost: {item}" for item in self.lost[:10])
+        yield from (f"  strange: {item}" for item in self.strange[:10])
         yield f"compared with an undisturbed run: {counts(self.compared)}"
         yield from (f"different: {line}" for line in self.different)
         yield from (f"proves nothing: {line}" for line in self.unsound)
@@ -186,10 +186,10 @@ def run(lab: Lab, directory: Path, *, seed: int, kills: int) -> Report:
     product("fresh", fresh).run_pipeline()
     judge_bronze(report, lab, base, commits)
     for table in COMPARED:
-        mine, its = _rows(table, base), _rows(table, fresh)
-        report.compared[table.path] = len(mine)
-        if mine != its:
-            report.different.append(f"{table.path}: {len(mine)} rows and {len(its)}")
+        own, its = _rows(table, base), _rows(table, fresh)
+        report.compared[table.path] = len(own)
+        if own != its:
+            report.different.append(f"{table.path}: {len(own)} rows and {len(its)}")
     return report
 
 
@@ -325,8 +325,8 @@ def judge_bronze(report: Report, lab: Lab, base: Path, commits: Commits) -> None
         for name in names
         for record in topics.records[name]
     }
-    missing = [at for at, of in commits.acknowledged.items() if held.get(at) != of]
-    report.unsound += [f"the broker lost {at}" for at in missing[:10]]
+    missing = [item for item, of in commits.acknowledged.items() if held.get(item) != of]
+    report.unsound += [f"the broker lost {item}" for item in missing[:10]]
     report.records, report.acknowledged = len(held), len(commits.acknowledged)
     admin = AdminClient(settings(lab.east))
     described = admin.describe_topics(TopicCollection([*names])).items()
@@ -343,23 +343,23 @@ def compare(
     topic_ids: Mapping[str, str],
 ) -> None:
     """Rows of bronze against what the topics of these ids hold."""
-    seen: Counter[Identity] = Counter()
+    observed: Counter[Identity] = Counter()
     for row in rows:
-        at = (row["topic"], row["kpartition"], row["koffset"])
-        seen[at] += 1
+        item = (row["topic"], row["kpartition"], row["koffset"])
+        observed[item] += 1
         where = (row["kafka"], row["topic_id"])
-        if where != (KAFKA, topic_ids.get(at[0])) or held.get(at) != (row["key"], row["value"]):
-            report.strange.append(at)
-    report.rows = seen.total()
-    report.lost = sorted(held.keys() - seen.keys())
-    report.doubled = report.rows - len(seen)
+        if where != (KAFKA, topic_ids.get(item[0])) or held.get(item) != (row["key"], row["value"]):
+            report.strange.append(item)
+    report.rows = observed.total()
+    report.lost = sorted(held.keys() - observed.keys())
+    report.doubled = report.rows - len(observed)
 
 
 def _rows(table: Table, base: Path) -> list[tuple[str, ...]]:
     """All rows of a table, in order; without the moments at which they were read."""
     columns = [name for name in table.names if name not in READ_AT]
-    found = DeltaTable(str(table.at(base))).to_pyarrow_table(columns=columns)
-    return sorted(tuple(map(repr, row.values())) for row in found.to_pylist())
+    pyarrow_table = DeltaTable(str(table.at(base))).to_pyarrow_table(columns=columns)
+    return sorted(tuple(map(repr, row.values())) for row in pyarrow_table.to_pylist())
 
 
 def bed() -> AbstractContextManager[tuple[Lab, Path]]:

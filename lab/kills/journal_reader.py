@@ -71,22 +71,22 @@ class Told:
 
     def running(self) -> Plan | None:
         """The plan that is between its beginning and its end."""
-        return next((at for at in self.plans.values() if at.stands == OPEN), None)
+        return next((plan for plan in self.plans.values() if plan.stands == OPEN), None)
 
-    def of(self, connector: str, *stands: str) -> Iterator[Plan]:
+    def of(self, connector: str, *statuses: str) -> Iterator[Plan]:
         """The plans of a connector that stand so."""
         return (
-            at
-            for at in self.plans.values()
-            if (at.connector, at.stands in stands) == (connector, True)
+            plan
+            for plan in self.plans.values()
+            if (plan.connector, plan.stands in statuses) == (connector, True)
         )
 
     def _rows(self) -> list[tuple[int, str, bytes]]:
-        asked = "SELECT seq, plan_id, body FROM records WHERE seq > ? ORDER BY seq"
+        request = "SELECT seq, plan_id, body FROM records WHERE seq > ? ORDER BY seq"
         try:
             where = f"file:{self._path}?mode=ro"
             with closing(sqlite3.connect(where, uri=True, timeout=BUSY_S_MAX)) as db:
-                return db.execute(asked, (self._seq,)).fetchall()
+                return db.execute(request, (self._seq,)).fetchall()
         except sqlite3.OperationalError as exc:
             # Just made: the file is there, and its table not yet.
             if "no such table" in str(exc):
@@ -103,33 +103,33 @@ class Told:
                 action=plan["remedy"]["action"],
                 steps=plan["steps"],
             )
-        found = self.plans.get(plan_id)
-        if found is None:
+        answer = self.plans.get(plan_id)
+        if answer is None:
             return
         if kind == "approved":
-            found.stands = APPROVED
+            answer.stands = APPROVED
         elif kind in ("rejected", "lapsed"):
-            found.stands = GONE
+            answer.stands = GONE
         elif kind in ("opened", "resumed"):
-            found.stands, found.taken = OPEN, found.taken + 1
+            answer.stands, answer.taken = OPEN, answer.taken + 1
         elif kind == "parked":
-            found.stands = PARKED
+            answer.stands = PARKED
         elif kind == "ended":
-            found.stands, found.ending = ENDED, record["ending"]
+            answer.stands, answer.ending = ENDED, record["ending"]
         else:
-            _step(found, record)
+            _step(answer, record)
         if record.get("said"):
-            found.said.append(f"{kind}: {record['said']}")
+            answer.said.append(f"{kind}: {record['said']}")
 
 
-def _step(found: Plan, record: dict[str, Any]) -> None:
+def _step(plan: Plan, record: dict[str, Any]) -> None:
     match record["record"]:
         case "intended":
-            found.asked = True
+            plan.asked = True
         case "answered" if record["answer"] in ("retry", "nack"):
-            found.asked = False
+            plan.asked = False
         case "verified":
-            found.index, found.asked = record["index"] + 1, False
+            plan.index, plan.asked = record["index"] + 1, False
         case "turned":
-            found.steps, found.index = record["steps"], 0
-            found.asked, found.undoing = False, True
+            plan.steps, plan.index = record["steps"], 0
+            plan.asked, plan.undoing = False, True

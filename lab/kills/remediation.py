@@ -201,12 +201,12 @@ class _Arena:
     """Where things are killed, and looked at afterwards."""
 
     def __init__(
-        self, lab: Lab, product: Product, person: Person, told: Told, report: Report
+        self, lab: Lab, product: Product, person: Person, message: Told, report: Report
     ) -> None:
         self._lab = lab
         self._product = product
         self._person = person
-        self._told = told
+        self._told = message
         self._report = report
         self._met: Counter[str] = Counter()
         self._taken: dict[str, int] = {}
@@ -238,7 +238,9 @@ class _Arena:
                 raise LabError(f"the person: {self._person.broken}")
             plan = self._within(kill)
             if plan is None:
-                raise NotYet(str([(at.plan_id, at.stands) for at in self._told.plans.values()]))
+                raise NotYet(
+                    str([(item.plan_id, item.stands) for item in self._told.plans.values()])
+                )
             return plan
 
         what = f"a plan that has come to step {kill.step}"
@@ -246,9 +248,9 @@ class _Arena:
             until(what, probe, timeout_s=COMES_S_MAX, evidence=self._product.evidence)
             time.sleep(kill.delay_s)
             self._told.refresh()
-            found = self._told.running()
-            if found is not None:
-                return found
+            result = self._told.running()
+            if result is not None:
+                return result
             self._report.missed += 1
 
     def _within(self, kill: Kill) -> Plan | None:
@@ -286,15 +288,15 @@ class _Arena:
         if self._person.broken is not None:
             raise LabError(f"the person: {self._person.broken}")
         self._told.refresh()
-        plans = [at for at in self._told.plans.values() if at.stands in _AT_WORK]
+        plans = [plan for plan in self._told.plans.values() if plan.stands in _AT_WORK]
         if plans:
-            raise NotYet(str([(at.connector, at.phase, at.said[-1:]) for at in plans]))
+            raise NotYet(str([(plan.connector, plan.phase, plan.said[-1:]) for plan in plans]))
         for sink in self._person.sinks.values():
             status = self._lab.status(sink.connector)
             states = [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
             end, committed = cluster_actions.bounds(self._lab.east, sink.topic)[1], sink.committed()
             if states != ["RUNNING", "RUNNING"] or committed != end:
-                last = [(at.phase, at.said[-1:]) for at in self._told.plans.values()][-2:]
+                last = [(plan.phase, plan.said[-1:]) for plan in self._told.plans.values()][-2:]
                 raise NotYet(f"{sink.connector} {states} at {committed} of {end}; {last}")
 
     def judge(self) -> None:
@@ -314,7 +316,7 @@ class _Arena:
                 name: set(sink.path.read_text().splitlines()) for name, sink in person.sinks.items()
             },
         )
-        report.ended.update(at.ending for at in self._told.plans.values() if at.ending)
+        report.ended.update(plan.ending for plan in self._told.plans.values() if plan.ending)
         # Each raises for another exit status than 0: an open plan, a journal that does not verify.
         for verb in (("plan", "list", "--json"), ("journal", "verify")):
             try:

@@ -155,29 +155,29 @@ class Mirror:
 
 
 def _ends(lab: Lab, cluster: ClusterName, topic: str, partitions: int) -> dict[int, int]:
-    asked = [(topic, number) for number in range(partitions)]
-    found = compare.log_ends(lab, cluster, asked)
-    return {number: found[topic, number] for number in range(partitions)}
+    requests = [(topic, number) for number in range(partitions)]
+    result = compare.log_ends(lab, cluster, requests)
+    return {number: result[topic, number] for number in range(partitions)}
 
 
 def records(bootstrap: str, topic: str) -> dict[int, list[str]]:
     """The values of a topic by partition, in order; only partitions that hold any."""
-    found: dict[int, list[str]] = {}
+    results: dict[int, list[str]] = {}
     for record in cluster_actions.records(bootstrap, topic):
-        found.setdefault(record.partition, []).append((record.value or b"").decode())
-    return found
+        results.setdefault(record.partition, []).append((record.value or b"").decode())
+    return results
 
 
 def newest(bootstrap: str, topic: str) -> dict[str, str]:
     """The newest value of each key of a topic; without those that are removed."""
-    found: dict[str, str] = {}
+    results: dict[str, str] = {}
     for record in cluster_actions.records(bootstrap, topic):
         key = (record.key or b"").decode()
         if record.value is None:
-            found.pop(key, None)
+            results.pop(key, None)
         else:
-            found[key] = record.value.decode()
-    return found
+            results[key] = record.value.decode()
+    return results
 
 
 @contextmanager
@@ -185,14 +185,14 @@ def source(
     lab: Lab, name: str, config: Config | None = None, *, lines: int = 0
 ) -> Iterator[Source]:
     """A FileStream source that runs, `lines` of its file on record."""
-    made = Source(lab, name, f"{name}-lines", lab.directory / f"{name}.in")
-    made.path.touch()
-    lab.create_topic("east", made.topic)
-    with created(lab, name, {**file_source(made.path, topic=made.topic), **(config or {})}):
+    built = Source(lab, name, f"{name}-lines", lab.directory / f"{name}.in")
+    built.path.touch()
+    lab.create_topic("east", built.topic)
+    with created(lab, name, {**file_source(built.path, topic=built.topic), **(config or {})}):
         if lines:
-            made.grow(lines)
-            settled(lab, made)
-        yield made
+            built.grow(lines)
+            settled(lab, built)
+        yield built
 
 
 @contextmanager
@@ -205,13 +205,13 @@ def sink(
     records: int = 0,
 ) -> Iterator[Sink]:
     """A FileStream sink that runs, `records` of its topic on record."""
-    made = Sink(lab, name, f"{name}-topic", lab.directory / f"{name}.out", partitions)
-    lab.create_topic("east", made.topic, partitions)
-    with created(lab, name, {**file_sink(made.path, topic=made.topic), **(config or {})}):
+    built = Sink(lab, name, f"{name}-topic", lab.directory / f"{name}.out", partitions)
+    lab.create_topic("east", built.topic, partitions)
+    with created(lab, name, {**file_sink(built.path, topic=built.topic), **(config or {})}):
         if records:
-            made.grow(records)
-            settled(lab, made)
-        yield made
+            built.grow(records)
+            settled(lab, built)
+        yield built
 
 
 @contextmanager
@@ -224,21 +224,21 @@ def mirror(
     records: int = 0,
 ) -> Iterator[Mirror]:
     """A MirrorMaker that runs, `records` of its topic copied."""
-    made = Mirror(lab, name, f"{name}-topic", partitions, f"{name}-w", f"{name}-e")
-    lab.create_topic("west", made.topic, partitions)
-    usual = mm2_source(upstream=lab.west, downstream=lab.east, topics=made.topic)
+    built = Mirror(lab, name, f"{name}-topic", partitions, f"{name}-w", f"{name}-e")
+    lab.create_topic("west", built.topic, partitions)
+    baseline = mm2_source(upstream=lab.west, downstream=lab.east, topics=built.topic)
     own = {
-        "source.cluster.alias": made.source,
-        "target.cluster.alias": made.target,
+        "source.cluster.alias": built.source,
+        "target.cluster.alias": built.target,
         # Else it would copy the heartbeats of any other MirrorMaker, whatever its topics are; and
         # before Kafka 4 it does.
         "heartbeats.replication.enabled": "false",
     }
-    with created(lab, name, {**usual, **own, **(config or {})}):
+    with created(lab, name, {**baseline, **own, **(config or {})}):
         if records:
-            made.grow(records)
-            settled(lab, made)
-        yield made
+            built.grow(records)
+            settled(lab, built)
+        yield built
 
 
 @contextmanager
@@ -265,17 +265,17 @@ def forget(lab: Lab, name: str) -> None:
 
 def settled(lab: Lab, *worked: Worked) -> None:
     """Wait until Connect has all the work of these on record."""
-    for at in worked:
-        holds(lab, at.name, at.pairs())
+    for item in worked:
+        holds(lab, item.name, item.pairs())
 
 
 def holds(lab: Lab, name: str, pairs: Pairs) -> None:
     """Wait until Connect's REST API shows exactly these offsets."""
 
     def probe() -> None:
-        seen = offsets(lab, name)
-        if seen != pairs:
-            raise NotYet(str(seen))
+        observed = offsets(lab, name)
+        if observed != pairs:
+            raise NotYet(str(observed))
 
     until(f"{name} at {pairs}", probe, timeout_s=SETTLED_S_MAX)
 
@@ -323,17 +323,17 @@ def written(file: Path, lines: int) -> None:
     """Wait until a file has so many lines, or more."""
 
     def probe() -> None:
-        seen = len(file.read_text().splitlines()) if file.exists() else 0
-        if seen < lines:
-            raise NotYet(f"{seen} lines")
+        observed = len(file.read_text().splitlines()) if file.exists() else 0
+        if observed < lines:
+            raise NotYet(f"{observed} lines")
 
     until(f"{lines} lines in {file}", probe, timeout_s=SETTLED_S_MAX)
 
 
 def at_once(jobs: Iterable[Callable[[], None]]) -> None:
     """Do what mostly waits at the same time; raises the first failure when all have ended."""
-    made = list(jobs)
-    with ThreadPoolExecutor(len(made)) as pool:
-        futures = [pool.submit(job) for job in made]
+    built = list(jobs)
+    with ThreadPoolExecutor(len(built)) as pool:
+        futures = [pool.submit(job) for job in built]
     for future in futures:
         future.result()

@@ -44,17 +44,17 @@ def report(what: str, seed: int | None, run: Callable[[int], Report]) -> None:
     seed = random.SystemRandom().randrange(10**6) if seed is None else seed
     click.echo(f"seed {seed}, {what}")
     try:
-        found = run(seed)
+        result = run(seed)
     except LabError as exc:
         raise click.ClickException(str(exc)) from exc
-    for line in found.lines():
+    for line in result.lines():
         click.echo(line)
-    sys.exit(0 if found.sound else 1)
+    sys.exit(0 if result.sound else 1)
 
 
-def counts(found: Mapping[str, object]) -> str:
+def counts(result: Mapping[str, object]) -> str:
     """So many of each, in one line."""
-    return ", ".join(f"{what} {count}" for what, count in sorted(found.items())) or "none"
+    return ", ".join(f"{what} {count}" for what, count in sorted(result.items())) or "none"
 
 
 def commit() -> str:

@@ -69,8 +69,8 @@ class Report:
     def lines(self) -> Iterator[str]:
         """For people."""
         yield f"seed {self.seed}, commit {self.commit}, {self.seconds:.0f} s"
-        for case, found in sorted(self.moments.items()):
-            yield f"{case}: {counts(found)}"
+        for case, result in sorted(self.moments.items()):
+            yield f"{case}: {counts(result)}"
         yield f"kills {self.kills.total()}: {counts(self.kills)}"
         yield f"ended: {counts(self.ended)}; never came to the moment: {len(self.missed)}"
         yield from (f"wrong: {line}" for line in self.wrong)
@@ -84,15 +84,15 @@ class Report:
 def schedule(seed: int, moments: dict[str, dict[str, int]], kills: int | None) -> list[Kill]:
     """Every moment, in an order that the seed decides; or the first of these."""
     chance = random.Random(seed)
-    found = [
+    results = [
         Kill(case, f"{kind}:{number}:{when}", "")
         for case, counts in sorted(moments.items())
         for kind, count in sorted(counts.items())
         for number in range(1, count + 1)
         for when in _whens(kind)
     ]
-    chance.shuffle(found)
-    drawn = [(kill, chance.choice((RECOVER, AGAIN))) for kill in found[:kills]]
+    chance.shuffle(results)
+    drawn = [(kill, chance.choice((RECOVER, AGAIN))) for kill in results[:kills]]
     return [
         Kill(kill.case, kill.at, RECOVER if _over(kill, moments[kill.case]) else then)
         for kill, then in drawn
@@ -118,22 +118,22 @@ def run(
     *,
     seed: int,
     kills: int | None,
-    wanted: Sequence[str] = KINDS,
+    expected: Sequence[str] = KINDS,
 ) -> Report:
     """Count, kill, recover, judge; every verb on a connector of its own, all at the same time."""
     began = time.monotonic()
     report = Report(seed=seed, commit=commit())
     toolbox = Toolbox(lab, directory=directory / "toolbox")
-    with cases(lab, toolbox, wanted) as made:
+    with cases(lab, toolbox, expected) as built:
         arena = _Arena(toolbox, report)
-        with ThreadPoolExecutor(len(made)) as pool:
-            counted = dict(zip(made, pool.map(arena.count, made.values()), strict=True))
+        with ThreadPoolExecutor(len(built)) as pool:
+            counted = dict(zip(built, pool.map(arena.count, built.values()), strict=True))
         report.moments = counted
         drawn = schedule(seed, counted, kills)
-        with ThreadPoolExecutor(len(made)) as pool:
+        with ThreadPoolExecutor(len(built)) as pool:
             queues = [
                 pool.submit(arena.strike_all, case, [kill for kill in drawn if kill.case == kind])
-                for kind, case in made.items()
+                for kind, case in built.items()
             ]
             for queue in queues:
                 queue.result()
@@ -158,9 +158,9 @@ class _Arena:
         counts = self._toolbox.directory / f"{case.name}.counts"
         child = self._verb(case, "counted", "", ("--counts", str(counts)))
         status = _ended(child)
-        if status != OK or (found := case.ended()) != NEW:
-            found = found if status == OK else f"exit status {status}"
-            raise LabError(f"{case.name}, left alone: {found}\n{child.tail()}")
+        if status != OK or (result := case.ended()) != NEW:
+            result = result if status == OK else f"exit status {status}"
+            raise LabError(f"{case.name}, left alone: {result}\n{child.tail()}")
         counted: dict[str, int] = json.loads(counts.read_text())
         return counted
 
@@ -183,31 +183,33 @@ class _Arena:
         """What a person does next."""
         if then == AGAIN:
             return [self._toolbox.run(*case.verb(), status=None)]
-        mine = [
+        own = [
             plan["plan_id"] for plan in self._toolbox.open_plans() if plan["connector"] == case.name
         ]
         return [
-            self._toolbox.run("plan", "recover", plan, *case.reached, status=None) for plan in mine
+            self._toolbox.run("plan", "recover", plan, *case.reached, status=None) for plan in own
         ]
 
     def _judge(self, case: Case, kill: Kill, ran: Sequence[Ran]) -> None:
-        told = "\n".join(f"exit status {at.status}: {at.said}" for at in ran)
+        text = "\n".join(f"exit status {item.status}: {item.said}" for item in ran)
         still = self._toolbox.open_plans(case.name)
-        found = case.ended()
-        if found in (OLD, NEW) and not still:
-            self._report.ended[found] += 1
-            if kill.then == AGAIN and found == OLD:
-                self._report.wrong.append(f"{kill}: given again, and not done: {told}")
-        elif still and any(at.status == OPEN for at in ran):
+        result = case.ended()
+        if result in (OLD, NEW) and not still:
+            self._report.ended[result] += 1
+            if kill.then == AGAIN and result == OLD:
+                self._report.wrong.append(f"{kill}: given again, and not done: {text}")
+        elif still and any(item.status == OPEN for item in ran):
             self._report.ended[PARKED] += 1
-            if case.name not in told:
-                self._report.wrong.append(f"{kill}: parked without a word: {told}")
+            if case.name not in text:
+                self._report.wrong.append(f"{kill}: parked without a word: {text}")
         else:
-            self._report.wrong.append(f"{kill}: {found}, open plans {still}: {told}")
+            self._report.wrong.append(f"{kill}: {result}, open plans {still}: {text}")
 
-    def _verb(self, case: Case, name: str, at: str, more: Sequence[str] = ()) -> Child:
+    def _verb(self, case: Case, name: str, value: str, more: Sequence[str] = ()) -> Child:
         hurry = ("--doubt", str(DOUBT_S))
-        return self._toolbox.child(f"{case.name}-{name}", *case.verb(), at=at, more=(*more, *hurry))
+        return self._toolbox.child(
+            f"{case.name}-{name}", *case.verb(), value=value, more=(*more, *hurry)
+        )
 
 
 def _ended(child: Child) -> int | None:
@@ -237,7 +239,7 @@ def main(*, kills: int | None, seed: int | None, wanted: tuple[str, ...]) -> Non
 
     def once(seed: int) -> Report:
         with bed() as (lab, directory):
-            return run(lab, directory, seed=seed, kills=kills, wanted=wanted)
+            return run(lab, directory, seed=seed, kills=kills, expected=wanted)
 
     seeded_kills.report("kills of the offset toolbox", seed, once)
 

@@ -56,7 +56,9 @@ class Case(ABC):
     def file(self, pairs: Sequence[Pair]) -> str:
         """These pairs as a file in KIP-199 JSON."""
         path = self.toolbox.directory / f"{self.name}.json"
-        path.write_text(document({self.name: [(at["partition"], at["offset"]) for at in pairs]}))
+        path.write_text(
+            document({self.name: [(pair["partition"], pair["offset"]) for pair in pairs]})
+        )
         return str(path)
 
 
@@ -83,8 +85,8 @@ class AtRest(Case):
     def ended(self) -> str:
         """By Connect's own account."""
         state = sample_connectors.state(self.lab, self.name)[0]
-        found = {OLD: self.old, NEW: self.new}
-        for ended, pairs in found.items():
+        results = {OLD: self.old, NEW: self.new}
+        for ended, pairs in results.items():
             if (state, self.offsets()) == (self.state, pairs):
                 return ended
         return f"{state} at {self.offsets()}"
@@ -103,9 +105,9 @@ class Reset(AtRest):
 class Removal(AtRest):
     """`offsets import` that sets one partition of a paused sink and removes the other."""
 
-    def __init__(self, lab: Lab, toolbox: Toolbox, at: Sink) -> None:
-        super().__init__(lab, toolbox, at, "PAUSED")
-        self.asked = [at.pair(0, 3), at.pair(1, None)]
+    def __init__(self, lab: Lab, toolbox: Toolbox, sink: Sink) -> None:
+        super().__init__(lab, toolbox, sink, "PAUSED")
+        self.asked = [sink.pair(0, 3), sink.pair(1, None)]
 
     @property
     def new(self) -> Pairs:
@@ -125,12 +127,12 @@ class Rewind(Case):
 
     KEPT: Final = 4
 
-    def __init__(self, lab: Lab, toolbox: Toolbox, at: Mirror) -> None:
-        super().__init__(lab, toolbox, at.name)
-        self.at = at
-        self.meant = at.meant()
+    def __init__(self, lab: Lab, toolbox: Toolbox, mirror: Mirror) -> None:
+        super().__init__(lab, toolbox, mirror.name)
+        self.at = mirror
+        self.meant = mirror.meant()
         self.again = {number: held[self.KEPT + 1 :] for number, held in self.meant.items()}
-        self.before = at.came()
+        self.before = mirror.came()
 
     def begin(self) -> None:
         """All copied, and what was copied until now."""
@@ -150,8 +152,8 @@ class Rewind(Case):
             return state
         self.lab.wait_running(self.name)
         sample_connectors.settled(self.lab, self.at)
-        came = self.at.came()
-        more = {number: came[number][len(held) :] for number, held in self.before.items()}
+        result = self.at.came()
+        more = {number: result[number][len(held) :] for number, held in self.before.items()}
         if not any(more.values()):
             return OLD
         return NEW if more == self.again else f"copied again: {more}"
@@ -194,8 +196,8 @@ class Creation(Case):
         """What no connector shows is in the topic."""
         if sample_connectors.absent(self.lab, self.name):
             held = sample_connectors.newest(self.lab.east, "connect-offsets")
-            found = [json.loads(value) for key, value in held.items() if f'"{self.name}"' in key]
-            return OLD if found == [self.left["offset"]] else f"no connector, and {found}"
+            results = [json.loads(value) for key, value in held.items() if f'"{self.name}"' in key]
+            return OLD if results == [self.left["offset"]] else f"no connector, and {results}"
         state = sample_connectors.state(self.lab, self.name)[0]
         if (state, self.offsets()) == ("STOPPED", [self.asked]):
             return NEW
@@ -207,11 +209,11 @@ class Stored(Case):
 
     TOPIC: Final = "other-offsets"
 
-    def __init__(self, lab: Lab, toolbox: Toolbox, at: Source) -> None:
-        super().__init__(lab, toolbox, at.name)
-        self.at = at
+    def __init__(self, lab: Lab, toolbox: Toolbox, source: Source) -> None:
+        super().__init__(lab, toolbox, source.name)
+        self.at = source
         self.properties = lab.directory / "other.properties"
-        self.old, self.new = at.after(RECORDS), at.after(3)
+        self.old, self.new = source.after(RECORDS), source.after(3)
 
     def begin(self) -> None:
         """By the verb itself, the only one who can."""
@@ -224,9 +226,9 @@ class Stored(Case):
     def ended(self) -> str:
         """By a plain reader of the topic."""
         held = sample_connectors.newest(self.lab.east, self.TOPIC)
-        found = [json.loads(value) for key, value in held.items() if f'"{self.name}"' in key]
+        results = [json.loads(value) for key, value in held.items() if f'"{self.name}"' in key]
         known = {OLD: [{"position": self.old}], NEW: [{"position": self.new}]}
-        return next((ended for ended, at in known.items() if at == found), f"{found}")
+        return next((ended for ended, group in known.items() if group == results), f"{results}")
 
     @property
     def reached(self) -> tuple[str, ...]:
@@ -250,35 +252,37 @@ class Filed(Stored):
         """By the bytes: Java's serialization has those of a value as they are."""
         held = self.offsets_file.read_bytes()
         whole = held.startswith(bytes.fromhex("aced0005")) and held.endswith(b"\x78")
-        found = [int(at) for at in re.findall(rb'\{"position":(\d+)\}', held)]
+        results = [int(item) for item in re.findall(rb'\{"position":(\d+)\}', held)]
         known = {OLD: [self.old], NEW: [self.new]}
-        return next((ended for ended, at in known.items() if at == found and whole), f"{held!r}")
+        return next(
+            (ended for ended, group in known.items() if group == results and whole), f"{held!r}"
+        )
 
 
 @contextmanager
-def cases(lab: Lab, toolbox: Toolbox, wanted: Sequence[str]) -> Iterator[dict[str, Case]]:
+def cases(lab: Lab, toolbox: Toolbox, expected: Sequence[str]) -> Iterator[dict[str, Case]]:
     """Each verb that is killed, with a connector that it can be tried on."""
     with ExitStack() as stack:
-        made: dict[str, Case] = {}
-        for kind in wanted:
+        built: dict[str, Case] = {}
+        for kind in expected:
             name = f"kills-{kind}"
             if kind == "rewind":
                 mirror = sample_connectors.mirror(lab, name, partitions=3, records=3 * RECORDS)
-                made[kind] = Rewind(lab, toolbox, stack.enter_context(mirror))
+                built[kind] = Rewind(lab, toolbox, stack.enter_context(mirror))
             elif kind == "reset":
                 mirror = sample_connectors.mirror(lab, name, partitions=3, records=3 * RECORDS)
-                made[kind] = Reset(lab, toolbox, stack.enter_context(mirror), "STOPPED")
+                built[kind] = Reset(lab, toolbox, stack.enter_context(mirror), "STOPPED")
             elif kind == "removal":
                 sink = sample_connectors.sink(lab, name, partitions=2, records=2 * RECORDS)
-                made[kind] = Removal(lab, toolbox, stack.enter_context(sink))
+                built[kind] = Removal(lab, toolbox, stack.enter_context(sink))
             elif kind == "creation":
-                made[kind] = Creation(lab, toolbox, name)
+                built[kind] = Creation(lab, toolbox, name)
                 stack.callback(_forgotten, lab, name)
             elif kind == "stored":
-                made[kind] = Stored(lab, toolbox, _elsewhere(lab, name))
+                built[kind] = Stored(lab, toolbox, _elsewhere(lab, name))
             else:
-                made[kind] = _alone(lab, toolbox)
-        yield made
+                built[kind] = _alone(lab, toolbox)
+        yield built
 
 
 KINDS: Final = ("rewind", "reset", "removal", "creation", "stored", "filed")
@@ -300,19 +304,19 @@ def _alone(lab: Lab, toolbox: Toolbox) -> Filed:
 
 def _elsewhere(lab: Lab, name: str) -> Source:
     """A source on the second Connect cluster, whose worker is then ended."""
-    at = Source(lab, name, f"{name}-lines", lab.directory / f"{name}.in")
-    at.grow(RECORDS)
-    lab.create_topic("east", at.topic)
+    source = Source(lab, name, f"{name}-lines", lab.directory / f"{name}.in")
+    source.grow(RECORDS)
+    lab.create_topic("east", source.topic)
     api = ConnectApi((lab.other_url,))
     try:
-        api.create(name, file_source(at.path, topic=at.topic))
+        api.create(name, file_source(source.path, topic=source.topic))
 
         def probe() -> None:
-            if api.offsets(name) != at.pairs():
+            if api.offsets(name) != source.pairs():
                 raise NotYet("no commit")
 
         until(f"{name} settled", probe, timeout_s=WORKED_S_MAX)
     finally:
         api.close()
     lab.terminate("other")
-    return at
+    return source

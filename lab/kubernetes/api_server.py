@@ -101,17 +101,19 @@ class Kubernetes:
         )
         return str(_json(answer)["status"]["token"])
 
-    def mounted(self, namespace: str, account: str, at: Path) -> Path:
+    def mounted(self, namespace: str, account: str, file: Path) -> Path:
         """A folder as Kubernetes mounts it into such a pod: token, ca.crt, namespace."""
-        at.mkdir(parents=True, exist_ok=True)
-        (at / "token").write_text(self.token_of(namespace, account))
-        (at / "ca.crt").write_text(self.ca.read_text())
-        (at / "namespace").write_text(namespace)
-        return at
+        file.mkdir(parents=True, exist_ok=True)
+        (file / "token").write_text(self.token_of(namespace, account))
+        (file / "ca.crt").write_text(self.ca.read_text())
+        (file / "namespace").write_text(namespace)
+        return file
 
-    def kubeconfig(self, at: Path, *, token: str | None = None, namespace: str = "default") -> Path:
+    def kubeconfig(
+        self, file: Path, *, token: str | None = None, namespace: str = "default"
+    ) -> Path:
         """A file for kubectl and helm; of the administrator unless a token is given."""
-        at.write_text(
+        file.write_text(
             yaml.safe_dump(
                 {
                     "apiVersion": "v1",
@@ -138,8 +140,8 @@ class Kubernetes:
                 }
             )
         )
-        at.chmod(0o600)
-        return at
+        file.chmod(0o600)
+        return file
 
     # ---- what is there ------------------------------------------------------------------------
 
@@ -149,7 +151,7 @@ class Kubernetes:
 
     def definitions(self, files: Iterable[Path]) -> None:
         """Custom resource definitions, of files; served when this returns."""
-        documents = [document for at in files for document in _documents(at.read_text())]
+        documents = [document for file in files for document in _documents(file.read_text())]
         self.apply(documents)
         for document in documents:
             name = document["metadata"]["name"]
@@ -181,21 +183,21 @@ class Kubernetes:
         return None if answer.status_code == httpx.codes.NOT_FOUND else _json(answer)
 
     def merge(
-        self, kept: Mapping[str, Any], patch: Mapping[str, Any], *, status: bool = False
+        self, retained: Mapping[str, Any], patch: Mapping[str, Any], *, status: bool = False
     ) -> Json:
         """A merge patch of an object."""
-        at = self.path(kept) + ("/status" if status else "")
+        name = self.path(retained) + ("/status" if status else "")
         return _json(
             self.http.patch(
-                at,
+                name,
                 content=json.dumps(patch).encode(),
                 headers={"Content-Type": "application/merge-patch+json"},
             )
         )
 
-    def delete(self, kept: Mapping[str, Any]) -> None:
+    def delete(self, retained: Mapping[str, Any]) -> None:
         """An object; nothing if it is gone."""
-        answer = self.http.delete(self.path(kept))
+        answer = self.http.delete(self.path(retained))
         if answer.status_code != httpx.codes.NOT_FOUND:
             _json(answer)
 
@@ -214,8 +216,8 @@ class Kubernetes:
             root = f"/apis/{version}" if "/" in version else f"/api/{version}"
             for resource in _json(self.http.get(root))["resources"]:
                 if "/" not in resource["name"]:
-                    found = resource["name"], bool(resource["namespaced"])
-                    self._plurals[version, resource["kind"]] = found
+                    results = resource["name"], bool(resource["namespaced"])
+                    self._plurals[version, resource["kind"]] = results
         return self._plurals[version, kind]
 
     # ---- helm ---------------------------------------------------------------------------------
@@ -297,9 +299,9 @@ class Kubernetes:
     def _established(self, name: str) -> None:
         path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}"
         conditions = _json(self.http.get(path)).get("status", {}).get("conditions") or []
-        told = {at["type"]: at["status"] for at in conditions}
-        if told.get("Established") != "True":
-            raise NotYet(str(told))
+        reports = {condition["type"]: condition["status"] for condition in conditions}
+        if reports.get("Established") != "True":
+            raise NotYet(str(reports))
 
     def _tails(self) -> str:
         return "\n".join(child.tail() for child in self._children)
@@ -314,8 +316,8 @@ class _Loader(yaml.SafeLoader):
 
 
 _Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in found if tag != "tag:yaml.org,2002:value"]
-    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    first: [(tag, pattern) for tag, pattern in result if tag != "tag:yaml.org,2002:value"]
+    for first, result in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 
 
@@ -323,5 +325,5 @@ def _json(answer: httpx.Response) -> Json:
     """What was answered. Raises LabError with the server's words where it said no."""
     if answer.is_error:
         raise LabError(f"{answer.request.method} {answer.url}: {answer.status_code} {answer.text}")
-    found: Json = answer.json()
-    return found
+    document: Json = answer.json()
+    return document

@@ -29,10 +29,10 @@ class Said:
     failed: bool
 
 
-def values_file(values: Mapping[str, Any], at: Path) -> Path:
+def values_file(values: Mapping[str, Any], path: Path) -> Path:
     """Written down for helm."""
-    at.write_text(yaml.safe_dump(dict(values)))
-    return at
+    path.write_text(yaml.safe_dump(dict(values)))
+    return path
 
 
 def lint(*files: Path) -> Said:
@@ -40,26 +40,26 @@ def lint(*files: Path) -> Said:
     return _helm(["lint", "--strict", "--kube-version", _version(), str(CHART), *_given(files)])
 
 
-def render(*files: Path, namespace: str = "default", at: Path = CHART) -> Said:
+def render(*files: Path, namespace: str = "default", path: Path = CHART) -> Said:
     """All that helm would install, or why it would not; of a packed chart if one is given."""
-    command = ["template", RELEASE, str(at), "--namespace", namespace]
+    command = ["template", RELEASE, str(path), "--namespace", namespace]
     return _helm([*command, "--kube-version", _version(), *_given(files)])
 
 
 def package(into: Path) -> Path:
     """As it is handed on: one file. Raises LabError with helm's words."""
-    said = _helm(["package", str(CHART), "--destination", str(into)])
-    if said.failed:
-        raise LabError(said.text)
-    (made,) = into.glob("*.tgz")
-    return made
+    answer = _helm(["package", str(CHART), "--destination", str(into)])
+    if answer.failed:
+        raise LabError(answer.text)
+    (path,) = into.glob("*.tgz")
+    return path
 
 
-def documents(said: Said) -> list[Json]:
+def documents(answer: Said) -> list[Json]:
     """What was rendered. Raises LabError with helm's words where it refused."""
-    if said.failed:
-        raise LabError(said.text)
-    return [found for found in yaml.safe_load_all(said.text) if found]
+    if answer.failed:
+        raise LabError(answer.text)
+    return [result for result in yaml.safe_load_all(answer.text) if result]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +80,9 @@ class Installed:
         """As its pods would get one."""
         return self.kube.token_of(self.namespace, self.account)
 
-    def mounted(self, at: Path) -> Path:
+    def mounted(self, path: Path) -> Path:
         """The folder that its pods would find under /var/run/secrets."""
-        return self.kube.mounted(self.namespace, self.account, at)
+        return self.kube.mounted(self.namespace, self.account, path)
 
     def upgrade(self, *files: Path) -> Said:
         """To these values alone."""
@@ -106,14 +106,14 @@ def install(
     """`helm install` with these values. Raises LabError with helm's words."""
     kube.namespace(namespace)
     words = ["install", release, str(CHART), "--namespace", namespace, *_given(files)]
-    said = _said(kube.helm(*words))
-    if said.failed:
-        raise LabError(said.text)
-    return Installed(kube, namespace, release, notes=said.text.partition("NOTES:\n")[2])
+    answer = _said(kube.helm(*words))
+    if answer.failed:
+        raise LabError(answer.text)
+    return Installed(kube, namespace, release, notes=answer.text.partition("NOTES:\n")[2])
 
 
 def _given(files: Sequence[Path]) -> list[str]:
-    return [word for at in files for word in ("--values", str(at))]
+    return [word for file in files for word in ("--values", str(file))]
 
 
 def _version() -> str:

@@ -94,41 +94,41 @@ class Operator:
 
     def _round(self) -> None:
         for plural in ("kafkaconnectors", "kafkamirrormaker2s"):
-            for found in self._get(self._path(plural))["items"]:
-                name = f"{plural}/{found['metadata']['name']}"
-                version, at = found["metadata"]["resourceVersion"], time.monotonic()
+            for item in self._get(self._path(plural))["items"]:
+                name = f"{plural}/{item['metadata']['name']}"
+                version, moment = item["metadata"]["resourceVersion"], time.monotonic()
                 before = self._seen.get(name)
-                if before is None or before[0] != version or at - before[1] >= self.every_s:
-                    self._reconcile(plural, found)
-                    self._seen[name] = (version, at)
+                if before is None or before[0] != version or moment - before[1] >= self.every_s:
+                    self._reconcile(plural, item)
+                    self._seen[name] = (version, moment)
 
-    def _reconcile(self, plural: str, found: Json) -> None:
-        notes = found["metadata"].get("annotations") or {}
+    def _reconcile(self, plural: str, result: Json) -> None:
+        notes = result["metadata"].get("annotations") or {}
         if notes.get(PAUSE) == "true":
             return
         conditions: list[Json] = []
         statuses = []
-        for name, part, key in _connectors(plural, found):
+        for name, part, key in _connectors(plural, result):
             if self.falls_silent is not None and part.get("state") == self.falls_silent:
                 self.silent = True
                 return
             self._bring_to_state(name, part)
-            asked = notes.get(OFFSETS)
-            if asked and (plural == "kafkaconnectors" or notes.get(MIRROR) == name):
-                self._operate(plural, found, name, part, key, asked, conditions)
+            answer = notes.get(OFFSETS)
+            if answer and (plural == "kafkaconnectors" or notes.get(MIRROR) == name):
+                self._operate(plural, result, name, part, key, answer, conditions)
             statuses.append({"name": name, **self._connect_get(f"/connectors/{_q(name)}/status")})
             if self.meddles is not None and statuses[-1]["connector"]["state"] == "STOPPED":
                 meddles, self.meddles = self.meddles, None
                 meddles()
-        self._write_status(plural, found, statuses, conditions)
+        self._write_status(plural, result, statuses, conditions)
 
     def _bring_to_state(self, name: str, part: Json) -> None:
         """A connector that has failed is left alone here, as all that is on its way."""
-        wanted = part.get("state") or ("paused" if part.get("pause") else "running")
+        expected = part.get("state") or ("paused" if part.get("pause") else "running")
         status = self._connect_get(f"/connectors/{_q(name)}/status")
         state = status.get("connector", {}).get("state", "").lower()
-        verb = {"running": "resume", "paused": "pause", "stopped": "stop"}[wanted]
-        if state in {"running", "paused", "stopped"} and state != wanted:
+        verb = {"running": "resume", "paused": "pause", "stopped": "stop"}[expected]
+        if state in {"running", "paused", "stopped"} and state != expected:
             self.resumed += [name] if verb == "resume" else []
             self._connect.put(f"/connectors/{_q(name)}/{verb}")
 
@@ -137,32 +137,32 @@ class Operator:
     def _operate(
         self,
         plural: str,
-        found: Json,
+        result: Json,
         name: str,
         part: Json,
         key: str,
-        asked: str,
+        request: str,
         conditions: list[Json],
     ) -> None:
         reasons = {"list": "ListOffsets", "alter": "AlterOffsets", "reset": "ResetOffsets"}
         try:
             if self.fails is not None:
                 raise _Failed(self.fails)
-            if asked == "list":
-                self._list(found, name, part, key)
+            if request == "list":
+                self._list(result, name, part, key)
             else:
-                self._change(name, part, key, asked)
+                self._change(name, part, key, request)
         except _Failed as exc:
-            self.failed.append(f"{asked} {name}")
-            words = {"list": "listing", "alter": "altering", "reset": "resetting"}[asked]
+            self.failed.append(f"{request} {name}")
+            words = {"list": "listing", "alter": "altering", "reset": "resetting"}[request]
             message = f"Encountered error {words} connector offsets. {exc}"
-            conditions.append(_condition("Warning", reasons[asked], message))
+            conditions.append(_condition("Warning", reasons[request], message))
             return
-        self.done.append(f"{asked} {name}")
+        self.done.append(f"{request} {name}")
         without = {"metadata": {"annotations": {OFFSETS: None, MIRROR: None}}}
-        self._patch(self._path(plural, found["metadata"]["name"]), without)
+        self._patch(self._path(plural, result["metadata"]["name"]), without)
 
-    def _list(self, found: Json, name: str, part: Json, key: str) -> None:
+    def _list(self, result: Json, name: str, part: Json, key: str) -> None:
         if "listOffsets" not in part:
             raise _Failed("missing property listOffsets")
         at = part["listOffsets"]["toConfigMap"]["name"]
@@ -175,25 +175,25 @@ class Operator:
             self._patch(f"{path}/{at}", {"data": data})
             return
         owner = {
-            "apiVersion": found["apiVersion"],
-            "kind": found["kind"],
-            "name": found["metadata"]["name"],
-            "uid": found["metadata"]["uid"],
+            "apiVersion": result["apiVersion"],
+            "kind": result["kind"],
+            "name": result["metadata"]["name"],
+            "uid": result["metadata"]["uid"],
             "blockOwnerDeletion": False,
             "controller": False,
         }
-        labels = found["metadata"].get("labels") or {}
+        labels = result["metadata"].get("labels") or {}
         metadata = {"name": at, "labels": labels, "ownerReferences": [owner]}
         document = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
         _ok(self._kubernetes.http.post(path, json=document))
 
-    def _change(self, name: str, part: Json, key: str, asked: str) -> None:
-        if asked == "alter" and "alterOffsets" not in part:
+    def _change(self, name: str, part: Json, key: str, request: str) -> None:
+        if request == "alter" and "alterOffsets" not in part:
             raise _Failed("missing property alterOffsets")
         status = self._connect_get(f"/connectors/{_q(name)}/status")
         if status.get("connector", {}).get("state") != "STOPPED":
             raise _Failed("Connector is not in STOPPED state")
-        if asked == "reset":
+        if request == "reset":
             self._connect_ok("DELETE", f"/connectors/{_q(name)}/offsets")
             return
         at = part["alterOffsets"]["fromConfigMap"]["name"]
@@ -212,27 +212,27 @@ class Operator:
             method, path, content=content, headers={"Content-Type": "application/json"}
         )
         if answer.status_code != httpx.codes.OK:
-            said = f"returned {answer.status_code} ({answer.reason_phrase})"
-            raise _Failed(f"{method} {path} {said}: {answer.json().get('message')}")
+            text = f"returned {answer.status_code} ({answer.reason_phrase})"
+            raise _Failed(f"{method} {path} {text}: {answer.json().get('message')}")
         return answer
 
     # ---- the API server -----------------------------------------------------------------------
 
     def _write_status(
-        self, plural: str, found: Json, statuses: Sequence[Json], conditions: list[Json]
+        self, plural: str, result: Json, statuses: Sequence[Json], conditions: list[Json]
     ) -> None:
         ready = _condition("Ready", None, None)
         status: Json = {
-            "observedGeneration": found["metadata"]["generation"],
+            "observedGeneration": result["metadata"]["generation"],
             "conditions": [ready, *conditions],
         }
         if plural == "kafkaconnectors":
             status["connectorStatus"] = statuses[0]
         else:
             status["connectors"] = list(statuses)
-        before = dict(found.get("status") or {})
+        before = dict(result.get("status") or {})
         if _untimed(before) != _untimed(status):
-            path = self._path(plural, found["metadata"]["name"]) + "/status"
+            path = self._path(plural, result["metadata"]["name"]) + "/status"
             self._patch(path, {"status": status})
 
     def _path(self, plural: str, name: str | None = None) -> str:
@@ -254,19 +254,19 @@ class Operator:
 
     def _connect_get(self, path: str) -> Json:
         answer = self._connect.get(path)
-        found: Json = answer.json() if answer.status_code == httpx.codes.OK else {}
-        return found
+        result: Json = answer.json() if answer.status_code == httpx.codes.OK else {}
+        return result
 
 
 class _Failed(Exception):
     """An operation that the operator complains of."""
 
 
-def _connectors(plural: str, found: Json) -> list[tuple[str, Json, str]]:
+def _connectors(plural: str, result: Json) -> list[tuple[str, Json, str]]:
     """(name, part of the specification, key in ConfigMaps) of every connector of a resource."""
-    spec = found["spec"]
+    spec = result["spec"]
     if plural == "kafkaconnectors":
-        return [(found["metadata"]["name"], spec, "offsets.json")]
+        return [(result["metadata"]["name"], spec, "offsets.json")]
     listed = []
     for mirror in spec["mirrors"]:
         if "source" in mirror:
@@ -283,15 +283,17 @@ def _connectors(plural: str, found: Json) -> list[tuple[str, Json, str]]:
 
 def _condition(kind: str, reason: str | None, message: str | None) -> Json:
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    told = {"type": kind, "status": "True", "lastTransitionTime": moment}
-    return told | {name: text for name, text in (("reason", reason), ("message", message)) if text}
+    reports = {"type": kind, "status": "True", "lastTransitionTime": moment}
+    return reports | {
+        name: text for name, text in (("reason", reason), ("message", message)) if text
+    }
 
 
 def _untimed(status: Json) -> Json:
     """As Strimzi compares them: the same complaint is not written again."""
     conditions = [
-        {name: value for name, value in at.items() if name != "lastTransitionTime"}
-        for at in status.get("conditions") or ()
+        {name: value for name, value in condition.items() if name != "lastTransitionTime"}
+        for condition in status.get("conditions") or ()
     ]
     return {**status, "conditions": conditions}
 

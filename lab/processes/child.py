@@ -149,7 +149,7 @@ def finished(
 
     To be called from the main thread, so that the parent-death signal means what it says.
     """
-    given = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+    inputs = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
     try:
         return subprocess.run(
             (*_tether(), *command),
@@ -159,7 +159,7 @@ def finished(
             timeout=timeout_s,
             check=False,
             text=True,
-            **given,
+            **inputs,
         )
     except subprocess.TimeoutExpired as exc:
         raise LabError(f"{called}: not within {timeout_s:.0f} s") from exc

@@ -35,20 +35,20 @@ def archive_of(jars: Path) -> Path:
 
 
 def _dump(jars: Path, target: Path) -> None:
-    wanted = target / "classes.txt"
+    expected = target / "classes.txt"
     # Java's own list is what it loads by itself; without it the archive would have none of that.
-    usual = home() / "lib" / "classlist"
-    lines = usual.read_text().splitlines() if usual.exists() else []
+    path = home() / "lib" / "classlist"
+    lines = path.read_text().splitlines() if path.exists() else []
     lines += (name for jar in sorted(jars.glob("*.jar")) for name in _classes(jar))
-    wanted.write_text("".join(f"{line}\n" for line in lines))
+    expected.write_text("".join(f"{line}\n" for line in lines))
     command = (
         *(tool("java"), "-Xshare:dump", "-XX:+UseSerialGC", DUMP_HEAP),
-        *(f"-XX:SharedClassListFile={wanted}", f"-XX:SharedArchiveFile={target / ARCHIVE}"),
+        *(f"-XX:SharedClassListFile={expected}", f"-XX:SharedArchiveFile={target / ARCHIVE}"),
         *("-cp", f"{jars}/*"),
     )
-    with (target / SAID).open("wb") as said:
-        subprocess.run(command, stdout=said, stderr=said, timeout=DUMP_S_MAX, check=False)
-    wanted.unlink()
+    with (target / SAID).open("wb") as answer:
+        subprocess.run(command, stdout=answer, stderr=answer, timeout=DUMP_S_MAX, check=False)
+    expected.unlink()
 
 
 def _classes(jar: Path) -> Iterator[str]:

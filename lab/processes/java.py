@@ -45,8 +45,8 @@ def java(
     archive = archive_folder(jars) / ARCHIVE
     # Of whatever stands first on the class path; so the jars do.
     known = (f"-XX:SharedArchiveFile={archive}",) if archive.exists() else ()
-    given = (f"-Xmx{heap_mb}m", *_FLAGS, *known, *flags)
-    return (tool("java"), *given, "-cp", path, main, *arguments)
+    inputs = (f"-Xmx{heap_mb}m", *_FLAGS, *known, *flags)
+    return (tool("java"), *inputs, "-cp", path, main, *arguments)
 
 
 def archive_folder(jars: Path) -> Path:
@@ -56,21 +56,21 @@ def archive_folder(jars: Path) -> Path:
 
 def version() -> str:
     """What tells one Java from another, for the names of files."""
-    place = home()
-    release = place / "release"
-    told = release.read_bytes() if release.exists() else b""
-    return hashlib.sha256(str(place).encode() + told).hexdigest()[:12]
+    path = home()
+    release = path / "release"
+    report = release.read_bytes() if release.exists() else b""
+    return hashlib.sha256(str(path).encode() + report).hexdigest()[:12]
 
 
 def home() -> Path:
     """Where the Java is that `tool` names. Raises LabError."""
-    found = shutil.which(tool("java"))
-    if found is None:
+    result = shutil.which(tool("java"))
+    if result is None:
         raise LabError("java is not on the PATH")
-    return Path(found).resolve().parents[1]
+    return Path(result).resolve().parents[1]
 
 
 def tool(name: str) -> str:
     """A command of the JDK."""
-    given = os.environ.get("JAVA_HOME")
-    return str(Path(given) / "bin" / name) if given else name
+    inputs = os.environ.get("JAVA_HOME")
+    return str(Path(inputs) / "bin" / name) if inputs else name

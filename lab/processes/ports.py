@@ -27,13 +27,13 @@ class PortLease:
     it with the process.
     """
 
-    def __init__(self, wanted: Literal["fixed", "free"] | Ports, *, locks: Path) -> None:
+    def __init__(self, expected: Literal["fixed", "free"] | Ports, *, locks: Path) -> None:
         self._held = ExitStack()
         self._locks = locks
-        if wanted == "free":
+        if expected == "free":
             self.ports = Ports(*(self._free() for _ in fields(Ports)))
         else:
-            self.ports = Ports() if wanted == "fixed" else wanted
+            self.ports = Ports() if expected == "fixed" else expected
             self._take_all()
 
     def release(self) -> None:

@@ -73,7 +73,7 @@ def in_seconds(rules: str) -> str:
     These two settings alone: `for` and `keep_firing_for`. Windows inside of expressions stay, so
     an alert that looks back for minutes still does.
     """
-    return _WAITS.sub(lambda at: f"{at[1]}{at[2]}{_SHORTER[at[3]]}", rules)
+    return _WAITS.sub(lambda item: f"{item[1]}{item[2]}{_SHORTER[item[3]]}", rules)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,19 +150,19 @@ class Alerting:
 
     def alerts(self) -> list[Alert]:
         """Those of Prometheus, pending ones too."""
-        found = self._got(f"{self.prometheus}/api/v1/alerts")["data"]["alerts"]
-        return [_alert(at, at["state"]) for at in found]
+        result = self._got(f"{self.prometheus}/api/v1/alerts")["data"]["alerts"]
+        return [_alert(item, item["state"]) for item in result]
 
     def active(self) -> list[Alert]:
         """Those of Alertmanager that are not over."""
-        found = self._got(f"{self.alertmanager}/api/v2/alerts?active=true")
-        return [_alert(at, at["status"]["state"]) for at in found]
+        result = self._got(f"{self.alertmanager}/api/v2/alerts?active=true")
+        return [_alert(item, item["status"]["state"]) for item in result]
 
     def series(self, expr: str) -> list[tuple[dict[str, str], float]]:
         """What Prometheus answers to an expression now: labels and value of each."""
-        asked = httpx.URL(f"{self.prometheus}/api/v1/query", params={"query": expr})
-        found = self._got(str(asked))["data"]["result"]
-        return [(at["metric"], float(at["value"][1])) for at in found]
+        url = httpx.URL(f"{self.prometheus}/api/v1/query", params={"query": expr})
+        result = self._got(str(url))["data"]["result"]
+        return [(item["metric"], float(item["value"][1])) for item in result]
 
     def values(self, expr: str, label: str) -> dict[str, float]:
         """The same, by one label."""
@@ -172,8 +172,8 @@ class Alerting:
         """Wait until an alert fires and is active in Alertmanager: as both tell it."""
 
         def probe() -> tuple[Alert, Alert]:
-            firing = [at for at in self.alerts() if _is(at, name, connector, "firing")]
-            active = [at for at in self.active() if _is(at, name, connector, "active")]
+            firing = [alert for alert in self.alerts() if _is(alert, name, connector, "firing")]
+            active = [alert for alert in self.active() if _is(alert, name, connector, "active")]
             if not firing or not active:
                 raise NotYet(f"{_said(self.alerts())}; in Alertmanager: {_said(self.active())}")
             return firing[0], active[0]
@@ -184,29 +184,29 @@ class Alerting:
         """Wait until neither has this alert any more."""
 
         def probe() -> None:
-            left = [
-                at
-                for at in (*self.alerts(), *self.active())
-                if (at.name, at.connector) == (name, connector)
+            remaining = [
+                alert
+                for alert in (*self.alerts(), *self.active())
+                if (alert.name, alert.connector) == (name, connector)
             ]
-            if left:
-                raise NotYet(_said(left))
+            if remaining:
+                raise NotYet(_said(remaining))
 
         self._awaited(f"the end of {name} of {connector}", probe)
 
     def hooks(self) -> dict[str, int]:
         """What became of what was posted, by reason, as the daemon counts and Prometheus has it."""
-        found = self.values("offsetwatch_hooks_received_total", "reason")
-        return {reason: int(count) for reason, count in found.items()}
+        result = self.values("offsetwatch_hooks_received_total", "reason")
+        return {reason: int(count) for reason, count in result.items()}
 
     def hooked(self, reason: str, times: int = 1) -> dict[str, int]:
         """Wait until this became of so many alerts that were posted: all counts."""
 
         def probe() -> dict[str, int]:
-            found = self.hooks()
-            if found.get(reason, 0) < times:
-                raise NotYet(str(found))
-            return found
+            result = self.hooks()
+            if result.get(reason, 0) < times:
+                raise NotYet(str(result))
+            return result
 
         return self._awaited(f"{times} posted and {reason}", probe)
 
@@ -277,9 +277,9 @@ class Alerting:
         return until(what, probe, timeout_s=COMES_S_MAX, evidence=self.evidence)
 
 
-def _alert(told: Json, state: str) -> Alert:
-    labels = dict(told["labels"])
-    return Alert(labels.pop("alertname"), state, labels, told["annotations"])
+def _alert(report: Json, state: str) -> Alert:
+    labels = dict(report["labels"])
+    return Alert(labels.pop("alertname"), state, labels, report["annotations"])
 
 
 def _is(alert: Alert, name: str, connector: str, state: str) -> bool:
@@ -287,7 +287,7 @@ def _is(alert: Alert, name: str, connector: str, state: str) -> bool:
 
 
 def _said(alerts: list[Alert]) -> str:
-    return ", ".join(f"{at.name} {at.connector} {at.state}" for at in alerts) or "none"
+    return ", ".join(f"{alert.name} {alert.connector} {alert.state}" for alert in alerts) or "none"
 
 
 def _address(url: str) -> str:

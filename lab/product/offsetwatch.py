@@ -62,12 +62,12 @@ class Product:
         self.config = directory / "offsetwatch.yaml"
         more = f", {connect_extra}" if connect_extra else ""
         self.connect_url = lab.connect_urls[0] if connect_url is None else connect_url
-        usual = f'{{name: lab, kafka: east, url: "{self.connect_url}"{more}}}'
+        baseline = f'{{name: lab, kafka: east, url: "{self.connect_url}"{more}}}'
         if config is None:
             config = CONFIG.format(
                 east=lab.east,
                 west=lab.west,
-                connects="\n".join(f"  - {one}" for one in connects or (usual,)),
+                connects="\n".join(f"  - {one}" for one in connects or (baseline,)),
             )
         self.config.write_text(f'{config}listen: "{LOOPBACK}:{port}"\n{extra}')
         self._command: tuple[str, ...] = EXPORTER
@@ -185,8 +185,8 @@ class Product:
         answer = self._answer(path)
         if answer.status_code != httpx.codes.OK:
             raise LabError(f"GET {path}: HTTP {answer.status_code}")
-        found: dict[str, Any] = answer.json()
-        return found
+        document: dict[str, Any] = answer.json()
+        return document
 
     def metrics(self, accept: str = "text/plain") -> str:
         """The exposition."""
@@ -213,15 +213,15 @@ class Product:
         )
 
 
-def _ends(text: str, kept: int = 2000) -> str:
+def _ends(text: str, retained: int = 2000) -> str:
     """What is wrong stands first, what is last stands last."""
-    return text if len(text) <= 2 * kept else f"{text[:kept]}\n...\n{text[-kept:]}"
+    return text if len(text) <= 2 * retained else f"{text[:retained]}\n...\n{text[-retained:]}"
 
 
 def not_read_since(document: Mapping[str, Any], since: float) -> list[Mapping[str, Any]]:
     """The inputs of a document of /api/v1/connectors that were not read after this moment."""
     return [
-        at
-        for at in document["inputs"]
-        if at["last_success_at"] is None or seconds(at["last_success_at"]) <= since
+        view
+        for view in document["inputs"]
+        if view["last_success_at"] is None or seconds(view["last_success_at"]) <= since
     ]

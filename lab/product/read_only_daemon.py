@@ -19,7 +19,7 @@ def unchanged(*workers: str, tls: Certified | None = None) -> Iterator[list[Reco
     with ExitStack() as stack:
         recorders = [stack.enter_context(Recorder(worker, tls)) for worker in workers]
         yield recorders
-    if changes := [at for recorder in recorders for at in recorder.changes()]:
+    if changes := [change for recorder in recorders for change in recorder.changes()]:
         raise LabError(f"the daemon asked for changes: {changes}")
     if not all(recorder.exchanges() for recorder in recorders):
         raise LabError("a worker was asked nothing, which proves nothing")

@@ -146,8 +146,8 @@ class Guarded:
 
     def plans(self, connector: str) -> list[Json]:
         """All plans for a connector, newest first."""
-        found = self._asked("GET", "/api/v1/plans").json()["plans"]
-        return [row for row in found if row["connector"] == connector]
+        result = self._asked("GET", "/api/v1/plans").json()["plans"]
+        return [row for row in result if row["connector"] == connector]
 
     def approve(self, plan: Json, by: str = PERSON) -> None:
         """As it was looked at. Whoever asked for it has a COLLEAGUE do that."""
@@ -155,9 +155,9 @@ class Guarded:
         body = {"plan_sha256": plan["sha256"], "because": because}
         self._asked("POST", f"/api/v1/plans/{plan['plan_id']}/approve", body, by=by)
 
-    def ask(self, wish: Json, key: str) -> httpx.Response:
+    def ask(self, request: Json, key: str) -> httpx.Response:
         """A plan of a person's own: whatever comes back."""
-        return self._request("POST", "/api/v1/plans", PERSON, wish, {"Idempotency-Key": key})
+        return self._request("POST", "/api/v1/plans", PERSON, request, {"Idempotency-Key": key})
 
     def token_file(self, who: str) -> Path:
         """A file that nobody else may read, with the token of PERSON or ALERTS."""
@@ -218,32 +218,34 @@ class Guarded:
 
     def journal(self) -> list[Record]:
         """All records in order, each with the plan that it is of."""
-        found: list[Record] = []
+        results: list[Record] = []
         while True:
-            path = f"/api/v1/journal?from_seq={len(found) + 1}"
+            path = f"/api/v1/journal?from_seq={len(results) + 1}"
             lines = self._asked("GET", path).text.splitlines()
-            found += [
+            results += [
                 {"plan_id": line["plan_id"], **line["record"]} for line in map(json.loads, lines)
             ]
             if len(lines) < LINES_MAX:
-                return found
+                return results
 
     def of(self, connector: str) -> list[Record]:
         """The records of a connector: its plans', and what was seen and refused of it."""
-        mine = {row["plan_id"] for row in self.plans(connector)}
+        own = {row["plan_id"] for row in self.plans(connector)}
         return [
-            at for at in self.journal() if at.get("connector") == connector or at["plan_id"] in mine
+            entry
+            for entry in self.journal()
+            if entry.get("connector") == connector or entry["plan_id"] in own
         ]
 
     def awaits(self, connector: str, what: str, choose: Callable[[Record], object]) -> Record:
         """The first record of a connector that is chosen, once there is one."""
 
         def probe() -> Record:
-            told = self.of(connector)
-            for record in told:
+            report = self.of(connector)
+            for record in report:
                 if choose(record):
                     return record
-            raise NotYet("; ".join(map(brief, told[-6:])) or "nothing yet")
+            raise NotYet("; ".join(map(brief, report[-6:])) or "nothing yet")
 
         return until(
             f"{connector}: {what}", probe, timeout_s=COMES_S_MAX, evidence=self.product.evidence
@@ -255,8 +257,8 @@ class Guarded:
         def probe() -> Json:
             rows = self.plans(connector)
             for row in rows:
-                told = (row["action"], row["state"])
-                if told == (action, "proposed") and row["plan_id"] != after:
+                reports = (row["action"], row["state"])
+                if reports == (action, "proposed") and row["plan_id"] != after:
                     return row
             raise NotYet("; ".join(map(brief, self.of(connector)[-6:])) or str(rows))
 
@@ -266,14 +268,14 @@ class Guarded:
     def ended(self, plan: Json) -> Record:
         """How a plan ended or lapsed, once it has."""
         over = {"ended", "lapsed", "parked", "rejected"}
-        chosen = lambda at: at["plan_id"] == plan["plan_id"] and at["record"] in over  # noqa: E731
+        chosen = lambda item: item["plan_id"] == plan["plan_id"] and item["record"] in over  # noqa: E731
         return self.awaits(plan["connector"], f"the end of {plan['plan_id']}", chosen)
 
     def refused(self, connector: str, guard: str) -> Record:
         """The first refusal in which this guard, or this reason for no plan, does not pass."""
 
-        def chosen(at: Record) -> bool:
-            return at["record"] == "refused" and guard in reasons(at)
+        def chosen(entry: Record) -> bool:
+            return entry["record"] == "refused" and guard in reasons(entry)
 
         return self.awaits(connector, f"refused for {guard}", chosen)
 
@@ -312,18 +314,22 @@ class Guarded:
 
 def reasons(refused: Record) -> dict[str, str]:
     """What spoke against it: what each said, by guard; `no_plan`'s by its own first word, too."""
-    found = {at["guard"]: at["said"] for at in refused["answers"] if at["answer"] != "pass"}
-    if "no_plan" in found:
-        found[found["no_plan"].partition(":")[0]] = found["no_plan"]
-    return found
+    results = {
+        answer["guard"]: answer["said"]
+        for answer in refused["answers"]
+        if answer["answer"] != "pass"
+    }
+    if "no_plan" in results:
+        results[results["no_plan"].partition(":")[0]] = results["no_plan"]
+    return results
 
 
 def brief(record: Record) -> str:
     """A record in a few words, for whoever waits in vain."""
-    said = record.get("said") or ""
+    answer = record.get("said") or ""
     if record["record"] == "refused":
-        said = f"{record['action']} {sorted(reasons(record))}"
-    return f"{record['record']} {said}"[:300]
+        answer = f"{record['action']} {sorted(reasons(record))}"
+    return f"{record['record']} {answer}"[:300]
 
 
 def _sha256(token: str) -> str:

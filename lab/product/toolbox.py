@@ -71,10 +71,10 @@ class Toolbox:
         self.directory = directory
         self.state = directory / "state" if state is None else state
         self.config = directory / "offsetwatch.yaml"
-        asked = {"lab": (lab.connect_urls, None)} if connects is None else connects
-        self.connect = next(iter(asked))
+        request = {"lab": (lab.connect_urls, None)} if connects is None else connects
+        self.connect = next(iter(request))
         lines = []
-        for name, (urls, topic) in asked.items():
+        for name, (urls, topic) in request.items():
             where = f", offsets_topic: {topic}" if topic else ""
             lines.append(f"  - {{name: {name}, kafka: east, urls: {json.dumps([*urls])}{where}}}")
         self.config.write_text(
@@ -131,12 +131,12 @@ class Toolbox:
             )
         return ran
 
-    def child(self, name: str, *arguments: str, at: str = "", more: Sequence[str] = ()) -> Child:
+    def child(self, name: str, *arguments: str, value: str = "", more: Sequence[str] = ()) -> Child:
         """A verb that is not waited for, and ends by SIGKILL at this moment of dying_command.py.
 
         Both its outputs go to one log.
         """
-        chosen = ("--at", at) if at else ()
+        chosen = ("--at", value) if value else ()
         command = (
             sys.executable,
             "-P",
@@ -157,19 +157,19 @@ class Toolbox:
         """
         if not self.state.exists():
             return []
-        told = self.run("plan", "list", "--json", "--config", str(self.config), status=None)
+        result = self.run("plan", "list", "--json", "--config", str(self.config), status=None)
         # What is left open by a process that is gone makes the exit status another one.
-        if told.status not in (OK, OPEN):
-            raise LabError(f"plan list: exit status {told.status}\n{told.said}")
-        found: list[dict[str, Any]] = [plan for plan in told.json if plan["open"]]
-        return [plan for plan in found if connector in (None, plan["connector"])]
+        if result.status not in (OK, OPEN):
+            raise LabError(f"plan list: exit status {result.status}\n{result.said}")
+        jsons: list[dict[str, Any]] = [plan for plan in result.json if plan["open"]]
+        return [plan for plan in jsons if connector in (None, plan["connector"])]
 
 
 def document(pairs: Mapping[str, Sequence[tuple[Mapping[str, Any], Any]]]) -> str:
     """KIP-199 JSON: of each connector its partitions and their offsets."""
     return json.dumps(
         {
-            connector: [{"partition": partition, "offset": offset} for partition, offset in given]
-            for connector, given in pairs.items()
+            connector: [{"partition": partition, "offset": offset} for partition, offset in inputs]
+            for connector, inputs in pairs.items()
         }
     )

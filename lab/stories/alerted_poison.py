@@ -79,7 +79,7 @@ class Alerted:
     def incident(self) -> Json:
         """What offsetwatch has found by itself, as it stands in its journal."""
         return self.daemon.awaits(
-            self.connector, "an incident", lambda at: at["record"] == "incident_seen"
+            self.connector, "an incident", lambda entry: entry["record"] == "incident_seen"
         )
 
     def restarted(self) -> int:
@@ -119,26 +119,26 @@ class Alerted:
         self.alerting.over(FAILED, self.connector)
 
         def probe() -> dict[str, int]:
-            found = self.alerting.hooks()
-            unresolved = found.get("new", 0) - found.get("resolved", 0)
-            left = [alert.name for alert in self.alerting.active()]
-            if unresolved != left.count(POISON) or not self.ended(incident):
-                raise NotYet(f"{found}, {left}, the incident is over: {self.ended(incident)}")
-            return found
+            result = self.alerting.hooks()
+            unresolved = result.get("new", 0) - result.get("resolved", 0)
+            remaining = [alert.name for alert in self.alerting.active()]
+            if unresolved != remaining.count(POISON) or not self.ended(incident):
+                raise NotYet(f"{result}, {remaining}, the incident is over: {self.ended(incident)}")
+            return result
 
         return until("the end of the incident", probe, timeout_s=COMES_S_MAX)
 
     def ended(self, incident: Json) -> bool:
         """Whether offsetwatch calls an incident over."""
         return any(
-            (at["record"], at.get("incident")) == ("incident_over", incident["incident"])
-            for at in self.daemon.journal()
+            (entry["record"], entry.get("incident")) == ("incident_over", incident["incident"])
+            for entry in self.daemon.journal()
         )
 
     def kept(self) -> list[Json]:
         """What stands in quarantine for it."""
-        found = json.loads(self.daemon.cli("quarantine", "list", "--json"))
-        return [at for at in found if at["connector"] == self.connector]
+        document = json.loads(self.daemon.cli("quarantine", "list", "--json"))
+        return [item for item in document if item["connector"] == self.connector]
 
     # ---- a person elsewhere -------------------------------------------------------------------
 

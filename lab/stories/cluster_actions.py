@@ -55,8 +55,8 @@ def bounds(bootstrap: str, topic: str, partition: int = 0) -> tuple[int, int]:
 def delete_records(bootstrap: str, topic: str, before: int, partition: int = 0) -> None:
     """Move the log start, as retention does; returns when it has moved."""
     admin = _admin(bootstrap)
-    for asked in admin.delete_records([TopicPartition(topic, partition, before)]).values():
-        _result(f"delete records of {topic}", asked)
+    for record in admin.delete_records([TopicPartition(topic, partition, before)]).values():
+        _result(f"delete records of {topic}", record)
     start = bounds(bootstrap, topic, partition)[0]
     if start != before:
         raise LabError(f"{topic}-{partition} starts at {start}, not {before}")
@@ -116,15 +116,15 @@ def deny_reading(bootstrap: str, topic: str) -> None:
         _binding(topic, AclOperation.ALL, AclPermissionType.ALLOW),
         _binding(topic, AclOperation.READ, AclPermissionType.DENY),
     ]
-    for asked in admin.create_acls(bindings).values():
-        _result(f"ACLs of {topic}", asked)
+    for acl in admin.create_acls(bindings).values():
+        _result(f"ACLs of {topic}", acl)
     # The broker answers when its controller knows; it denies once its own metadata has followed.
     until("reading denied", lambda: _check_denied(bootstrap, topic), timeout_s=SETTLE_S_MAX)
 
 
 def allow_reading(bootstrap: str, topic: str) -> None:
     """Take back what deny_reading() did."""
-    wanted = AclBindingFilter(
+    expected = AclBindingFilter(
         ResourceType.TOPIC,
         topic,
         ResourcePatternType.LITERAL,
@@ -133,8 +133,8 @@ def allow_reading(bootstrap: str, topic: str) -> None:
         AclPermissionType.ANY,
     )
     admin = _admin(bootstrap)
-    for asked in admin.delete_acls([wanted]).values():
-        _result(f"ACLs of {topic}", asked)
+    for delete_acl in admin.delete_acls([expected]).values():
+        _result(f"ACLs of {topic}", delete_acl)
 
 
 def write_tombstones(bootstrap: str, topic: str, keys: list[Record]) -> None:
@@ -186,12 +186,12 @@ def group_offset(bootstrap: str, group: str, topic: str, partition: int = 0) -> 
     """The committed offset (the next record), or None."""
     consumer = Consumer(settings(bootstrap, **{"group.id": group}))
     try:
-        (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=CALL_S_MAX)
+        (result,) = consumer.committed([TopicPartition(topic, partition)], timeout=CALL_S_MAX)
     except KafkaException as exc:
         raise LabError(f"offset of {group}: {exc}") from exc
     finally:
         consumer.close()
-    return None if found.offset < 0 else found.offset
+    return None if result.offset < 0 else result.offset
 
 
 def _check_denied(bootstrap: str, topic: str) -> None:

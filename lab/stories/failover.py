@@ -32,8 +32,8 @@ class Checkpoints:
     def config(self) -> Config:
         """As the standard one, for this flow and group only."""
         lab = self.flow.lab
-        usual = mm2_checkpoint(upstream=lab.west, downstream=lab.east, topics=self.flow.topic)
-        return {**usual, **self.flow.aliases, "groups": self.group}
+        baseline = mm2_checkpoint(upstream=lab.west, downstream=lab.east, topics=self.flow.topic)
+        return {**baseline, **self.flow.aliases, "groups": self.group}
 
     def written(self) -> int:
         """How many checkpoints there are."""

@@ -80,8 +80,8 @@ class Flow:
 
     def config(self, **more: str) -> Config:
         """The connector's configuration, with keys spelt with _ for the dot."""
-        usual = mm2_source(upstream=self.lab.west, downstream=self.lab.east, topics=self.topic)
-        return {**usual, **self.aliases, "tasks.max": "1", **_dotted(more)}
+        baseline = mm2_source(upstream=self.lab.west, downstream=self.lab.east, topics=self.topic)
+        return {**baseline, **self.aliases, "tasks.max": "1", **_dotted(more)}
 
     @property
     def aliases(self) -> Config:
@@ -159,12 +159,12 @@ def stop_mirror(lab: Lab, connector: str) -> None:
     STOPPED with no task left, as REST says it, may come a second too early: the status of a task
     goes when another worker has taken note, and until its own has, the task copies on.
     """
-    said = f"Stopping task-thread-{connector}-0 took"
-    known = logged(lab, said)
+    answer = f"Stopping task-thread-{connector}-0 took"
+    known = logged(lab, answer)
     lab.stop_connector(connector)
 
     def check() -> None:
-        if logged(lab, said) == known:
+        if logged(lab, answer) == known:
             raise NotYet("its task has not said so")
 
     until(f"the end of {connector}", check, timeout_s=DEADLINE_S)

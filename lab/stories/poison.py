@@ -34,7 +34,7 @@ def line(record: str) -> str:
 
 
 def one_bad(
-    sink: Sink, *, after: list[str] | None = None, seen: Callable[[], object] = lambda: None
+    sink: Sink, *, after: list[str] | None = None, observed: Callable[[], object] = lambda: None
 ) -> int:
     """
     One record that is no JSON, and `after` it; its offset.
@@ -46,7 +46,7 @@ def one_bad(
     if sink.committed() != poison:
         raise LabError(f"committed {sink.committed()}, the poison would be at {poison}")
     cluster_actions.produce_texts(sink.lab.east, sink.topic, [NOT_JSON, *(after or [])])
-    fails(sink, seen=seen)
+    fails(sink, observed=observed)
     return poison
 
 
@@ -63,10 +63,10 @@ def at_once(sink: Sink, records: list[str]) -> None:
     fails(sink)
 
 
-def fails(sink: Sink, *, restarts: int = 1, seen: Callable[[], object] = lambda: None) -> None:
+def fails(sink: Sink, *, restarts: int = 1, observed: Callable[[], object] = lambda: None) -> None:
     """Wait until it has failed and was `seen`, start it again, and wait until it fails again."""
     task_trace(sink.lab, sink.connector)
-    seen()
+    observed()
     failed_again(sink.lab, sink.connector, restarts=restarts)
 
 
@@ -74,10 +74,10 @@ def delivered(sink: Sink, expected: list[str]) -> list[str]:
     """Wait until the file of a sink has at least so many lines as there are records: its lines."""
 
     def probe() -> list[str]:
-        seen = sink.path.read_text().splitlines() if sink.path.exists() else []
-        if len(seen) < len(expected):
-            raise NotYet(f"{len(seen)} lines of {len(expected)}")
-        return seen
+        observed = sink.path.read_text().splitlines() if sink.path.exists() else []
+        if len(observed) < len(expected):
+            raise NotYet(f"{len(observed)} lines of {len(expected)}")
+        return observed
 
     return until(f"all records in {sink.path}", probe, timeout_s=DEADLINE_S)
 
@@ -141,8 +141,8 @@ class _Taker(socketserver.StreamRequestHandler):
     server: _Listener
 
     def handle(self) -> None:
-        for told in self.rfile:
-            self.server.of.lines.append(told.decode().rstrip("\n"))
+        for report in self.rfile:
+            self.server.of.lines.append(report.decode().rstrip("\n"))
             self.wfile.write(b"ok\n")
 
 
@@ -176,14 +176,14 @@ class Dependent:
 
 def begin(lab: Lab, name: str, server: Server, stage: str, *, records: int = 5) -> Dependent:
     """Make topic and connector, and let it take the first records while the server is there."""
-    made = Dependent(Sink(lab, name), server, stage)
-    sink = made.sink
+    dependent = Dependent(Sink(lab, name), server, stage)
+    sink = dependent.sink
     lab.create_topic("east", sink.topic)
     cluster_actions.produce_texts(lab.east, sink.topic, good(0, records))
-    lab.create(sink.connector, made.config)
+    lab.create(sink.connector, dependent.config)
     lab.wait_running(sink.connector)
     sinks.taken(sink)
-    return made
+    return dependent
 
 
 def away(dependent: Dependent, records: list[str], *, restarts: int = 3) -> int:

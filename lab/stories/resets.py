@@ -10,10 +10,10 @@ def offsets_reset(flow: Flow) -> Deed:
     """Half a reset: the stopped connector forgets its offsets, its offset syncs stay."""
     stop(flow)
     flow.lab.reset_offsets(flow.connector)
-    deed = flow.deed()
-    if deed.position is not None or not cluster_actions.records(flow.lab.west, flow.syncs):
-        raise LabError(f"position {deed.position}, syncs must be left")
-    return deed
+    action = flow.deed()
+    if action.position is not None or not cluster_actions.records(flow.lab.west, flow.syncs):
+        raise LabError(f"position {action.position}, syncs must be left")
+    return action
 
 
 def syncs_deleted(flow: Flow) -> Deed:
@@ -37,10 +37,10 @@ def syncs_made_again(flow: Flow) -> Deed:
     def check() -> None:
         flow.produce(1)
         try:
-            found = cluster_actions.records(flow.lab.west, flow.syncs)
+            result = cluster_actions.records(flow.lab.west, flow.syncs)
         except KeyError as exc:
             raise NotYet(f"no topic {flow.syncs}") from exc
-        if not found:
+        if not result:
             raise NotYet("no sync")
 
     until(f"a sync in {flow.syncs}", check, timeout_s=DEADLINE_S)

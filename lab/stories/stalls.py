@@ -29,7 +29,7 @@ class Poisoned:
 
 
 def too_large(
-    flow: Flow, *, restarts: int = 3, seen: Callable[[], object] = lambda: None
+    flow: Flow, *, restarts: int = 3, observed: Callable[[], object] = lambda: None
 ) -> Poisoned:
     """
     A record larger than MM2's producer sends; the topic must have been made with LARGE_TOPIC.
@@ -44,15 +44,15 @@ def too_large(
     cluster_actions.produce_large(flow.lab.west, flow.topic)
     flow.produce(5)
     failed(flow)
-    seen()
+    observed()
     failures = failed_again(flow.lab, flow.connector, restarts=restarts)
     trace = failed(flow)
     if "RecordTooLargeException" not in trace:
         raise LabError(f"failed for another reason: {trace[:500]}")
-    deed = flow.deed()
-    if deed.position != poison - 1:
-        raise LabError(f"position {deed.position}, the poison is at {poison}")
-    return Poisoned(deed=deed, offset=poison, failures=failures, trace=trace)
+    action = flow.deed()
+    if action.position != poison - 1:
+        raise LabError(f"position {action.position}, the poison is at {poison}")
+    return Poisoned(deed=action, offset=poison, failures=failures, trace=trace)
 
 
 def allow_large(flow: Flow) -> Deed:
@@ -120,5 +120,5 @@ def reading_allowed(flow: Flow) -> Deed:
 
 
 def _refused_polls(flow: Flow) -> int:
-    said = f"TopicAuthorizationException: Not authorized to access topics: [{flow.topic}]"
-    return logged(flow.lab, said)
+    answer = f"TopicAuthorizationException: Not authorized to access topics: [{flow.topic}]"
+    return logged(flow.lab, answer)

@@ -45,25 +45,25 @@ class Prometheus:
             answer = self.client.get(f"{self.url}/api/v1/query", params=params).json()
             assert answer["status"] == "success", answer
             self.asked[expr] = [
-                (at["metric"], float(at["value"][1])) for at in answer["data"]["result"]
+                (item["metric"], float(item["value"][1])) for item in answer["data"]["result"]
             ]
         return self.asked[expr]
 
 
 @contextmanager
-def serving(folder: Path, openmetrics: str, at: int) -> Iterator[Prometheus]:
+def serving(folder: Path, openmetrics: str, offset: int) -> Iterator[Prometheus]:
     """Serve these samples, each with its time; the newest is of `at`."""
-    found = binaries()
+    result = binaries()
     scrapes = folder / "scrapes.om"
     scrapes.write_text(openmetrics, encoding="utf-8")
     data = folder / "data"
     create = ["tsdb", "create-blocks-from", "openmetrics", str(scrapes), str(data)]
-    subprocess.run([found.promtool, *create], check=True, capture_output=True, timeout=START_S_MAX)
+    subprocess.run([result.promtool, *create], check=True, capture_output=True, timeout=START_S_MAX)
     (folder / "prometheus.yaml").write_text("{}\n", encoding="utf-8")
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     command = [
-        str(found.prometheus),
+        str(result.prometheus),
         f"--config.file={folder / 'prometheus.yaml'}",
         f"--storage.tsdb.path={data}",
         f"--storage.tsdb.retention.time={KEPT}",
@@ -76,17 +76,17 @@ def serving(folder: Path, openmetrics: str, at: int) -> Iterator[Prometheus]:
     ):
         try:
             _wait(process, client, f"http://{address}/-/ready", folder / "log")
-            yield Prometheus(url=f"http://{address}", at=at, client=client)
+            yield Prometheus(url=f"http://{address}", at=offset, client=client)
         finally:
             process.terminate()
             process.wait(START_S_MAX)
 
 
-def repeated(text: str, targets: Sequence[Mapping[str, str]], at: int) -> str:
+def repeated(text: str, targets: Sequence[Mapping[str, str]], offset: int) -> str:
     """Every sample once per target and time, in the order that OpenMetrics demands, and beside them
     what Prometheus itself says of a target.
     """
-    times = [at - INTERVAL_S * back for back in reversed(range(SCRAPES))]
+    times = [offset - INTERVAL_S * back for back in reversed(range(SCRAPES))]
     own = "".join(f"# TYPE {name} gauge\n{name} 1\n" for name in SCRAPE)
     text = text.replace("# EOF", f"{own}# EOF")
     lines: list[str] = []
@@ -99,7 +99,7 @@ def repeated(text: str, targets: Sequence[Mapping[str, str]], at: int) -> str:
         for target in targets:
             every = [f'{label}="{text}"' for label, text in target.items()] + [labels]
             series = f"{name}{{{','.join(filter(None, every))}}}"
-            lines += [f"{series} {value} {at}" for at in times]
+            lines += [f"{series} {value} {item}" for item in times]
     return "\n".join(lines) + "\n"
 
 

@@ -73,9 +73,9 @@ def looks() -> Iterator[Snapshot]:
 def scrapes() -> tuple[str, int]:
     """All of them as one text of OpenMetrics, family by family, and the time of the newest."""
     families: dict[str, dict[str, list[str]]] = {}
-    at, read = 0, replace(RELOADED, at=BEGINNING)
+    offset, read = 0, replace(RELOADED, at=BEGINNING)
     for snapshot in looks():
-        at = int(snapshot.at)
+        offset = int(snapshot.at)
         family: dict[str, list[str]] = {}
         text = Exposition(BUILD, lambda: read).render(snapshot, OPENMETRICS_1_0_0).decode()
         for line in text.replace("# EOF\n", "# TYPE up gauge\nup 1\n").splitlines():
@@ -87,16 +87,16 @@ def scrapes() -> tuple[str, int]:
             series, value = line.rsplit(" ", 1)
             name, _, labels = series.rstrip("}").partition("{")
             every = ",".join(filter(None, (TARGET, labels)))
-            family.setdefault(series, []).append(f"{name}{{{every}}} {value} {at}")
+            family.setdefault(series, []).append(f"{name}{{{every}}} {value} {offset}")
     lines = [line for family in families.values() for part in family.values() for line in part]
-    return "\n".join([*lines, "# EOF"]) + "\n", at
+    return "\n".join([*lines, "# EOF"]) + "\n", offset
 
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as temporary:
         openmetrics, newest = scrapes()
         with serving(Path(temporary), openmetrics, newest) as running:
-            chosen = [f"--set={at}" for at in CHOSEN]
+            chosen = [f"--set={name}" for name in CHOSEN]
             sys.exit(
                 main(["--prometheus", running.url, "--at", str(newest), *chosen, *sys.argv[1:]])
             )

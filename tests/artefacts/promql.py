@@ -31,11 +31,11 @@ _NUMBER = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?![\w.])")
 
 def known_metrics() -> dict[str, frozenset[str]]:
     """Every metric that a scrape of ours can hold, or leaves behind, with its labels."""
-    ours = {spec.name: frozenset(spec.labels) for spec in CATALOG}
+    own = {spec.name: frozenset(spec.labels) for spec in CATALOG}
     process = [
         family.spec.name for family in collect_process_families(ProcessCollector(registry=None))
     ]
-    return {**ours, **dict.fromkeys((*process, *SCRAPE), frozenset())}
+    return {**own, **dict.fromkeys((*process, *SCRAPE), frozenset())}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Expression:
 def read(text: str) -> Expression:
     """Take an expression apart."""
     text = _COMMENT.sub("", text)
-    made = frozenset(_REPLACED.findall(text))
+    built = frozenset(_REPLACED.findall(text))
     selectors = [
         (name, tuple(_MATCHER.findall(matchers))) for name, matchers in _SELECTOR.findall(text)
     ]
@@ -74,7 +74,7 @@ def read(text: str) -> Expression:
     return Expression(
         selectors=tuple(selectors),
         grouped=grouped - {""},
-        made=made,
+        made=built,
         numbers=frozenset(map(float, _NUMBER.findall(text))),
     )
 
@@ -86,7 +86,9 @@ def unknown_names(text: str, recorded: Iterable[str] = ()) -> list[str]:
     problems = [f"no metric {name}" for name in sorted(expression.metrics - known.keys())]
     for name, matchers in expression.selectors:
         labels = known.get(name, frozenset()) | TARGET
-        problems += [f"{name} has no label {at}" for at, _, _ in matchers if at not in labels]
+        problems += [
+            f"{name} has no label {value}" for value, _, _ in matchers if value not in labels
+        ]
     have = TARGET | expression.made
     have = have.union(*(known.get(name, frozenset()) for name in expression.metrics))
     problems += [f"nothing here has a label {name}" for name in sorted(expression.grouped - have)]

@@ -56,12 +56,12 @@ def configurations() -> list[str]:
 def smallest(*, east: str, west: str, connect: str, listen: str) -> str:
     """The smallest configuration that README gives, with these addresses in place of its own."""
     text = configurations()[0]
-    given: dict[str, Any] = yaml.safe_load(text)
+    inputs: dict[str, Any] = yaml.safe_load(text)
     for was, now in (
-        (given["kafka"]["east"]["bootstrap"], east),
-        (given["kafka"]["west"]["bootstrap"], west),
-        (given["connect"][0]["url"], connect),
-        (given["listen"], listen),
+        (inputs["kafka"]["east"]["bootstrap"], east),
+        (inputs["kafka"]["west"]["bootstrap"], west),
+        (inputs["connect"][0]["url"], connect),
+        (inputs["listen"], listen),
     ):
         assert text.count(f'"{was}"') == 1
         text = text.replace(f'"{was}"', f'"{now}"')

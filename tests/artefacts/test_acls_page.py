@@ -50,15 +50,15 @@ def rows(section: str) -> Iterator[list[str]]:
 
 
 def rights(section: str, resource: str) -> set[str]:
-    (found,) = (row[2] for row in rows(section) if row[1].startswith(resource))
-    return set(found.split(", "))
+    (result,) = (row[2] for row in rows(section) if row[1].startswith(resource))
+    return set(result.split(", "))
 
 
 def verdicts(operations: set[str], groups: set[str]) -> list[str]:
-    shape = TopicShape("id", 25, 3, frozenset(DOCTORS[at] for at in operations))
-    asked = {"connect-out": frozenset(DOCTORS[at] for at in groups)}
-    found = diagnosis.check_permissions("kafka east", {"connect-offsets": shape}, asked)
-    return [line.verdict for line in found]
+    shape = TopicShape("id", 25, 3, frozenset(DOCTORS[operation] for operation in operations))
+    requests = {"connect-out": frozenset(DOCTORS[group] for group in groups)}
+    permissions = diagnosis.check_permissions("kafka east", {"connect-offsets": shape}, requests)
+    return [line.verdict for line in permissions]
 
 
 def test_doctor_is_content_with_what_the_page_grants():
@@ -78,9 +78,9 @@ def test_without_describe_on_groups_doctor_says_so():
 
 @pytest.mark.parametrize("section", re.findall(r"^## (.*)$", PAGE, re.MULTILINE)[:-1])
 def test_every_right_is_one_that_kafka_knows_and_says_what_is_lost_without_it(section: str):
-    found = list(rows(section))
-    assert found
-    for _, resource, operations, what_for, without in found:
+    result = list(rows(section))
+    assert result
+    for _, resource, operations, what_for, without in result:
         kind = f"--{resource.split(':')[0]}"
         known = OPERATIONS.get(kind, {"IdempotentWrite"})
         assert set(operations.split(", ")) <= known, resource
@@ -92,9 +92,9 @@ def test_every_right_is_one_that_kafka_knows_and_says_what_is_lost_without_it(se
 def test_a_command_grants_a_principal_rights_on_one_resource(command: str):
     words = shlex.split(command)
     (kind,) = OPERATIONS.keys() & set(words)
-    given = {words[at + 1] for at, word in enumerate(words) if word == "--operation"}
-    assert given
-    assert given <= OPERATIONS[kind]
+    inputs = {words[offset + 1] for offset, word in enumerate(words) if word == "--operation"}
+    assert inputs
+    assert inputs <= OPERATIONS[kind]
     assert words[words.index("--allow-principal") + 1].startswith("User:")
     assert "--add" in words
 
@@ -104,10 +104,10 @@ def test_a_command_grants_a_principal_rights_on_one_resource(command: str):
 
 def read_requests() -> set[str]:
     """What our reader may ask for, found by asking."""
-    asked: set[str] = set()
+    names: set[str] = set()
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.add(f"{request.method} {request.url.path}")
+        names.add(f"{request.method} {request.url.path}")
         return httpx.Response(200, json={})
 
     reader = ConnectReader(
@@ -130,7 +130,7 @@ def read_requests() -> set[str]:
     )
     for ask_of in of_one:
         ask_of("{c}")
-    return {text.replace("%7Bc%7D", "{c}") for text in asked}
+    return {text.replace("%7Bc%7D", "{c}") for text in names}
 
 
 STEPS: tuple[AnyStep, ...] = (
@@ -145,14 +145,14 @@ STEPS: tuple[AnyStep, ...] = (
 
 def write_requests() -> set[str]:
     """What a step of a plan may ask for."""
-    found = [build_step_request("{c}", step) for step in STEPS]
-    return {f"{at.method} {at.path.split('?')[0]}" for at in found if at is not None}
+    request = [build_step_request("{c}", step) for step in STEPS]
+    return {f"{item.method} {item.path.split('?')[0]}" for item in request if item is not None}
 
 
 def test_every_request_to_connect_is_on_the_page_and_no_other():
-    asked = read_requests() | {text.replace("%7Bc%7D", "{c}") for text in write_requests()}
-    said = set(re.findall(r"`((?:GET|PUT|POST|PATCH|DELETE) /[^`]*)`", PAGE))
-    assert said == asked
+    request = read_requests() | {text.replace("%7Bc%7D", "{c}") for text in write_requests()}
+    names = set(re.findall(r"`((?:GET|PUT|POST|PATCH|DELETE) /[^`]*)`", PAGE))
+    assert names == request
 
 
 def test_every_question_of_the_reader_was_asked():

@@ -222,12 +222,12 @@ def test_what_fires_has_every_label_that_its_texts_use(name, alert):
 @pytest.mark.parametrize(("name", "alert"), FIRED)
 def test_the_command_is_the_one_that_the_daemon_gives_for_the_finding(name, alert):
     labels, command = alert["exp_labels"], alert["exp_annotations"]["next"]
-    given = {
+    inputs = {
         build_next_command(found_by(finding, labels), has_rest=True)
         for finding, page in RUNBOOKS.items()
         if page == name and labels.get("finding", finding.value) == finding.value
     }
-    assert command in given or not given or (name, command) in OF_NO_FINDING
+    assert command in inputs or not inputs or (name, command) in OF_NO_FINDING
 
 
 def test_commands_quote_names_as_the_daemon_does(tmp_path):
@@ -255,8 +255,8 @@ def test_commands_quote_names_as_the_daemon_does(tmp_path):
 
 def test_every_command_quotes_the_names_in_it():
     def definitions(name: str) -> set[str]:
-        found = actions(EVERY_ALERT[name]["annotations"]["next"])
-        return {action for action in found if "$labels" in action and not begins_branch(action)}
+        result = actions(EVERY_ALERT[name]["annotations"]["next"])
+        return {action for action in result if "$labels" in action and not begins_branch(action)}
 
     quoting = definitions("ConnectorSilent") | definitions("SourceOffsetsSuspect")
     assert all(":=" in action for action in quoting)
@@ -310,9 +310,9 @@ def test_whoever_loses_an_alert_with_its_input_hears_of_blindness_before(name):
     def after_the_last_sample(rule: dict[str, Any], last: str) -> int:
         return max(windows(rule)) + seconds(rule[last])
 
-    blind = after_the_last_sample(ALERT_RULES["OffsetwatchBlind"], "for")
+    unavailable = after_the_last_sample(ALERT_RULES["OffsetwatchBlind"], "for")
     if name != "OffsetwatchBlind":
-        assert after_the_last_sample(ALERT_RULES[name], "keep_firing_for") > blind
+        assert after_the_last_sample(ALERT_RULES[name], "keep_firing_for") > unavailable
 
 
 def test_no_alert_has_a_number_of_its_own_and_none_needs_another_recording_rule():
@@ -326,7 +326,9 @@ def test_the_tests_evaluate_thresholds_before_what_uses_them():
     for path in TEST_FILES:
         test = yaml.safe_load(path.read_text(encoding="utf-8"))
         files = [(path.parent / name).resolve() for name in test["rule_files"]]
-        assert test["group_eval_order"] == [at["name"] for file in files for at in groups(file)]
+        assert test["group_eval_order"] == [
+            group["name"] for file in files for group in groups(file)
+        ]
 
 
 def test_every_threshold_is_a_number_that_some_alert_uses():
@@ -384,9 +386,9 @@ def values() -> str:
     ids=lambda path: path.stem,
 )
 def test_every_sum_and_every_name_of_others_has_a_case_with_its_value(path):
-    found = values()
+    result = values()
     for rule in rules(path):
-        assert re.search(rf"(?<![\w:]){rule['record']}(?![\w:])", found), rule["record"]
+        assert re.search(rf"(?<![\w:]){rule['record']}(?![\w:])", result), rule["record"]
 
 
 def test_what_is_loaded_by_default_records_under_names_that_nobody_else_has():
@@ -430,13 +432,13 @@ OF_A_CLUSTER = {"ConnectClusterChanged", "MirrorMaker2CheckpointsStale"}
 
 def asked_for(metric: str, label: str) -> dict[str, list[str]]:
     """The values of a label that alerts ask a metric for, and which alerts do."""
-    found: dict[str, set[str]] = {}
+    results: dict[str, set[str]] = {}
     for name, rule in ALERT_RULES.items():
         for selected, matchers in read(rule["expr"]).selectors:
-            for at, _, values in matchers if selected == metric else ():
-                for value in values.split("|") if at == label else ():
-                    found.setdefault(value, set()).add(name)
-    return {value: sorted(names) for value, names in found.items()}
+            for text, _, values in matchers if selected == metric else ():
+                for value in values.split("|") if text == label else ():
+                    results.setdefault(value, set()).add(name)
+    return {value: sorted(names) for value, names in results.items()}
 
 
 @pytest.mark.parametrize("finding", FindingName)
@@ -447,7 +449,12 @@ def test_whatever_can_be_found_is_told_by_one_alert(finding):
 
 
 @pytest.mark.parametrize(
-    "name", [at for at in sorted(ALERT_RULES) if "offsetwatch_findings" in ALERT_RULES[at]["expr"]]
+    "name",
+    [
+        alert_rule
+        for alert_rule in sorted(ALERT_RULES)
+        if "offsetwatch_findings" in ALERT_RULES[alert_rule]["expr"]
+    ],
 )
 def test_an_alert_on_a_finding_names_its_connector_first(name):
     summary = ALERT_RULES[name]["annotations"]["summary"]
@@ -460,9 +467,11 @@ def test_an_alert_on_a_finding_names_its_connector_first(name):
 
 def test_alerts_ask_for_findings_verdicts_and_problems_that_exist():
     findings = asked_for("offsetwatch_findings", "finding")
-    assert findings.keys() <= {at.value for at in FindingName}
+    assert findings.keys() <= {finding_name.value for finding_name in FindingName}
     verdicts = asked_for("offsetwatch_connector_progress", "verdict")
-    assert {"silent", "stalled", "slow"} == verdicts.keys() <= {at.value for at in Verdict}
+    assert (
+        {"silent", "stalled", "slow"} == verdicts.keys() <= {verdict.value for verdict in Verdict}
+    )
     problems = asked_for("offsetwatch_internal_topic_problem", "problem")
     assert problems.keys() == {problem for problem, _ in internal_topics.RULES} | {
         internal_topics.SHARED
@@ -473,12 +482,12 @@ def test_alerts_ask_for_findings_verdicts_and_problems_that_exist():
 def test_the_readme_has_every_alert_with_its_severity_and_its_summary():
     text = (ALERTS / "README.md").read_text(encoding="utf-8")
     for name, rule in ALERT_RULES.items():
-        said = re.sub(
+        answer = re.sub(
             r"\{\{ if .*? \}\}(.*?) \{\{- else \}\}.*?\{\{- end \}\}", r"\1", sentence(name)
         )
-        said = said[0].upper() + said[1:]
+        answer = answer[0].upper() + answer[1:]
         if "offsetwatch_findings" in rule["expr"]:
-            said += " *finding*"
-        assert f"| [{name}](runbooks/{name}.md) | {rule['labels']['severity']} | {said} |" in text
+            answer += " *finding*"
+        assert f"| [{name}](runbooks/{name}.md) | {rule['labels']['severity']} | {answer} |" in text
     for path in (*RULE_FILES, *OPTIONAL_FILES):
         assert f"`{path.name}`" in text

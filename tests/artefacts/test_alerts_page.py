@@ -17,8 +17,8 @@ PAGE = (ALERTS / "README.md").read_text(encoding="utf-8")
 
 def block(begins: str) -> Any:
     """The indented block that begins with this key, as YAML."""
-    (found,) = re.findall(rf"^    {begins}:.*\n(?:    .*\n)*", PAGE, re.MULTILINE)
-    return yaml.safe_load(found)[begins]
+    (result,) = re.findall(rf"^    {begins}:.*\n(?:    .*\n)*", PAGE, re.MULTILINE)
+    return yaml.safe_load(result)[begins]
 
 
 def test_the_address_of_the_runbooks_is_changed_by_the_command_that_is_shown(
@@ -27,10 +27,10 @@ def test_the_address_of_the_runbooks_is_changed_by_the_command_that_is_shown(
     (script,) = re.findall(r"`sed '([^']+)'`", PAGE)
     assert RUNBOOKS_URL in script
     for path in (*RULE_FILES, *OPTIONAL_FILES):
-        made = tmp_path / path.name
-        with path.open() as before, made.open("w") as after:
+        built = tmp_path / path.name
+        with path.open() as before, built.open("w") as after:
             subprocess.run(["sed", script], stdin=before, stdout=after, check=True)
-        for was, now in zip(rules(path), rules(made), strict=True):
+        for was, now in zip(rules(path), rules(built), strict=True):
             if "alert" in was:
                 assert now["annotations"]["runbook_url"] == f"<url>/{was['alert']}.md"
 
@@ -40,9 +40,9 @@ def test_the_pattern_of_rule_files_takes_what_is_on_by_default_and_nothing_else(
 ) -> None:
     (pattern,) = block("rule_files")
     loaded = shutil.copytree(ALERTS, tmp_path / "offsetwatch")
-    found = {path.name for path in loaded.glob(Path(pattern).name)}
+    names = {path.name for path in loaded.glob(Path(pattern).name)}
     assert Path(pattern).parent.name == loaded.name
-    assert found == {path.name for path in RULE_FILES}
+    assert names == {path.name for path in RULE_FILES}
 
 
 def test_inhibition_names_alerts_that_are_there_and_labels_that_they_have() -> None:
@@ -55,6 +55,6 @@ def test_inhibition_names_alerts_that_are_there_and_labels_that_they_have() -> N
         assert named <= ALERT_RULES.keys()
         assert "OffsetwatchBlind" not in named
         for name in named:
-            said = ALERT_RULES[name]["annotations"]["summary"]
+            summary = ALERT_RULES[name]["annotations"]["summary"]
             for label in set(rule["equal"]) - {"job"}:
-                assert f"$labels.{label}" in re.sub(r"\s+", " ", said), (name, label)
+                assert f"$labels.{label}" in re.sub(r"\s+", " ", summary), (name, label)

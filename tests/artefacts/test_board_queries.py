@@ -31,15 +31,15 @@ Ask = Callable[[str, str], float | None]
 
 every_query = pytest.mark.parametrize(
     ("name", "title", "target"),
-    [pytest.param(*at, id=f"{at[0]}-{at[1]}") for at in queries()],
+    [pytest.param(*query, id=f"{query[0]}-{query[1]}") for query in queries()],
 )
 
 
 def scraped(folder: Path, snapshot: Snapshot) -> Iterator[Prometheus]:
     """Ten minutes of a made-up world, seen by two replicas of the exporter."""
     text = Exposition(BUILD, lambda: RELOADED).render(snapshot, OPENMETRICS_1_0_0).decode()
-    at = int(snapshot.at)
-    with serving(folder, repeated(text, REPLICAS, at), at) as running:
+    offset = int(snapshot.at)
+    with serving(folder, repeated(text, REPLICAS, offset), offset) as running:
         yield running
 
 
@@ -53,9 +53,10 @@ def quiet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """A world in which nothing is found, all lag is known, and no plan is open."""
     snapshot = full()
     known = tuple(
-        at
-        for at in snapshot.mirror_partitions
-        if at.lag is not None and (at.connector, at.topic) != ("wide", "payments")
+        partition
+        for partition in snapshot.mirror_partitions
+        if partition.lag is not None
+        and (partition.connector, partition.topic) != ("wide", "payments")
     )
     nothing = replace(
         snapshot,
@@ -74,27 +75,27 @@ def answers(running: Prometheus, name: str, expr: str) -> list[list[Series]]:
 
 def told(running: Prometheus, name: str, title: str) -> float | None:
     """The number of a stat, on a board of everything."""
-    (panel,) = (at for at in asking(BOARDS[name]) if at["title"] == title)
+    (panel,) = (entry for entry in asking(BOARDS[name]) if entry["title"] == title)
     ((series),) = answers(running, name, panel["targets"][0]["expr"])
     return series[0][1] if series else None
 
 
 def rows_of(running: Prometheus, name: str, title: str) -> list[Series]:
-    (panel,) = (at for at in asking(BOARDS[name]) if at["title"] == title)
+    (panel,) = (entry for entry in asking(BOARDS[name]) if entry["title"] == title)
     (series,) = answers(running, name, panel["targets"][0]["expr"])
     return series
 
 
 @every_query
 def test_a_query_has_an_answer_with_every_label_of_its_legend(prometheus, name, title, target):
-    found = [series for series in answers(prometheus, name, target["expr"]) if series]
-    assert bool(found) == ((name, title) not in UNANSWERED)
-    wanted = set(LABEL.findall(target["legendFormat"]))
-    if "kind" in wanted:  # which of the others an input has depends on its kind
-        wanted -= set(INPUT) - {"kind"}
-    for series in found:
+    results = [series for series in answers(prometheus, name, target["expr"]) if series]
+    assert bool(results) == ((name, title) not in UNANSWERED)
+    expected = set(LABEL.findall(target["legendFormat"]))
+    if "kind" in expected:  # which of the others an input has depends on its kind
+        expected -= set(INPUT) - {"kind"}
+    for series in results:
         for labels, _ in series:
-            assert wanted <= labels.keys()
+            assert expected <= labels.keys()
 
 
 def test_what_may_be_without_an_answer_is_on_a_board():
@@ -103,9 +104,9 @@ def test_what_may_be_without_an_answer_is_on_a_board():
 
 @every_query
 def test_a_series_is_told_from_the_others_by_its_legend(prometheus, name, title, target):
-    wanted = LABEL.findall(target["legendFormat"])
+    expected = LABEL.findall(target["legendFormat"])
     for series in answers(prometheus, name, target["expr"]) if target["legendFormat"] else ():
-        legends = [tuple(labels.get(at, "") for at in wanted) for labels, _ in series]
+        legends = [tuple(labels.get(item, "") for item in expected) for labels, _ in series]
         assert len(set(legends)) == len(legends)
 
 
@@ -133,12 +134,12 @@ def test_a_table_has_rows_of_their_own_and_only_columns_that_it_orders(prometheu
 def test_a_line_that_leads_to_a_board_has_the_labels_that_it_takes_along(prometheus, name):
     for panel in asking(BOARDS[name]):
         for link in panel["fieldConfig"]["defaults"].get("links", ()):
-            wanted = set(re.findall(r"__field\.labels\.(\w+)", link["url"]))
-            assert wanted
+            expected = set(re.findall(r"__field\.labels\.(\w+)", link["url"]))
+            assert expected
             for target in panel["targets"]:
                 for series in answers(prometheus, name, target["expr"]):
                     for labels, _ in series:
-                        assert wanted <= labels.keys(), panel["title"]
+                        assert expected <= labels.keys(), panel["title"]
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -146,25 +147,29 @@ def test_a_board_can_be_drawn_from_its_answers(prometheus, name):
     chosen = {"connect_cluster": "lab", "connector": "files", "source": "west", "target": "east"}
     source = pictures.Source(prometheus.url, prometheus.at, 600, chosen, prometheus.client)
     drawn = pictures.picture(BOARDS[name], source)
-    words = {at.text for at in ET.fromstring(drawn).iter() if at.tag.endswith("text")}
+    words = {
+        element.text for element in ET.fromstring(drawn).iter() if element.tag.endswith("text")
+    }
     assert pictures.LABEL in words
     assert {panel["title"] for panel in panels(BOARDS[name])} <= words
     assert {row["title"] for row in rows(BOARDS[name])} <= {
-        at.removeprefix("\u25b8 ") for at in words if at
+        item.removeprefix("\u25b8 ") for item in words if item
     }
 
 
 @pytest.mark.parametrize("name", BOARDS)
 def test_the_committed_picture_is_of_the_panels_that_the_board_has(name):
     drawn = (DOCS / f"{name}.svg").read_text(encoding="utf-8")
-    words = {at.text for at in ET.fromstring(drawn).iter() if at.tag.endswith("text")}
+    words = {
+        element.text for element in ET.fromstring(drawn).iter() if element.tag.endswith("text")
+    }
     assert pictures.LABEL in words
     assert {panel["title"] for panel in panels(BOARDS[name])} <= words
     assert f"]({DOCS.name}/{name}.svg)" in DOCS.with_suffix(".md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
-    ("value", "unit", "said"),
+    ("value", "unit", "answer"),
     [
         (0, "s", "0"),
         (90, "s", "1.5 min"),
@@ -177,8 +182,8 @@ def test_the_committed_picture_is_of_the_panels_that_the_board_has(name):
         (2**21, "bytes", "2 MiB"),
     ],
 )
-def test_a_number_is_drawn_as_people_read_it(value, unit, said):
-    assert pictures.shown(value, unit) == said
+def test_a_number_is_drawn_as_people_read_it(value, unit, answer):
+    assert pictures.shown(value, unit) == answer
 
 
 def test_two_replicas_of_the_exporter_count_nothing_twice(prometheus):

@@ -34,20 +34,20 @@ def plain(model: Any) -> Any:
     return json.loads(json.dumps(model, cls=JSONEncoder))
 
 
-def changed(given: Any, written: Any, where: str) -> Iterator[str]:
-    if isinstance(given, dict) and isinstance(written, dict):
-        for key, value in given.items():
+def changed(inputs: Any, written: Any, where: str) -> Iterator[str]:
+    if isinstance(inputs, dict) and isinstance(written, dict):
+        for key, value in inputs.items():
             if key in written:
                 yield from changed(value, written[key], f"{where}.{key}")
             elif not (key in OF_PROMETHEUS and "annotations" in where):
                 yield f"{where}.{key} is not known"
-    elif isinstance(given, list) and isinstance(written, list):
-        if len(given) != len(written):
-            yield f"{where} has {len(written)} of {len(given)} members"
-        for number, (one, other) in enumerate(zip(given, written, strict=False)):
+    elif isinstance(inputs, list) and isinstance(written, list):
+        if len(inputs) != len(written):
+            yield f"{where} has {len(written)} of {len(inputs)} members"
+        for number, (one, other) in enumerate(zip(inputs, written, strict=False)):
             yield from changed(one, other, f"{where}[{number}]")
-    elif given != written:
-        yield f"{where} is {given!r}, read as {written!r}"
+    elif inputs != written:
+        yield f"{where} is {inputs!r}, read as {written!r}"
 
 
 def mistyped(value: Any, where: str) -> Iterator[str]:
@@ -58,53 +58,53 @@ def mistyped(value: Any, where: str) -> Iterator[str]:
         return
     if isinstance(value, enum.Enum):
         return
-    for name, wanted in typing.get_type_hints(type(value)).items():
-        given = getattr(value, name)
-        member = parsed(given, wanted)
-        yield from changed(plain(given), plain(member), f"{where}.{name}")
-        if not fits(member, wanted):
-            yield f"{where}.{name} is {member!r}, not {wanted}"
+    for name, expected in typing.get_type_hints(type(value)).items():
+        inputs = getattr(value, name)
+        member = parsed(inputs, expected)
+        yield from changed(plain(inputs), plain(member), f"{where}.{name}")
+        if not fits(member, expected):
+            yield f"{where}.{name} is {member!r}, not {expected}"
         yield from mistyped(member, f"{where}.{name}")
 
 
-def parsed(value: Any, wanted: Any) -> Any:
+def parsed(value: Any, expected: Any) -> Any:
     """Return what the types leave as it was given as what they say it is."""
-    arguments = typing.get_args(wanted)
+    arguments = typing.get_args(expected)
     if isinstance(value, list):
-        for at in (wanted, *arguments):
-            if typing.get_origin(at) is list:
-                return [parsed(member, typing.get_args(at)[0]) for member in value]
+        for item in (expected, *arguments):
+            if typing.get_origin(item) is list:
+                return [parsed(member, typing.get_args(item)[0]) for member in value]
     if isinstance(value, dict):
-        for at in (wanted, *arguments):
-            if typing.get_origin(at) is dict:
+        for item in (expected, *arguments):
+            if typing.get_origin(item) is dict:
                 return {
-                    key: parsed(member, typing.get_args(at)[1]) for key, member in value.items()
+                    key: parsed(member, typing.get_args(item)[1]) for key, member in value.items()
                 }
-        models = [at for at in (wanted, *arguments) if hasattr(at, "from_json")]
+        models = [entry for entry in (expected, *arguments) if hasattr(entry, "from_json")]
         if len(models) == 1:
             return models[0].from_json(copy.deepcopy(value))
     return value
 
 
-def fits(value: Any, wanted: Any) -> bool:
-    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+def fits(value: Any, expected: Any) -> bool:
+    origin, arguments = typing.get_origin(expected), typing.get_args(expected)
     if origin in {typing.Union, types.UnionType}:
-        return any(fits(value, at) for at in arguments)
+        return any(fits(value, argument) for argument in arguments)
     if origin is list:
-        return isinstance(value, list) and all(fits(at, arguments[0]) for at in value)
+        return isinstance(value, list) and all(fits(item, arguments[0]) for item in value)
     if origin is dict:
-        return isinstance(value, dict) and all(fits(at, arguments[1]) for at in value.values())
+        return isinstance(value, dict) and all(fits(item, arguments[1]) for item in value.values())
     if origin is typing.Literal:
         return value in arguments
-    if wanted in {object, typing.Any} or not isinstance(wanted, type):
+    if expected in {object, typing.Any} or not isinstance(expected, type):
         return True
-    if wanted is float:
+    if expected is float:
         return isinstance(value, int | float) and not isinstance(value, bool)
-    if wanted is int and isinstance(value, bool):
+    if expected is int and isinstance(value, bool):
         return False
-    if isinstance(wanted, type) and issubclass(wanted, enum.Enum):
-        return value in {at.value for at in wanted}
-    return isinstance(value, wanted)
+    if isinstance(expected, type) and issubclass(expected, enum.Enum):
+        return value in {item.value for item in expected}
+    return isinstance(value, expected)
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -113,7 +113,7 @@ def test_a_board_is_what_grafana_s_own_types_describe(name):
 
 
 @pytest.mark.parametrize(
-    ("place", "value"),
+    ("location", "value"),
     [
         (("fieldConfig", "defaults", "units"), "s"),
         (("fieldConfig", "defaults", "unit"), 7),
@@ -122,12 +122,12 @@ def test_a_board_is_what_grafana_s_own_types_describe(name):
         (("options", "colorMode"), "foreground"),
         (("titel",), "Lag"),
     ],
-    ids=lambda at: ".".join(at) if isinstance(at, tuple) else str(at),
+    ids=lambda item: ".".join(item) if isinstance(item, tuple) else str(item),
 )
-def test_a_mistake_in_a_panel_is_noticed(place, value):
+def test_a_mistake_in_a_panel_is_noticed(location, value):
     board = copy.deepcopy(BOARDS["fleet"])
-    panel = next(at for at in board["panels"] if at["type"] == "stat")
-    *path, last = place
+    panel = next(item for item in board["panels"] if item["type"] == "stat")
+    *path, last = location
     for key in path:
         panel = panel[key]
     panel[last] = value

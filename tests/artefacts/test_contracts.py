@@ -102,11 +102,11 @@ def in_package(module: str, packages: tuple[str, ...]) -> bool:
 
 
 def modules(folder: Path) -> dict[str, Path]:
-    found = {}
+    results = {}
     for path in folder.rglob("*.py"):
         parts = path.relative_to(folder.parent).with_suffix("").parts
-        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
-    return found
+        results[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return results
 
 
 def linted(folder: Path, contract: str) -> tuple[int, str]:
@@ -204,13 +204,13 @@ HARMLESS = {
 
 def changing(source: str) -> set[str]:
     """What a module names of these."""
-    found = set()
+    names = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and node.attr in CHANGES:
-            found.add(node.attr)
+            names.add(node.attr)
         if isinstance(node, ast.Constant) and node.value in METHODS:
-            found.add(str(node.value))
-    return found
+            names.add(str(node.value))
+    return names
 
 
 def test_clients_that_can_change_anything_stand_in_their_package():

@@ -178,8 +178,8 @@ def test_boards_share_a_tag_and_link_to_each_other_by_it(name):
 @every_board
 def test_there_is_one_data_source_variable_and_everything_uses_it(name):
     board = BOARDS[name]
-    found = [at for at in board["templating"]["list"] if at["type"] == "datasource"]
-    assert [(at["name"], at["query"], at["label"]) for at in found] == [
+    lists = [item for item in board["templating"]["list"] if item["type"] == "datasource"]
+    assert [(item["name"], item["query"], item["label"]) for item in lists] == [
         ("datasource", "prometheus", "Data source")
     ]
     expected = {"type": "prometheus", "uid": "${datasource}"}
@@ -192,20 +192,20 @@ def test_there_is_one_data_source_variable_and_everything_uses_it(name):
 @every_board
 def test_the_other_variables_are_chained_and_mean_everything_or_one_thing(name):
     variables = BOARDS[name]["templating"]["list"][1:]
-    assert [at["name"] for at in variables] == ["job", *CHOICES[name]]
+    assert [item["name"] for item in variables] == ["job", *CHOICES[name]]
     before: dict[str, str] = {}
-    for at in variables:
-        many = at["name"] not in OF_ONE.get(name, set())
-        assert at["multi"] == at["includeAll"] == many
-        assert at.get("allValue") == (".+" if many else None)
-        assert at["current"] == (
+    for variable in variables:
+        many = variable["name"] not in OF_ONE.get(name, set())
+        assert variable["multi"] == variable["includeAll"] == many
+        assert variable.get("allValue") == (".+" if many else None)
+        assert variable["current"] == (
             {"selected": True, "text": ["All"], "value": ["$__all"]} if many else {}
         )
-        assert at["refresh"] == 2  # when the time range changes
+        assert variable["refresh"] == 2  # when the time range changes
         selector, label = re.fullmatch(
-            r"label_values\((.*), (\w+)\)", at["query"]["query"]
+            r"label_values\((.*), (\w+)\)", variable["query"]["query"]
         ).groups()
-        assert label == at["name"]
+        assert label == variable["name"]
         assert unknown_names(selector) == []
         ((metric, matchers),) = read(selector).selectors
         labels = known_metrics()[metric] | EVERYWHERE
@@ -226,9 +226,9 @@ def test_panels_have_their_own_ids_and_places(name):
     for together in (board["panels"], *(row["panels"] for row in rows(board)[1:])):
         cells = [
             (x, y)
-            for place in (panel["gridPos"] for panel in together)
-            for x in range(place["x"], place["x"] + place["w"])
-            for y in range(place["y"], place["y"] + place["h"])
+            for location in (panel["gridPos"] for panel in together)
+            for x in range(location["x"], location["x"] + location["w"])
+            for y in range(location["y"], location["y"] + location["h"])
         ]
         assert len(set(cells)) == len(cells)
         assert max(x for x, _ in cells) < 24
@@ -240,9 +240,9 @@ def test_panels_have_their_own_ids_and_places(name):
 def test_at_most_eight_panels_are_seen_before_the_first_click_and_fit_a_screen(name):
     first, *others = rows(BOARDS[name])
     assert (first["title"], first["collapsed"], first["panels"]) == ("Now", False, [])
-    shown = open_panels(BOARDS[name])
-    assert 4 <= len(shown) <= 8
-    assert max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in shown) <= LINES
+    output = open_panels(BOARDS[name])
+    assert 4 <= len(output) <= 8
+    assert max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in output) <= LINES
     for row in others:
         assert row["collapsed"], row["title"]
         assert row["panels"], row["title"]
@@ -266,7 +266,9 @@ def test_panels_of_one_kind_of_connector_are_in_rows_that_say_so_and_are_closed(
     for kind, prefix in of_kind.items():
         inside = {panel["id"] for panel in kinds[kind]["panels"]}
         for panel in asking(BOARDS["connector"]):
-            metrics = set[str]().union(*(read(at["expr"]).metrics for at in panel["targets"]))
+            metrics = set[str]().union(
+                *(read(target["expr"]).metrics for target in panel["targets"])
+            )
             metrics -= {"offsetwatch_build_info"}
             if all(name.startswith(f"offsetwatch_{prefix}") for name in metrics):
                 assert panel["id"] in inside, panel["title"]
@@ -281,13 +283,13 @@ def test_a_panel_is_of_good_and_bad_or_is_said_to_be_of_neither(name):
 def judges(panel) -> bool:
     """Does it colour what is bad: by thresholds, or by the fixed colours of states and verdicts?"""
     config = panel["fieldConfig"]
-    properties = [at for over in config["overrides"] for at in over["properties"]]
+    properties = [field for over in config["overrides"] for field in over["properties"]]
     limits = [
         config["defaults"].get("thresholds"),
-        *(at["value"] for at in properties if at["id"] == "thresholds"),
+        *(field["value"] for field in properties if field["id"] == "thresholds"),
     ]
-    return any(at is not None and len(at["steps"]) > 1 for at in limits) or any(
-        at["id"] in {"color", "mappings"} for at in properties
+    return any(limit is not None and len(limit["steps"]) > 1 for limit in limits) or any(
+        field["id"] in {"color", "mappings"} for field in properties
     )
 
 
@@ -295,10 +297,10 @@ def judges(panel) -> bool:
 def test_thresholds_rise_and_what_is_not_bad_is_green(name):
     for panel in asking(BOARDS[name]):
         steps = panel["fieldConfig"]["defaults"].get("thresholds", {}).get("steps", ())
-        values = [at["value"] for at in steps]
+        values = [step["value"] for step in steps]
         assert values[:1] in ([], [None]), panel["title"]
         assert values[1:] == sorted(values[1:]), panel["title"]
-        colours = {at["color"] for at in steps}
+        colours = {step["color"] for step in steps}
         if len(steps) > 1:
             assert "green" in colours, panel["title"]
             assert colours <= {"green", "orange", "red"}, panel["title"]
@@ -325,15 +327,15 @@ def test_a_panel_that_can_be_bad_links_to_the_runbook_of_an_alert(name):
 @every_board
 def test_alerts_that_fired_are_marked_in_the_colour_of_their_severity(name):
     marks = BOARDS[name]["annotations"]["list"]
-    assert [(at["name"], at["iconColor"]) for at in marks] == [
+    assert [(item["name"], item["iconColor"]) for item in marks] == [
         ("Alerts: critical", "red"),
         ("Alerts: warning", "orange"),
     ]
-    for at in marks:
-        assert at["enable"]
-        ((metric, matchers),) = read(at["expr"]).selectors
+    for mark in marks:
+        assert mark["enable"]
+        ((metric, matchers),) = read(mark["expr"]).selectors
         chosen = {(label, "=~", f"${label}|") for label in CHOICES[name]}
-        severity = at["name"].removeprefix("Alerts: ")
+        severity = mark["name"].removeprefix("Alerts: ")
         assert metric == "ALERTS"
         assert set(matchers) == chosen | {
             ("job", "=~", "$job"),
@@ -356,7 +358,7 @@ def test_a_panel_says_what_it_shows_and_in_which_unit(name):
         assert panel["fieldConfig"]["defaults"]["unit"] in UNITS, panel["title"]
         assert panel["targets"], panel["title"]
         for override in panel["fieldConfig"]["overrides"]:
-            units = [at["value"] for at in override["properties"] if at["id"] == "unit"]
+            units = [field["value"] for field in override["properties"] if field["id"] == "unit"]
             assert set(units) <= UNITS, panel["title"]
 
 
@@ -392,23 +394,23 @@ def linked():
             for link in config["defaults"].get("links", ()):
                 yield name, panel, "", link
             for override in config["overrides"]:
-                for at in override["properties"]:
-                    for link in at["value"] if at["id"] == "links" else ():
+                for field in override["properties"]:
+                    for link in field["value"] if field["id"] == "links" else ():
                         yield name, panel, override["matcher"]["options"], link
 
 
 @pytest.mark.parametrize(
     ("name", "panel", "column", "link"),
-    [pytest.param(*at, id=f"{at[0]}-{at[1]['title']}-{at[2]}") for at in linked()],
+    [pytest.param(*item, id=f"{item[0]}-{item[1]['title']}-{item[2]}") for item in linked()],
 )
 def test_a_link_leads_to_a_board_and_takes_along_what_was_clicked(name, panel, column, link):
     board, query = re.fullmatch(r"/d/offsetwatch-(\w+)\?(.*)", link["url"]).groups()
-    kept, chosen = query.split("&")[:3], query.split("&")[3:]
-    assert kept == ["${__url_time_range}", "${datasource:queryparam}", "${job:queryparam}"]
+    retained, chosen = query.split("&")[:3], query.split("&")[3:]
+    assert retained == ["${__url_time_range}", "${datasource:queryparam}", "${job:queryparam}"]
     field = "__data.fields" if column else "__field.labels"
-    found = [re.fullmatch(rf"var-(\w+)=\${{{field}\.(\w+)}}", at).groups() for at in chosen]
-    assert {variable for variable, _ in found} == OF_ONE[board]
-    assert all(variable == label for variable, label in found)
+    results = [re.fullmatch(rf"var-(\w+)=\${{{field}\.(\w+)}}", value).groups() for value in chosen]
+    assert {variable for variable, _ in results} == OF_ONE[board]
+    assert all(variable == label for variable, label in results)
     if column:
         have = panel["transformations"][-1]["options"]["indexByName"].keys()
         assert {column, *OF_ONE[board]} <= have
@@ -466,51 +468,53 @@ def test_a_query_matches_by_equality_where_it_can(name, target):
 
 
 def test_every_metric_is_on_a_board():
-    shown = frozenset[str]().union(*(read(at["expr"]).metrics for *_, at in queries()))
-    assert {spec.name for spec in CATALOG} - shown == set()
+    output = frozenset[str]().union(*(read(entry["expr"]).metrics for *_, entry in queries()))
+    assert {spec.name for spec in CATALOG} - output == set()
 
 
 def test_words_on_the_boards_are_those_of_the_code():
-    assert VERDICTS.keys() == {at.value for at in Verdict}
+    assert VERDICTS.keys() == {verdict.value for verdict in Verdict}
     assert STATES.keys() == set(connectors.STATES)
-    assert MODES.keys() == {at.value for at in Mode}
+    assert MODES.keys() == {mode.value for mode in Mode}
     assert set(UNWELL.split("|")) < VERDICTS.keys()
     guards = {guard.name for guard in GUARDS}
     assert {*remediation.HALTS.split("|"), *remediation.SAFETY.split("|")} <= guards
-    assert set(remediation.INCIDENTS.split("|")) <= {at.value for at in FindingName}
+    assert set(remediation.INCIDENTS.split("|")) <= {
+        finding_name.value for finding_name in FindingName
+    }
 
 
 def test_exceptions_from_the_linter_are_written_down_with_their_reasons():
     exclusions = yaml.safe_load((FOLDER / ".lint").read_text(encoding="utf-8"))["exclusions"]
-    assert all(at["reason"] for at in exclusions.values())
+    assert all(item["reason"] for item in exclusions.values())
     without = {name for name, choices in CHOICES.items() if "instance" not in choices}
     assert set(exclusions) == {"template-instance-rule", "target-instance-rule"}
-    for at in exclusions.values():
-        assert {entry["dashboard"] for entry in at["entries"]} == {
+    for exclusion in exclusions.values():
+        assert {entry["dashboard"] for entry in exclusion["entries"]} == {
             BOARDS[name]["title"] for name in without
         }
 
 
 def test_states_and_verdicts_have_the_same_colour_on_every_board():
-    wanted = {**VERDICTS, **STATES}
-    shown = 0
+    expected = {**VERDICTS, **STATES}
+    output = 0
     for board in BOARDS.values():
         for panel in panels(board):
-            legends = {at.get("legendFormat") for at in panel.get("targets", ())}
+            legends = {target.get("legendFormat") for target in panel.get("targets", ())}
             if not legends & {"{{verdict}}", "{{state}}"} or "plans" in panel["title"].lower():
                 continue
-            shown += 1
+            output += 1
             colours = {
-                at["matcher"]["options"]: at["properties"][0]["value"]["fixedColor"]
-                for at in panel["fieldConfig"]["overrides"]
+                override["matcher"]["options"]: override["properties"][0]["value"]["fixedColor"]
+                for override in panel["fieldConfig"]["overrides"]
             }
             assert colours, panel["title"]
-            assert {key: wanted[key] for key in colours} == colours
-    assert shown > 4
+            assert {key: expected[key] for key in colours} == colours
+    assert output > 4
 
 
 def test_what_has_failed_is_red_and_what_a_person_halted_is_not():
-    assert {VERDICTS[at] for at in ("failed", "silent")} == {STATES["failed"]} == {"red"}
+    assert {VERDICTS[value] for value in ("failed", "silent")} == {STATES["failed"]} == {"red"}
     assert VERDICTS["ok"] == STATES["running"] == "green"
-    halted = {VERDICTS[at] for at in ("paused", "stopped")}
-    assert halted == {STATES[at] for at in ("paused", "stopped")} == {BLUE_GREY}
+    halted = {VERDICTS[value] for value in ("paused", "stopped")}
+    assert halted == {STATES[value] for value in ("paused", "stopped")} == {BLUE_GREY}

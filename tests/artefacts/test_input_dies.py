@@ -22,19 +22,19 @@ _RUN = re.compile(r"(-?\d+|_)(?:([+-]\d+))?x(\d+)")
 
 def expanded(values: str) -> list[str]:
     """Samples one by one, of promtool's short form."""
-    found: list[str] = []
-    for at in values.split():
-        run = _RUN.fullmatch(at)
+    results: list[str] = []
+    for value in values.split():
+        run = _RUN.fullmatch(value)
         if run is None:
-            found.append(at)
+            results.append(value)
             continue
         start, step, times = run.groups()
         if start == "_":
-            found += ["_"] * int(times)
+            results += ["_"] * int(times)
         else:
             count = range(int(times) + 1)
-            found += [str(int(start) + number * int(step or 0)) for number in count]
-    return found
+            results += [str(int(start) + number * int(step or 0)) for number in count]
+    return results
 
 
 def whole(duration: str) -> int:
@@ -43,14 +43,14 @@ def whole(duration: str) -> int:
 
 def firing() -> Iterator[tuple[str, dict[str, Any], int]]:
     """Each alert with the first test in which it fires, and when."""
-    told = {"OffsetwatchBlind"}
+    reports = {"OffsetwatchBlind"}
     for path in TEST_FILES:
         text = path.read_text(encoding="utf-8")
         for test in yaml.load(text, Loader=yaml.BaseLoader)["tests"]:  # 0x60 is no number here
             for case in test.get("alert_rule_test", ()):
                 name = case["alertname"]
-                if case["exp_alerts"] and name in ALERT_RULES and name not in told:
-                    told.add(name)
+                if case["exp_alerts"] and name in ALERT_RULES and name not in reports:
+                    reports.add(name)
                     yield name, test, whole(case["eval_time"])
 
 
@@ -73,14 +73,14 @@ def died(name: str, test: dict[str, Any], at_s: int) -> dict[str, Any]:
             "values": f"1x{alive - 1} stale",
         },
     ]
-    told = f'ALERTS{{alertname=~"{name}|OffsetwatchBlind", alertstate="firing"}}'
+    report = f'ALERTS{{alertname=~"{name}|OffsetwatchBlind", alertstate="firing"}}'
     return {
         "name": name,
         "interval": test["interval"],
         "input_series": series,
         "promql_expr_test": [
             {
-                "expr": f"count_over_time((count({told}) > 0)[{AFTER_S}s:60s])",
+                "expr": f"count_over_time((count({report}) > 0)[{AFTER_S}s:60s])",
                 "eval_time": f"{at_s + AFTER_S}s",
                 "exp_samples": [{"labels": "{}", "value": AFTER_S // 60 + 1}],
             },
@@ -94,15 +94,15 @@ def died(name: str, test: dict[str, Any], at_s: int) -> dict[str, Any]:
 
 
 def test_no_alert_resolves_into_silence_when_the_exporter_dies(tmp_path):
-    found = list(firing())
-    assert {name for name, _, _ in found} == ALERT_RULES.keys() - {"OffsetwatchBlind"}
+    result = list(firing())
+    assert {name for name, _, _ in result} == ALERT_RULES.keys() - {"OffsetwatchBlind"}
     names = ["thresholds", "connectors", "mirrormaker", "offsetwatch"]
     groups = ["thresholds", "connectors", "mirrormaker", "itself"]
     document = {
         "rule_files": [str(ALERTS / f"{name}.rules.yaml") for name in names],
         "group_eval_order": [f"offsetwatch-{group}" for group in groups],
         "evaluation_interval": "1m",
-        "tests": [died(*at) for at in found],
+        "tests": [died(*item) for item in result],
     }
     path = tmp_path / "dies.test.yaml"
     path.write_text(yaml.safe_dump(document, width=1000), encoding="utf-8")

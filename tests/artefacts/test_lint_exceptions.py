@@ -17,10 +17,10 @@ REASON = re.compile(r"# noqa: [A-Z0-9, ]+ - \w.+")
 
 def exceptions() -> list[str]:
     return [
-        found
+        result
         for folder in FOLDERS
         for path in sorted((ROOT / folder).rglob("*.py"))
-        for found in EXCEPTED.findall(path.read_text())
+        for result in EXCEPTED.findall(path.read_text())
     ]
 
 
@@ -42,7 +42,7 @@ def test_bandit_leaves_out_what_ruff_has_exceptions_of_and_imports():
     """Of anything else ruff might be told to pass over, nobody would look at it."""
     left_out = set(PYPROJECT["tool"]["bandit"]["skips"])
     excepted = {f"B{number}" for line in exceptions() for number in re.findall(r"S(\d{3})", line)}
-    imports = {at for at in left_out if at.startswith("B4")}
+    imports = {item for item in left_out if item.startswith("B4")}
     assert left_out == excepted | imports | {"B101"}
     lint = re.search(r"bandit -q -c pyproject.toml -r (.+)", (ROOT / "Makefile").read_text())
     assert lint is not None

@@ -30,7 +30,7 @@ def written(source: str) -> Iterator[tuple[str, frozenset[str]]]:
                 args=[ast.Constant(value=str(event)), *_],
                 keywords=fields,
             ) if level in LEVELS:
-                yield event, frozenset(at.arg for at in fields if at.arg is not None)
+                yield event, frozenset(field.arg for field in fields if field.arg is not None)
 
 
 EVENTS: dict[str, set[frozenset[str]]] = {}

@@ -111,16 +111,16 @@ def problem(command: str) -> str | None:
 
 
 def test_every_command_that_the_program_names_exists_with_its_options():
-    wrong, found = [], 0
+    wrong, result = [], 0
     for path in FILES:
         for line, text in texts(path):
             for command in commands(text):
-                found += 1
-                said = problem(command)
-                if said is not None:
-                    wrong.append(f"{path.relative_to(ROOT)}:{line}: {said}")
+                result += 1
+                answer = problem(command)
+                if answer is not None:
+                    wrong.append(f"{path.relative_to(ROOT)}:{line}: {answer}")
     assert not wrong, "\n".join(wrong)
-    assert found > 20
+    assert result > 20
 
 
 def test_every_option_that_a_message_of_the_command_line_names_exists():
@@ -139,7 +139,7 @@ def test_every_option_that_a_message_of_the_command_line_names_exists():
 
 
 @pytest.mark.parametrize(
-    ("command", "said"),
+    ("command", "answer"),
     [
         ("statsu", "no command statsu"),
         ("offsets lst c", "no command offsets lst"),
@@ -147,5 +147,5 @@ def test_every_option_that_a_message_of_the_command_line_names_exists():
         ("explain X --connect lab --config f", None),
     ],
 )
-def test_what_does_not_exist_would_be_noticed(command: str, said: str | None):
-    assert problem(command) == said
+def test_what_does_not_exist_would_be_noticed(command: str, answer: str | None):
+    assert problem(command) == answer

@@ -39,17 +39,17 @@ def read_sources() -> Iterator[tuple[str, str]]:
 
 
 def test_nothing_sleeps_but_a_wait_for_a_condition_and_what_stands_for_the_world():
-    found = {f"{file}::{name}" for file, source in read_sources() for name in find_sleeps(source)}
-    assert found == MAY_SLEEP.keys()
+    results = {f"{file}::{name}" for file, source in read_sources() for name in find_sleeps(source)}
+    assert results == MAY_SLEEP.keys()
 
 
 def test_nothing_asserts_how_long_something_took():
-    found = {
+    results = {
         f"{file}::{name}"
         for file, source in read_sources()
         for name in find_timed_assertions(source)
     }
-    assert found == MAY_COMPARE_TIMES.keys()
+    assert results == MAY_COMPARE_TIMES.keys()
 
 
 # --- what is looked for ---------------------------------------------------------------------------
@@ -63,8 +63,8 @@ def find_sleeps(source: str) -> set[str]:
     events = {
         last_name(target) for target, value in iterate_assignments(tree) if is_call(value, "Event")
     }
-    attributes = [at for at in ast.walk(tree) if isinstance(at, ast.Attribute)]
-    is_set = {last_name(at.value) for at in attributes if at.attr == "set"}
+    attributes = [item for item in ast.walk(tree) if isinstance(item, ast.Attribute)]
+    is_set = {last_name(attribute.value) for attribute in attributes if attribute.attr == "set"}
     return {
         name
         for name, function in iterate_functions(tree)
@@ -90,14 +90,17 @@ def find_timed_assertions(source: str) -> set[str]:
     tree = ast.parse(source)
     clocks = {f"time.{clock}" for clock in CLOCKS} | {
         each.asname or each.name
-        for at in ast.walk(tree)
-        if isinstance(at, ast.ImportFrom) and at.module == "time"
-        for each in at.names
+        for item in ast.walk(tree)
+        if isinstance(item, ast.ImportFrom) and item.module == "time"
+        for each in item.names
         if each.name in CLOCKS
     }
     shared = [pair for pair in iterate_assignments(tree) if isinstance(pair[0], ast.Attribute)]
     shared += [
-        pair for at in tree.body if isinstance(at, ASSIGNMENT) for pair in iterate_assignments(at)
+        pair
+        for item in tree.body
+        if isinstance(item, ASSIGNMENT)
+        for pair in iterate_assignments(item)
     ]
     return {
         name
@@ -113,16 +116,16 @@ def has_time_comparison(function: ast.AST, known: set[str]) -> bool:
         is_time(side, known)
         for node in ast.walk(function)
         for condition in iterate_assertions(node)
-        for at in ast.walk(condition)
-        if isinstance(at, ast.Compare)
-        for side in (at.left, *at.comparators)
+        for item in ast.walk(condition)
+        if isinstance(item, ast.Compare)
+        for side in (item.left, *item.comparators)
     )
 
 
 def collect_times(pairs: list[tuple[ast.AST, ast.AST]], clocks: set[str]) -> set[str]:
     """Add to the clocks what is given their readings."""
     known = set(clocks)
-    while fresh := {ast.unparse(at) for at, value in pairs if is_time(value, known)} - known:
+    while fresh := {ast.unparse(node) for node, value in pairs if is_time(value, known)} - known:
         known |= fresh
     return known
 
@@ -133,7 +136,7 @@ def is_time(node: ast.AST, known: set[str]) -> bool:
             return ast.unparse(node) in known
         case ast.Call():
             reckoned = last_name(node.func) in ARITHMETIC and any(
-                is_time(at, known) for at in node.args
+                is_time(arg, known) for arg in node.args
             )
             return reckoned or is_time(node.func, known)
         case ast.BinOp():
@@ -150,7 +153,7 @@ def iterate_assertions(node: ast.AST) -> Iterable[ast.expr]:
     match node:
         case ast.Assert():
             yield node.test
-        case ast.If() if any(is_failure(at) for part in node.body for at in ast.walk(part)):
+        case ast.If() if any(is_failure(item) for part in node.body for item in ast.walk(part)):
             yield node.test
 
 
@@ -169,7 +172,9 @@ def iterate_functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, as
             yield f"{within}{node.name}", node
         elif isinstance(node, ast.ClassDef):
             yield from iterate_functions(node, f"{within}{node.name}.")
-        elif isinstance(node, ast.stmt) and any(isinstance(at, FUNCTION) for at in ast.walk(node)):
+        elif isinstance(node, ast.stmt) and any(
+            isinstance(item, FUNCTION) for item in ast.walk(node)
+        ):
             yield from iterate_functions(node, within)
         else:
             yield within, node

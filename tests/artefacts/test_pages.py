@@ -44,14 +44,14 @@ def usages(page: Path) -> Iterator[str]:
 COMMANDS = sorted({(page.name, line) for page in PAGES for line in usages(page)})
 
 
-@pytest.mark.parametrize(("page", "command"), COMMANDS, ids=lambda at: at[:60])
+@pytest.mark.parametrize(("page", "command"), COMMANDS, ids=lambda item: item[:60])
 def test_a_command_that_is_shown_can_be_typed(page: str, command: str):
     parse(command)
 
 
 @pytest.mark.parametrize("page", ["README.md", "operations.md", "acls.md", "offsets-toolbox.md"])
 def test_commands_are_found_where_there_are_some(page: str):
-    (path,) = (at for at in PAGES if at.name == page)
+    (path,) = (file for file in PAGES if file.name == page)
     assert page == "acls.md" or list(shown(path.read_text()))
 
 
@@ -100,12 +100,14 @@ def headings(text: str) -> set[str]:
 def test_a_metric_that_is_named_is_there(page: Path):
     # With a colon it is the name of a rule.
     named = set(re.findall(r"(?<!:)\boffsetwatch_[a-z0-9_]*[a-z0-9]\b(?![*:])", page.read_text()))
-    groups = {at for at in named if any(name.startswith(f"{at}_") for name in known_metrics())}
+    groups = {
+        item for item in named if any(name.startswith(f"{item}_") for name in known_metrics())
+    }
     assert named - groups <= known_metrics().keys()
 
 
-def every(found: tuple[Setting, ...]) -> Iterator[str]:
-    for setting in found:
+def every(results: tuple[Setting, ...]) -> Iterator[str]:
+    for setting in results:
         yield setting.path.replace("[]", "").replace(".NAME", "")
         yield from every(setting.inner)
 

@@ -59,8 +59,8 @@ def visible(path: Path) -> Iterator[tuple[int, str]]:
             yield from ((1, value) for value in of_json(json.loads(text)))
         case ".js":
             bare = re.sub(r"/\*.*?\*/|^\s*//.*?$", blank, text, flags=re.DOTALL | re.MULTILINE)
-            for found in re.finditer(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`]*`", bare):
-                yield bare.count("\n", 0, found.start()) + 1, re.sub(r"`|\$\{.*?\}", "", found[0])
+            for match in re.finditer(r"\"[^\"\n]*\"|'[^'\n]*'|`[^`]*`", bare):
+                yield bare.count("\n", 0, match.start()) + 1, re.sub(r"`|\$\{.*?\}", "", match[0])
         case _:
             yield from enumerate(text.splitlines(), start=1)
 
@@ -97,17 +97,17 @@ def of_json(value: object) -> Iterator[str]:
                     yield from of_json(item)
 
 
-def blank(found: re.Match[str]) -> str:
+def blank(match: re.Match[str]) -> str:
     """As many lines, with nothing on them."""
-    return "\n" * found[0].count("\n")
+    return "\n" * match[0].count("\n")
 
 
 def private_words(path: Path) -> list[str]:
     """`file:line: word in its text` for each. Names in code spans are of contracts, and stay."""
     return [
-        f"{path.relative_to(ROOT)}:{number}: {found[0]!r} in {text.strip()}"
+        f"{path.relative_to(ROOT)}:{number}: {match[0]!r} in {text.strip()}"
         for number, text in visible(path)
-        for found in WORDS.finditer(re.sub(r"`[^`]*`", "``", text))
+        for match in WORDS.finditer(re.sub(r"`[^`]*`", "``", text))
     ]
 
 
@@ -130,9 +130,9 @@ def files() -> Iterator[Path]:
         "exporter/offsetwatch/serve/static/*.js",
         "exporter/offsetwatch/serve/static/*.html",
     ):
-        found = [path for path in ROOT.glob(pattern) if path.is_file()]
-        assert found, pattern
-        yield from found
+        globs = [path for path in ROOT.glob(pattern) if path.is_file()]
+        assert globs, pattern
+        yield from globs
 
 
 FILES = {str(path.relative_to(ROOT)): path for path in files()}
@@ -164,5 +164,5 @@ def test_a_private_word_is_found_where_a_person_reads_it(
 ) -> None:
     monkeypatch.setattr(f"{__name__}.ROOT", tmp_path)
     (tmp_path / name).write_text(text)
-    found = private_words(tmp_path / name)
-    assert [int(line.split(":")[1]) for line in found] == lines
+    result = private_words(tmp_path / name)
+    assert [int(line.split(":")[1]) for line in result] == lines

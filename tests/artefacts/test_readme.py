@@ -114,21 +114,21 @@ def test_every_configuration_that_is_shown_passes_the_check(
     number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = yaml.safe_load(configurations()[0])
-    shown = yaml.safe_load(configurations()[number])
+    output = yaml.safe_load(configurations()[number])
     # Flows are named of a MirrorMaker that was named just before.
-    before = yaml.safe_load(configurations()[number - 1]) if "flows" in shown else {}
-    text = given(tmp_path, yaml.safe_dump({**whole, **before, **shown}, width=1000))
+    before = yaml.safe_load(configurations()[number - 1]) if "flows" in output else {}
+    text = given(tmp_path, yaml.safe_dump({**whole, **before, **output}, width=1000))
     path = tmp_path / CONFIG_NAME
     path.write_text(text)
     monkeypatch.chdir(tmp_path)  # a path in a property is librdkafka's
-    found = CliRunner().invoke(cli, ["check", "--config", str(path)])
-    assert found.exit_code == 0, found.exception
+    result = CliRunner().invoke(cli, ["check", "--config", str(path)])
+    assert result.exit_code == 0, result.exception
 
 
 def test_a_configuration_with_a_mistake_would_be_noticed(tmp_path: Path) -> None:
     (tmp_path / CONFIG_NAME).write_text(configurations()[0].replace("url:", "uri:"))
-    found = CliRunner().invoke(cli, ["check", "--config", str(tmp_path / CONFIG_NAME)])
-    assert isinstance(found.exception, ConfigError)
+    result = CliRunner().invoke(cli, ["check", "--config", str(tmp_path / CONFIG_NAME)])
+    assert isinstance(result.exception, ConfigError)
 
 
 # --- check, run -------------------------------------------------------------------------------
@@ -168,12 +168,12 @@ def test_the_daemon_runs_with_it_and_ends_when_it_is_told_to(
 
     def sees() -> None:
         try:
-            found = httpx.get(f"http://{address}/metrics", trust_env=False)
+            response = httpx.get(f"http://{address}/metrics", trust_env=False)
         except httpx.TransportError as exc:
             raise NotYet(str(exc)) from exc
         up = r'offsetwatch_input_up\{kind="connect_rest",[^}]*connect_cluster="lab",[^}]*\} 1'
-        if re.search(up, found.text) is None:
-            raise NotYet(found.text[-2000:])
+        if re.search(up, response.text) is None:
+            raise NotYet(response.text[-2000:])
 
     try:
         until("what it sees of Connect", sees, timeout_s=READY_S_MAX, evidence=log.read_text)
@@ -210,8 +210,8 @@ def test_offsets_are_kept_altered_and_put_back_by_the_commands_as_they_stand(
 ) -> None:
     done = asked.run(EXPORT)
     assert done.returncode == 0, done.stderr
-    kept = json.loads((asked.folder / "kept.json").read_text())
-    assert kept == {"c": [{"partition": PLACE, "offset": POSITION}]}
+    retained = json.loads((asked.folder / "kept.json").read_text())
+    assert retained == {"c": [{"partition": PLACE, "offset": POSITION}]}
 
     done = asked.run(ALTER, typed="c")
     assert done.returncode == 0, done.stderr
@@ -266,11 +266,11 @@ def test_what_is_to_be_made_has_a_target_and_what_is_to_be_run_a_module(page: Pa
 
 
 def test_what_the_lab_is_asked_for_it_can_do() -> None:
-    shown = re.findall(r'`make (lab|demo) ARGS="?([^`"]*)"?`', README.replace("\n", " "))
-    assert {target for target, _ in shown} == {"lab", "demo"}
+    output = re.findall(r'`make (lab|demo) ARGS="?([^`"]*)"?`', README.replace("\n", " "))
+    assert {target for target, _ in output} == {"lab", "demo"}
     assert "\n\t@$(BIN)/python -m lab up $(ARGS)\n" in (ROOT / "Makefile").read_text()
     assert "\n\t@$(BIN)/python -m lab demo $(ARGS)\n" in (ROOT / "Makefile").read_text()
-    for target, arguments in shown:
+    for target, arguments in output:
         verb = lab_commands.commands[{"lab": "up"}.get(target, target)]
         verb.make_context(target, shlex.split(arguments))
 
@@ -308,12 +308,12 @@ def told(row: str) -> Iterator[tuple[str, ...]]:
         if words in GROUPS:
             yield from (path for path in VERBS if path[:1] == words)
             continue
-        found = next((words[:n] for n in (2, 1) if words[:n] in VERBS), None)
+        entry = next((words[:n] for n in (2, 1) if words[:n] in VERBS), None)
         # An option, or a value of the verb before it.
-        if found is None and not item.startswith("offsetwatch "):
+        if entry is None and not item.startswith("offsetwatch "):
             continue
-        assert found is not None, item
-        yield found
+        assert entry is not None, item
+        yield entry
 
 
 def test_the_table_of_commands_has_every_verb_and_none_that_is_not_there() -> None:

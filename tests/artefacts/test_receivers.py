@@ -219,8 +219,8 @@ def test_the_page_drops_what_a_rule_repeats_and_nothing_else(tmp_path: Path):
 
 @every_receiver
 def test_a_message_of_the_daemon_says_what_is_wrong_what_to_run_and_where_to_read(name, rendered):
-    found = {path: rendered(text, message()) for path, text in templated(name).items()}
-    assert found == EXPECTED[name]
+    results = {path: rendered(text, message()) for path, text in templated(name).items()}
+    assert results == EXPECTED[name]
 
 
 def test_the_page_shows_what_arrives(rendered):
@@ -266,8 +266,8 @@ def test_an_alert_of_a_rule_has_the_form_of_a_message_of_the_daemon(name, rule, 
     written = escaped if name == "slack" else annotations
     assert rendered(settings[TITLES[name]], alert) == written["summary"]
     text = rendered(settings[TEXTS[name]], alert)
-    for said in ("description", "next", "runbook_url"):
-        assert written[said] in text
+    for answer in ("description", "next", "runbook_url"):
+        assert written[answer] in text
 
 
 @every_receiver
@@ -291,11 +291,13 @@ def test_several_alerts_are_told_one_after_the_other(name, rendered):
 
 def test_an_error_message_mentions_no_channel_of_slack(rendered):
     evil = "<!channel> & <https://evil.example|log in>"
-    told = replace(FAILED, summary=evil, evidence=(EvidenceItem("error", evil),), next_command=evil)
+    finding = replace(
+        FAILED, summary=evil, evidence=(EvidenceItem("error", evil),), next_command=evil
+    )
     safe = "&lt;!channel&gt; &amp; &lt;https://evil.example|log in&gt;"
     settings = templated("slack")
-    assert rendered(settings["title"], message(told)) == safe
-    text = rendered(settings["text"], message(told))
+    assert rendered(settings["title"], message(finding)) == safe
+    text = rendered(settings["text"], message(finding))
     assert text.count(safe) == 2
     assert "<!" not in text
 

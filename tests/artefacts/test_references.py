@@ -99,7 +99,9 @@ def test_a_link_of_a_page_leads_to_a_heading(name: str):
 
 def test_every_metric_stands_in_one_group():
     listed = [spec for group in FACTS.values() for spec in group]
-    assert sorted(listed, key=lambda at: at.name) == sorted(CATALOG, key=lambda at: at.name)
+    assert sorted(listed, key=lambda metric_spec: metric_spec.name) == sorted(
+        CATALOG, key=lambda metric_spec: metric_spec.name
+    )
 
 
 @pytest.mark.parametrize("spec", CATALOG, ids=lambda spec: spec.name)
@@ -120,15 +122,17 @@ def test_a_metric_that_a_rule_or_a_panel_names_is_found_there():
 def seen_by(world: World) -> set[str]:
     """The metrics that a scrape would show."""
     return {
-        at.spec.name for at in collect_families(world.snapshot(), BUILD, RELOADED) if at.numbers
+        family.spec.name
+        for family in collect_families(world.snapshot(), BUILD, RELOADED)
+        if family.numbers
     }
 
 
 def whole(*, by_topic: bool = False) -> World:
     """A source, a mirror that lags and comes closer to the log start, a sink; all inputs answer."""
-    site = ConnectClusterSettings(name="lab", kafka="east", by_topic=by_topic)
+    cluster = ConnectClusterSettings(name="lab", kafka="east", by_topic=by_topic)
     rows = source("rows", class_name="io.confluent.connect.jdbc.JdbcSourceConnector")
-    world = readable(mirror(), source("files"), rows, sink("out"), sites=(site,))
+    world = readable(mirror(), source("files"), rows, sink("out"), sites=(cluster,))
     world.tail(HeartbeatRecord(Heartbeat("west", "east", world.now)), topic=HEARTBEATS, whole=True)
     world.commit("files", FILE, {"position": 7})
     world.commit(
@@ -151,7 +155,7 @@ def whole(*, by_topic: bool = False) -> World:
 
 
 def refresh(world: World, without: Need | None = None) -> None:
-    world.reads(*(at for need, at in INPUTS.items() if need != without))
+    world.reads(*(input_id for need, input_id in INPUTS.items() if need != without))
 
 
 @pytest.mark.parametrize("need", Need, ids=lambda need: need.name.lower())
@@ -162,21 +166,21 @@ def test_with_an_input_go_the_metrics_that_the_page_says_and_no_others(need: Nee
     world.now += 120.0
     refresh(world, without=need)
     gone = before - seen_by(world)
-    said = {spec.name for spec, facts in of_all().items() if need in facts.needs}
-    assert gone == said & before
+    names = {spec.name for spec, facts in of_all().items() if need in facts.needs}
+    assert gone == names & before
 
 
 def test_every_metric_that_rests_on_an_input_was_looked_at():
-    shown = seen_by(whole()) | seen_by(whole(by_topic=True))
+    output = seen_by(whole()) | seen_by(whole(by_topic=True))
     rests = {spec.name for spec, facts in of_all().items() if facts.needs}
-    assert rests - shown == ELSEWHERE
+    assert rests - output == ELSEWHERE
 
 
 # --- configuration -------------------------------------------------------------------------------
 
 
-def every(found: tuple[Setting, ...]) -> Iterator[Setting]:
-    for setting in found:
+def every(results: tuple[Setting, ...]) -> Iterator[Setting]:
+    for setting in results:
         yield setting
         yield from every(setting.inner)
 
@@ -198,7 +202,7 @@ def test_a_setting_has_a_meaning_and_an_example_that_says_something(setting: Set
         (("connect", 0, "topics", "exclude"), "Patterns.exclude"),
         (("remedy", "skip_safe_sinks"), "RemedyConfig.skip_safe_sinks"),
     ],
-    ids=lambda at: at if isinstance(at, str) else "",
+    ids=lambda name: name if isinstance(name, str) else "",
 )
 def test_the_examples_beside_those_of_the_file_can_be_used(tmp_path, path, key):
     document = {
@@ -206,10 +210,10 @@ def test_the_examples_beside_those_of_the_file_can_be_used(tmp_path, path, key):
         "connect": [{"name": "lab", "kafka": "east", "url": "http://worker-1:8083"}],
         "remedy": {},
     }
-    at = document
+    entry = document
     for step in path[:-1]:
-        at = at[step] if isinstance(step, int) else at.setdefault(step, {})
-    at[path[-1]] = configuration.EXAMPLES_BESIDE[key]
+        entry = entry[step] if isinstance(step, int) else entry.setdefault(step, {})
+    entry[path[-1]] = configuration.EXAMPLES_BESIDE[key]
     file = tmp_path / "offsetwatch.yaml"
     file.write_text(yaml.safe_dump(document))
     load(file, {})
@@ -223,11 +227,11 @@ def test_no_example_is_kept_for_a_setting_that_is_gone():
 
 
 def verbs(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
-    for name, found in group.commands.items():
-        if isinstance(found, click.Group):
-            yield from verbs(found, f"{path} {name}")
+    for name, result in group.commands.items():
+        if isinstance(result, click.Group):
+            yield from verbs(result, f"{path} {name}")
         else:
-            yield f"{path} {name}", found
+            yield f"{path} {name}", result
 
 
 @pytest.mark.parametrize(("name", "verb"), list(verbs(cli, "offsetwatch")), ids=str)
@@ -242,9 +246,9 @@ def test_a_verb_is_there_with_its_arguments_and_options(name: str, verb: click.C
 
 
 def test_the_exit_codes_are_those_of_the_command_line():
-    said = re.search(r"0 ok, .*", (offsetwatch.cli.__doc__ or "").replace("\n", " "))
-    assert said is not None
+    match = re.search(r"0 ok, .*", (offsetwatch.cli.__doc__ or "").replace("\n", " "))
+    assert match is not None
     numbers = {number for number, _ in commands.EXIT_CODES}
-    assert {int(at) for at in re.findall(r"(?:^|, )(\d+) ", said.group())} == numbers
+    assert {int(item) for item in re.findall(r"(?:^|, )(\d+) ", match.group())} == numbers
     named = ("USAGE", "DENIED", "UNAUTHORISED", "UNREACHABLE", "BUG")
     assert {getattr(offsetwatch.cli, name) for name in named} <= numbers

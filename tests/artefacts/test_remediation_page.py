@@ -19,10 +19,10 @@ NAMED = re.findall(r"`(?:offsetwatch )?((?:plan|breaker|quarantine|backup|journa
 
 
 def verb_of(words: list[str]) -> tuple[click.Command, list[str]]:
-    found: click.Command = cli
-    while isinstance(found, click.Group):
-        found = found.commands[words.pop(0)]
-    return found, words
+    result: click.Command = cli
+    while isinstance(result, click.Group):
+        result = result.commands[words.pop(0)]
+    return result, words
 
 
 @pytest.mark.parametrize("line", sorted(set(SHOWN)))

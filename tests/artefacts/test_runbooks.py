@@ -37,9 +37,9 @@ def parse(command: str) -> click.Context:
     current: click.Command = cli
     arguments = shlex.split(command)[1:]
     while isinstance(current, click.Group):
-        _, found, arguments = current.resolve_command(context, arguments)
-        assert found is not None
-        current = found
+        _, result, arguments = current.resolve_command(context, arguments)
+        assert result is not None
+        current = result
     return current.make_context(command, arguments)
 
 
@@ -57,8 +57,8 @@ def test_a_runbook_has_the_parts_that_people_look_for_in_their_order(name):
 
 @every_runbook
 def test_the_first_look_and_what_comes_after_have_a_command_to_type(name):
-    first_look = RUNBOOKS[name].split("## First look")[1].split("##")[0]
-    assert commands(first_look)
+    first_poll = RUNBOOKS[name].split("## First look")[1].split("##")[0]
+    assert commands(first_poll)
 
 
 @every_runbook
@@ -76,14 +76,14 @@ def test_the_command_of_an_alert_exists_and_its_runbook_has_it(name, alert):
 @every_runbook
 def test_commands_take_their_values_from_the_alert_and_the_file_from_its_default_place(name):
     text = RUNBOOKS[name]
-    first_look = text.split("## First look")[1].split("## Decide")[0]
-    assert "alias offsetwatch='kubectl exec" in first_look
+    first_poll = text.split("## First look")[1].split("## Decide")[0]
+    assert "alias offsetwatch='kubectl exec" in first_poll
     named = set(
         re.findall(
             r"\$([A-Z_]{2,})", " ".join(re.findall(r"^ {4,}.*$|`[^`]*`", text, re.MULTILINE))
         )
     )
-    assert named - {"UPSTREAM", "KAFKA"} <= set(re.findall(r"([A-Z_]{2,})=\.\.\.", first_look))
+    assert named - {"UPSTREAM", "KAFKA"} <= set(re.findall(r"([A-Z_]{2,})=\.\.\.", first_poll))
     assert "--config" not in " ".join(commands(text))
     assert "curl -X" not in text
     assert not re.search(r"`(PATCH|PUT|POST|DELETE) /connectors", text)

@@ -18,21 +18,21 @@ def test_the_tables_are_what_is_reckoned():
     assert scaling.written(page) == page, "python -m bench.scaling"
 
 
-@pytest.mark.parametrize("constant", scaling.CONSTANTS, ids=lambda at: at.unit)
+@pytest.mark.parametrize("constant", scaling.CONSTANTS, ids=lambda item: item.unit)
 def test_every_constant_is_printed_by_a_bench_that_there_is(constant):
     assert find_spec(constant.by.partition(",")[0]) is not None
 
 
 @pytest.mark.parametrize("fleet", TARGETS)
 def test_no_daemon_carries_more_than_one_can(fleet):
-    found = need(fleet)
-    assert found.rest_cores / found.daemons <= CORES_MAX
-    assert found.first_scrape_s <= SCRAPE_S_MAX
+    result = need(fleet)
+    assert result.rest_cores / result.daemons <= CORES_MAX
+    assert result.first_scrape_s <= SCRAPE_S_MAX
 
 
 def test_with_nothing_to_watch_one_daemon_takes_what_a_daemon_takes():
-    found = need(Fleet(connectors=0, sources=0, mirrored=0, commits=0))
-    assert (found.daemons, found.memory_mib, found.rest_cores) == (1, BASE.value, 0)
+    result = need(Fleet(connectors=0, sources=0, mirrored=0, commits=0))
+    assert (result.daemons, result.memory_mib, result.rest_cores) == (1, BASE.value, 0)
 
 
 def test_half_the_fleet_takes_half():
@@ -41,6 +41,8 @@ def test_half_the_fleet_takes_half():
     )
     whole = need(WHOLE)
     assert half.daemons == ceil(whole.daemons / 2)
-    of_all = [at.memory_mib - BASE.value * at.daemons for at in (half, whole)]
+    of_all = [
+        requirement.memory_mib - BASE.value * requirement.daemons for requirement in (half, whole)
+    ]
     assert 2 * of_all[0] == pytest.approx(of_all[1])
     assert 2 * half.backfill_s == whole.backfill_s

@@ -22,15 +22,15 @@ def named_in(path: str) -> frozenset[str]:
     """Without importing it, which may take a browser or a JVM."""
     tree = ast.parse((ROOT / path).read_text())
     return frozenset(
-        at.name
-        for at in ast.walk(tree)
-        if isinstance(at, ast.FunctionDef) and at.name.startswith("test_")
+        item.name
+        for item in ast.walk(tree)
+        if isinstance(item, ast.FunctionDef) and item.name.startswith("test_")
     )
 
 
 def claims() -> list[tuple[str, str]]:
     """What is claimed and what is said to hold it, of each table that says so."""
-    found: list[tuple[str, str]] = []
+    results: list[tuple[str, str]] = []
     held = False
     for line in PAGE.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split(" | ")]
@@ -39,20 +39,20 @@ def claims() -> list[tuple[str, str]]:
         elif cells[-1] == "held by":
             held = True
         elif held and not set(line) <= set("|-"):
-            found.append((cells[0], cells[-1]))
-    return found
+            results.append((cells[0], cells[-1]))
+    return results
 
 
 def bad_inputs(text: str) -> set[int]:
-    found: set[int] = set()
+    names: set[int] = set()
     for listed in re.findall(r"bad inputs? (\d+(?:(?:, | to )\d+)*)", text):
         for part in listed.split(", "):
             first, _, last = part.partition(" to ")
-            found |= set(range(int(first), int(last or first) + 1))
-    return found
+            names |= set(range(int(first), int(last or first) + 1))
+    return names
 
 
-@pytest.mark.parametrize(("path", "name"), NAMED, ids=lambda at: at[-60:])
+@pytest.mark.parametrize(("path", "name"), NAMED, ids=lambda item: item[-60:])
 def test_a_test_that_is_named_is_there(path: str, name: str):
     assert name in named_in(path)
 
@@ -63,7 +63,7 @@ def test_a_bad_input_that_is_named_is_there():
     assert named <= BAD_INPUTS
 
 
-@pytest.mark.parametrize(("claim", "held_by"), claims(), ids=lambda at: at[:60])
+@pytest.mark.parametrize(("claim", "held_by"), claims(), ids=lambda item: item[:60])
 def test_a_claim_names_what_holds_it(claim: str, held_by: str):
     assert re.search(r"`tests/[\w/]+\.py::test_\w+`", held_by) or bad_inputs(held_by), claim
 

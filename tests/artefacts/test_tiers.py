@@ -14,10 +14,10 @@ MARK = "pytest.mark.full"
 
 
 def files_with_marks() -> set[str]:
-    found = (ROOT / "tests").rglob("test_*.py")
+    result = (ROOT / "tests").rglob("test_*.py")
     own = Path(__file__)
     return {
-        str(path.relative_to(ROOT)) for path in found if path != own and MARK in path.read_text()
+        str(path.relative_to(ROOT)) for path in result if path != own and MARK in path.read_text()
     }
 
 
@@ -39,11 +39,11 @@ def test_six_consecutive_runs_cover_all_sixths():
 @pytest.mark.parametrize("prefix", tiers.TOUCHED)
 def test_what_a_change_touches_is_there_and_is_run_whatever_the_sixth(prefix: str):
     assert (ROOT / prefix).exists()
-    wanted = set(tiers.TOUCHED[prefix])
-    assert wanted <= files_with_marks()
+    expected = set(tiers.TOUCHED[prefix])
+    assert expected <= files_with_marks()
     for number in range(1, 7):
         files = selected(str(number), [f"{prefix}x"])
-        assert wanted <= set(files)
+        assert expected <= set(files)
         assert len(files) == len(set(files))
 
 

@@ -20,9 +20,9 @@ def test_a_table_is_read_back_as_it_was_written(tmp_path: Path):
     part(tmp_path, "test-python", tests=9000, labs=0)
     parts, slowest = timing.read(tmp_path)
 
-    found = timing.committed(timing.table(parts, slowest, {}))
+    result = timing.committed(timing.table(parts, slowest, {}))
 
-    assert found == {
+    assert result == {
         "test-lab": timing.Part("test-lab", 3, 61.0, 1),
         "test-python": timing.Part("test-python", 9000, 61.0, 0),
     }
@@ -32,9 +32,9 @@ def test_a_part_stands_beside_what_it_took_when_the_table_was_committed(tmp_path
     part(tmp_path, "test-lab", seconds=90)
     before = {"test-lab": timing.Part("test-lab", 2, 45.0, 1)}
 
-    found = timing.table(*timing.read(tmp_path), before)
+    result = timing.table(*timing.read(tmp_path), before)
 
-    assert "| test-lab | 3 | 90 | 1 | 2 | 45 |" in found
+    assert "| test-lab | 3 | 90 | 1 | 2 | 45 |" in result
 
 
 def test_only_the_slowest_tests_of_all_parts_are_listed(tmp_path: Path):

@@ -65,13 +65,13 @@ def test_the_words_of_a_name_are_told_apart():
 
 
 def test_a_public_class_has_a_name_of_its_own():
-    found = defaultdict(list)
+    entries = defaultdict(list)
     for module in MODULES:
         for node in ast.parse(module.read_text()).body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                found[node.name].append(str(module.relative_to(PACKAGE)))
-    assert len(found) > 500
-    assert {name: modules for name, modules in found.items() if len(modules) > 1} == {}
+                entries[node.name].append(str(module.relative_to(PACKAGE)))
+    assert len(entries) > 500
+    assert {name: modules for name, modules in entries.items() if len(modules) > 1} == {}
 
 
 def test_a_folder_shows_its_parts_at_a_glance():

@@ -23,14 +23,14 @@ NEWER = "client_allowed_sans"  # a key that promtool 2.42 does not know
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("web")
-    authority = Authority(made)
-    (made / "clients-ca.pem").write_bytes(authority.ca.read_bytes())
+    path = tmp_path_factory.mktemp("web")
+    authority = Authority(path)
+    (path / "clients-ca.pem").write_bytes(authority.ca.read_bytes())
     for name in ("listener", "own"):
         authority.issue(name)
-    (made / "own-password").write_text("not a secret\n")
-    (made / "web.yaml").write_text(WEB[1])
-    return made
+    (path / "own-password").write_text("not a secret\n")
+    (path / "web.yaml").write_text(WEB[1])
+    return path
 
 
 def test_the_page_shows_both_kinds_of_file():

@@ -88,9 +88,9 @@ class Chromium:
         while b"\0" not in self._rest:
             ready, _, _ = select.select([self._frm], [], [], max(0.0, deadline - time.monotonic()))
             assert ready, f"chromium said nothing for {DEADLINE_S} s"
-            found = os.read(self._frm, 1 << 20)
-            assert found, "chromium has ended"
-            self._rest += found
+            result = os.read(self._frm, 1 << 20)
+            assert result, "chromium has ended"
+            self._rest += result
         message, _, self._rest = self._rest.partition(b"\0")
         return json.loads(message)
 
@@ -109,11 +109,11 @@ class Chromium:
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
-        found = self.call(
+        result = self.call(
             "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
         )
-        assert "exceptionDetails" not in found, f"{script}: {found['exceptionDetails']}"
-        return found["result"].get("value")
+        assert "exceptionDetails" not in result, f"{script}: {result['exceptionDetails']}"
+        return result["result"].get("value")
 
     def until(self, script: str) -> None:
         """Wait until an expression is true of the page."""
@@ -151,9 +151,9 @@ class Chromium:
     def press(self, key: str) -> None:
         """A key, down and up."""
         code, text = _KEYS.get(key, (ord(key.upper()[0]), key))
-        at = {"key": key, "windowsVirtualKeyCode": code}
-        self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **at)
-        self.call("Input.dispatchKeyEvent", type="keyUp", **at)
+        entry = {"key": key, "windowsVirtualKeyCode": code}
+        self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **entry)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **entry)
 
     def picture(self, path: Path) -> None:
         """What the window shows, as PNG."""
@@ -168,9 +168,9 @@ def chromium(profile: Path) -> Iterator[Chromium]:
     theirs_in, to = os.pipe()
     frm, theirs_out = os.pipe()
     # Out of the way of 3 and 4, which the browser's ends become.
-    given = [fcntl.fcntl(at, fcntl.F_DUPFD_CLOEXEC, 10) for at in (theirs_in, theirs_out)]
-    for at in (theirs_in, theirs_out):
-        os.close(at)
+    inputs = [fcntl.fcntl(index, fcntl.F_DUPFD_CLOEXEC, 10) for index in (theirs_in, theirs_out)]
+    for number in (theirs_in, theirs_out):
+        os.close(number)
     log = str(profile / "chromium.log")
     pid = os.posix_spawn(
         PROGRAM,
@@ -179,17 +179,17 @@ def chromium(profile: Path) -> Iterator[Chromium]:
         file_actions=[
             (os.POSIX_SPAWN_OPEN, 1, log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600),
             (os.POSIX_SPAWN_DUP2, 1, 2),
-            (os.POSIX_SPAWN_DUP2, given[0], 3),
-            (os.POSIX_SPAWN_DUP2, given[1], 4),
+            (os.POSIX_SPAWN_DUP2, inputs[0], 3),
+            (os.POSIX_SPAWN_DUP2, inputs[1], 4),
         ],
         setpgroup=0,
     )
-    for at in given:
-        os.close(at)
+    for number in inputs:
+        os.close(number)
     try:
         yield Chromium(to, frm)
     finally:
         os.killpg(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-        for at in (to, frm):
-            os.close(at)
+        for number in (to, frm):
+            os.close(number)

@@ -62,9 +62,9 @@ class Site:
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    made = Site()
-    yield made
-    made.die()
+    built = Site()
+    yield built
+    built.die()
 
 
 @pytest.fixture
@@ -73,9 +73,9 @@ def guarded(tmp_path) -> Iterator[Site]:
     hashed = bcrypt.hashpw(PASSWORD.encode(), bcrypt.gensalt(4)).decode()
     file = tmp_path / "web.yaml"
     file.write_text(f"basic_auth_users: {{{USER}: '{hashed}'}}\n")
-    made = Site(file)
-    yield made
-    made.die()
+    built = Site(file)
+    yield built
+    built.die()
 
 
 @pytest.fixture(scope="module")

@@ -38,19 +38,19 @@ def draw(page: Chromium, url: str, folder: Path) -> None:
 
 
 def main(folder: Path) -> None:
-    site = Site()
-    site.boards_url = "https://grafana.example.com"
+    cluster = Site()
+    cluster.boards_url = "https://grafana.example.com"
     worlds.NOW = time.time() - 3.0
     plan = replace(
         worlds.PLAN, created_at=Moment(worlds.NOW - 140.0), expires_at=Moment(worlds.NOW + 3460.0)
     )
     world = worlds.fleet()
-    site.now = replace(world, remedies=replace(world.remedies, open_plans=(plan,)))
+    cluster.now = replace(world, remedies=replace(world.remedies, open_plans=(plan,)))
     try:
         with tempfile.TemporaryDirectory() as profile, chromium(Path(profile)) as page:
-            draw(page, site.url, folder)
+            draw(page, cluster.url, folder)
     finally:
-        site.die()
+        cluster.die()
 
 
 if __name__ == "__main__":

@@ -38,8 +38,8 @@ TIMED_UPDATE = (
 )
 
 
-def opened(page, site, **window) -> None:
-    page.open(site.url, **window)
+def opened(page, cluster, **window) -> None:
+    page.open(cluster.url, **window)
     page.until(f"{ROWS} > 0")
 
 
@@ -60,10 +60,10 @@ def names(page) -> list[str]:
 
 def test_findings_are_shown_with_their_evidence(page, site):
     opened(page, site)
-    found = text_of(page, "findings")
-    assert "copy-west makes no progress: work waits" in found
-    assert "33,000 records" in found
-    assert found.index("33,000 records") < found.index("mm2_silent_stall")
+    text = text_of(page, "findings")
+    assert "copy-west makes no progress: work waits" in text
+    assert "33,000 records" in text
+    assert text.index("33,000 records") < text.index("mm2_silent_stall")
 
 
 UNFOLD = "document.querySelectorAll('#remedies details[data-key]').forEach((at) => at.open = true)"
@@ -71,13 +71,13 @@ UNFOLD = "document.querySelectorAll('#remedies details[data-key]').forEach((at) 
 
 def test_the_band_counts_what_is_wrong_well_and_unseen(page, site):
     opened(page, site)
-    found = site.now.findings
-    critical = sum(at.severity is Severity.CRITICAL for at in found)
-    told = text_of(page, "band")
-    assert f"{critical} critical" in told
-    assert "warning" in told
-    assert re.search(r"\d ok", told)
-    assert re.search(r"\d cannot be seen", told)
+    findings = site.now.findings
+    critical = sum(item.severity is Severity.CRITICAL for item in findings)
+    text = text_of(page, "band")
+    assert f"{critical} critical" in text
+    assert "warning" in text
+    assert re.search(r"\d ok", text)
+    assert re.search(r"\d cannot be seen", text)
     widths = "[...document.querySelectorAll('#band li')].map((item) => item.offsetWidth)"
     assert min(page.run(widths)) > 40
     site.now = replace(site.now, at=site.now.at + 5, findings=())
@@ -110,10 +110,10 @@ def test_digits_of_numbers_are_grouped(page, site):
 def test_a_plan_is_shown_with_its_guards_and_its_command_and_no_button(page, site):
     opened(page, site)
     page.run(f"{UNFOLD} ?? 0")
-    told = text_of(page, "remedies")
-    assert f"offsetwatch plan approve {worlds.PLAN.plan_id} --sha256 {worlds.PLAN.sha256}" in told
+    text = text_of(page, "remedies")
+    assert f"offsetwatch plan approve {worlds.PLAN.plan_id} --sha256 {worlds.PLAN.sha256}" in text
     for guard in worlds.PLAN.guards:
-        assert f"G{guard.number:02} {guard.guard}" in told
+        assert f"G{guard.number:02} {guard.guard}" in text
     assert page.run("document.querySelectorAll('#remedies button, #remedies a').length") == 0
 
 
@@ -197,7 +197,7 @@ def test_an_open_row_and_the_focus_stay_while_the_page_is_renewed(page, site):
     page.press("Enter")
     page.until("document.querySelector('.detail table')")
     before = page.run(FOCUSED)
-    changed = tuple(replace(at, lag=901) for at in site.now.sink_partitions)
+    changed = tuple(replace(partition, lag=901) for partition in site.now.sink_partitions)
     site.now = replace(site.now, at=site.now.at + 5, sink_partitions=changed)
     page.until("document.querySelector('#connectors td.records').textContent === '901'")
     page.until("document.querySelector('.detail table').innerText.includes('901')")
@@ -270,7 +270,9 @@ def test_nothing_is_asked_while_the_tab_is_hidden(site, tmp_path, hidden):
 
 def test_an_offset_beyond_2_to_the_53_is_never_rounded(page, site):
     huge = 9_007_199_254_740_993
-    sinks = tuple(replace(at, committed=huge, lag=huge) for at in site.now.sink_partitions)
+    sinks = tuple(
+        replace(partition, committed=huge, lag=huge) for partition in site.now.sink_partitions
+    )
     site.now = replace(site.now, sink_partitions=sinks)
     opened(page, site)
     assert cell(page, "invoices-to-s3", "records") in (f"{huge:,}", "beyond 2^53")
@@ -281,8 +283,8 @@ def test_2000_connectors_are_shown_and_found(page, site):
     site.now = worlds.many(2000)
     opened(page, site)
     assert text_of(page, "connectors").startswith("2,000 connectors")
-    made = page.run(ROWS)
-    assert 0 < made < 200  # the others are made as they are scrolled to
+    result = page.run(ROWS)
+    assert 0 < result < 200  # the others are made as they are scrolled to
     took = "performance.getEntriesByName('offsetwatch-show', 'measure')[0].duration"
     print(f"2,000 connectors: shown within {page.run(took):.0f} ms")  # noqa: T201 - pytest -rP
     page.press("/")
@@ -292,7 +294,7 @@ def test_2000_connectors_are_shown_and_found(page, site):
     page.press("Escape")
     page.run(f"{FOLD}.click()")
     page.run("scrollTo(0, document.documentElement.scrollHeight)")
-    page.until(f"{ROWS} > {made + 100}")
+    page.until(f"{ROWS} > {result + 100}")
     laid_out = page.run(TIMED_UPDATE)
     print(f"2,000 connectors: shown again and laid out within {laid_out:.0f} ms")  # noqa: T201
     assert laid_out < 2_000
@@ -345,8 +347,10 @@ def test_a_row_that_recovers_stays_while_it_is_open(page, site):
     )
     page.until("document.querySelector('.detail table')")
     healthy = tuple(
-        replace(at, verdict=Verdict.OK) if at.connector == "payments-17" else at
-        for at in site.now.judgements
+        replace(judgement, verdict=Verdict.OK)
+        if judgement.connector == "payments-17"
+        else judgement
+        for judgement in site.now.judgements
     )
     site.now = replace(site.now, at=site.now.at + 5, judgements=healthy)
     page.until("document.getElementById('connectors').innerText.includes('40 connectors: 40 ok')")
@@ -358,8 +362,10 @@ def test_of_equally_urgent_rows_the_greater_lag_comes_first(page, site):
     (sink,) = site.now.sink_partitions
     stalled = [f"sink-{number}" for number in range(3)]
     seconds = (10.0, 3000.0, 60.0)
-    like = next(at for at in site.now.connectors if at.name == sink.connector)
-    judged = next(at for at in site.now.judgements if at.connector == sink.connector)
+    like = next(connector for connector in site.now.connectors if connector.name == sink.connector)
+    judged = next(
+        judgement for judgement in site.now.judgements if judgement.connector == sink.connector
+    )
     site.now = replace(
         site.now,
         connectors=tuple(replace(like, name=name) for name in stalled),
@@ -406,12 +412,12 @@ def test_rows_and_findings_link_to_the_boards_where_these_are_configured(page, s
     page.until("!document.getElementById('boards').hidden")
     page.run("document.querySelector('#flows tr[data-key] button').click()")
     page.until("document.querySelector('.detail table')")
-    found = page.run(links)
+    result = page.run(links)
     base = "https://grafana.example.com/g/d"
-    assert found[0] == f"{base}/offsetwatch-fleet"
-    assert f"{base}/offsetwatch-connector?var-connect_cluster=lab&var-connector=copy-west" in found
+    assert result[0] == f"{base}/offsetwatch-fleet"
+    assert f"{base}/offsetwatch-connector?var-connect_cluster=lab&var-connector=copy-west" in result
     flow = "var-connect_cluster=lab&var-source=west&var-target=east"
-    assert f"{base}/offsetwatch-flow?{flow}" in found
+    assert f"{base}/offsetwatch-flow?{flow}" in result
 
 
 # What a person may reach, in the order of the document. Rows of a table are one stop, and the arrow

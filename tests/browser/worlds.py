@@ -69,16 +69,16 @@ def full() -> Snapshot:
 def many(count: int) -> Snapshot:
     """So many source connectors, with an hour of marks each."""
 
-    def made(at: float) -> Snapshot:
+    def made(moment: float) -> Snapshot:
         names = [f"orders-{number:04}" for number in range(count)]
         verdicts = (Verdict.OK, Verdict.OK, Verdict.IDLE, Verdict.STALLED)
         return replace(
             EMPTY_SNAPSHOT,
-            at=at,
+            at=moment,
             ready=True,
             waiting_for=(),
             connectors=tuple(connector(name, tasks=(Task(0, "running"),)) for name in names),
-            source_partitions=tuple(_source(name, at - 30.0) for name in names),
+            source_partitions=tuple(_source(name, moment - 30.0) for name in names),
             judgements=tuple(
                 _judged(name, verdicts[number % 4]) for number, name in enumerate(names)
             ),
@@ -94,17 +94,17 @@ def fleet() -> Snapshot:
     return _with_trends(_fleet)
 
 
-def _fleet(at: float) -> Snapshot:
-    found = _morning(at)
+def _fleet(moment: float) -> Snapshot:
+    snapshot = _morning(moment)
     clusters = {
         **{f"payments-{number:02}": "payments" for number in range(40)},
         **{f"stock-{number:02}": "warehouse" for number in range(20)},
     }
     odd = {"payments-17": Verdict.STALLED, "stock-04": Verdict.IDLE}
     return replace(
-        found,
+        snapshot,
         connectors=(
-            *found.connectors,
+            *snapshot.connectors,
             *(
                 replace(
                     connector(name, tasks=(Task(0, "running"),)),
@@ -115,17 +115,17 @@ def _fleet(at: float) -> Snapshot:
             ),
         ),
         source_partitions=(
-            *found.source_partitions,
+            *snapshot.source_partitions,
             *(
                 replace(
-                    _database(name, at - 4.0 if name not in odd else NOW - 2700.0),
+                    _database(name, moment - 4.0 if name not in odd else NOW - 2700.0),
                     connect_cluster=cluster,
                 )
                 for name, cluster in clusters.items()
             ),
         ),
         judgements=(
-            *found.judgements,
+            *snapshot.judgements,
             *(
                 replace(_judged(name, odd.get(name, Verdict.OK)), connect_cluster=cluster)
                 for name, cluster in clusters.items()
@@ -137,60 +137,62 @@ def _fleet(at: float) -> Snapshot:
                 next_command=f"offsetwatch explain {finding.connector}",
                 runbook_url=f"https://docs.example.com/runbooks/{finding.name}.md",
             )
-            for finding in found.findings
+            for finding in snapshot.findings
         ),
     )
 
 
-def _with_trends(made) -> Snapshot:
+def _with_trends(built) -> Snapshot:
     trends = Trends()
     for minute in range(59, 0, -1):
         if not 30 <= minute < 37:  # a gap: nobody looked
-            trends.see(made(NOW - minute * MARK_INTERVAL_S))
-    now = made(NOW)
+            trends.see(built(NOW - minute * MARK_INTERVAL_S))
+    now = built(NOW)
     return replace(now, trends=trends.see(now))
 
 
 def hostile() -> Snapshot:
     """Everything that somebody else may have written has markup in it."""
-    found = full()
-    named = replace(found.connectors[0], name=HOSTILE, connect_cluster=HOSTILE)
+    snapshot = full()
+    named = replace(snapshot.connectors[0], name=HOSTILE, connect_cluster=HOSTILE)
     return replace(
-        found,
-        connectors=(*found.connectors, named),
+        snapshot,
+        connectors=(*snapshot.connectors, named),
         source_partitions=(
-            *found.source_partitions,
+            *snapshot.source_partitions,
             replace(
-                found.source_partitions[0],
+                snapshot.source_partitions[0],
                 connect_cluster=HOSTILE,
                 connector=HOSTILE,
                 label=HOSTILE,
             ),
         ),
-        judgements=(*found.judgements, replace(found.judgements[0], reason=HOSTILE)),
+        judgements=(*snapshot.judgements, replace(snapshot.judgements[0], reason=HOSTILE)),
         findings=(
             replace(
-                found.findings[0],
+                snapshot.findings[0],
                 connector=HOSTILE,
                 summary=HOSTILE,
                 subject=HOSTILE,
                 evidence=(EvidenceItem(HOSTILE, HOSTILE),),
             ),
-            *found.findings,
+            *snapshot.findings,
         ),
-        remedies=replace(found.remedies, open_plans=(replace(PLAN, verb=HOSTILE, said=HOSTILE),)),
+        remedies=replace(
+            snapshot.remedies, open_plans=(replace(PLAN, verb=HOSTILE, said=HOSTILE),)
+        ),
     )
 
 
-def _morning(at: float) -> Snapshot:
-    old = NOW - at  # how long before now
+def _morning(moment: float) -> Snapshot:
+    old = NOW - moment  # how long before now
     stalled_for = max(0.0, 1500.0 - old)
     none_lost = (("retention", 0), ("recreated", 0))
     mirrored = replace(MIRROR, topic="inventory", lost=none_lost, headroom_s=518_400.0)
     stalled = replace(
         mirrored,
         connector="copy-west",
-        behind_since=at - stalled_for,
+        behind_since=moment - stalled_for,
         caught_up=stalled_for == 0,
         committed_at=NOW - 1500.0,
     )
@@ -198,13 +200,13 @@ def _morning(at: float) -> Snapshot:
         mirrored,
         connector="copy-south",
         source="south",
-        behind_since=at - 1.5 - (old / 60) % 7,
-        committed_at=at - 21.0,
+        behind_since=moment - 1.5 - (old / 60) % 7,
+        committed_at=moment - 21.0,
     )
     waits_since = f"{datetime.fromtimestamp(NOW - 1500.0, UTC):%Y-%m-%dT%H:%M:%SZ}"
     return replace(
         EMPTY_SNAPSHOT,
-        at=at,
+        at=moment,
         ready=True,
         waiting_for=(),
         topology=Topology(
@@ -235,7 +237,7 @@ def _morning(at: float) -> Snapshot:
             ),
         ),
         source_partitions=(
-            _source("customers", at - 30.0),
+            _source("customers", moment - 30.0),
             _source("price-list", NOW - 3600.0 - 900.0),
         ),
         mirror_partitions=(
@@ -251,7 +253,7 @@ def _morning(at: float) -> Snapshot:
                 committed=4711,
                 log_end=4711 + round(max(0.0, 900.0 - old)),
                 lag=round(max(0.0, 900.0 - old)),
-                behind_since=at - max(0.0, 900.0 - old),
+                behind_since=moment - max(0.0, 900.0 - old),
                 caught_up=old >= 900.0,
             ),
         ),
@@ -301,7 +303,7 @@ def _morning(at: float) -> Snapshot:
             ),
         ),
         remedies=RemediationReported(
-            at=at, mode="propose", plans=(("proposed", 1),), open_plans=(PLAN,)
+            at=moment, mode="propose", plans=(("proposed", 1),), open_plans=(PLAN,)
         ),
     )
 

@@ -13,12 +13,12 @@ VARIANTS = tuple(sorted((chart.CHART / "ci").glob("*-values.yaml")))
 
 
 @pytest.fixture(
-    scope="session", params=VARIANTS, ids=lambda at: at.name.removesuffix("-values.yaml")
+    scope="session", params=VARIANTS, ids=lambda item: item.name.removesuffix("-values.yaml")
 )
 def variant(request: pytest.FixtureRequest) -> Path:
-    found = request.param
-    assert isinstance(found, Path)
-    return found
+    path = request.param
+    assert isinstance(path, Path)
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -19,15 +19,15 @@ LEAST = {
 }
 
 
-def with_values(values: dict[str, Any], at: Path) -> list[Json]:
+def with_values(values: dict[str, Any], path: Path) -> list[Json]:
     """Rendered with the least that is needed, and these values over it."""
-    return chart.documents(refusable(values, at))
+    return chart.documents(refusable(values, path))
 
 
-def refusable(values: dict[str, Any], at: Path) -> chart.Said:
+def refusable(values: dict[str, Any], path: Path) -> chart.Said:
     """The same, where helm may say no."""
-    least = chart.values_file(LEAST, at / "least.yaml")
-    return chart.render(least, chart.values_file(values, at / "values.yaml"))
+    least = chart.values_file(LEAST, path / "least.yaml")
+    return chart.render(least, chart.values_file(values, path / "values.yaml"))
 
 
 def of_kind(documents: Iterable[Json], *kinds: str) -> list[Json]:
@@ -35,12 +35,12 @@ def of_kind(documents: Iterable[Json], *kinds: str) -> list[Json]:
 
 
 def one(documents: Iterable[Json], kind: str, name: str | None = None) -> Json:
-    (found,) = (
+    (result,) = (
         document
         for document in of_kind(documents, kind)
         if name is None or document["metadata"]["name"] == name
     )
-    return found
+    return result
 
 
 def pods(documents: Iterable[Json]) -> Iterator[Json]:
@@ -70,5 +70,5 @@ def containers(documents: Iterable[Json]) -> dict[str, Json]:
 
 def configuration(documents: Iterable[Json]) -> Json:
     secret = one(documents, "Secret")
-    found: Json = yaml.safe_load(secret["stringData"]["config.yaml"])
-    return found
+    result: Json = yaml.safe_load(secret["stringData"]["config.yaml"])
+    return result

@@ -61,9 +61,9 @@ WRONG_TYPE = "got string, want boolean"
 def test_a_value_that_is_none_is_refused_where_it_stands(
     values: dict[str, Any], complaint: str, tmp_path: Path
 ):
-    said = refusable(values, tmp_path)
-    assert said.failed
-    assert complaint in said.text
+    answer = refusable(values, tmp_path)
+    assert answer.failed
+    assert complaint in answer.text
 
 
 # --- what fits no other value --------------------------------------------------------------------
@@ -123,25 +123,25 @@ def test_a_value_that_is_none_is_refused_where_it_stands(
 def test_values_that_do_not_fit_are_refused_with_what_to_do(
     values: dict[str, Any], complaint: str, tmp_path: Path
 ):
-    said = refusable(values, tmp_path)
-    assert said.failed
-    assert complaint in said.text
+    answer = refusable(values, tmp_path)
+    assert answer.failed
+    assert complaint in answer.text
 
 
 def test_all_that_does_not_fit_is_said_at_once():
-    said = chart.render()
-    assert said.failed
-    assert "config.kafka: name at least one" in said.text
-    assert "config.connect: name at least one" in said.text
+    answer = chart.render()
+    assert answer.failed
+    assert "config.kafka: name at least one" in answer.text
+    assert "config.connect: name at least one" in answer.text
 
 
 def test_a_secret_that_the_chart_cannot_see_may_have_the_journal(tmp_path: Path):
-    mine = {"existingSecret": "mine", "replicaCount": 2, "history": {"enabled": False}}
-    at = tmp_path / "values.yaml"
-    assert "needs a journal" in chart.render(chart.values_file(mine, at)).text
-    mine["journalInExistingSecret"] = True
-    found = chart.documents(chart.render(chart.values_file(mine, at)))
-    assert one(found, "Deployment")["spec"]["replicas"] == 2
+    own = {"existingSecret": "mine", "replicaCount": 2, "history": {"enabled": False}}
+    path = tmp_path / "values.yaml"
+    assert "needs a journal" in chart.render(chart.values_file(own, path)).text
+    own["journalInExistingSecret"] = True
+    result = chart.documents(chart.render(chart.values_file(own, path)))
+    assert one(result, "Deployment")["spec"]["replicas"] == 2
 
 
 # --- what they change ----------------------------------------------------------------------------
@@ -160,8 +160,8 @@ def test_a_secret_that_the_chart_cannot_see_may_have_the_journal(tmp_path: Path)
 def test_two_daemons_without_a_common_journal_never_overlap(
     values: dict[str, Any], strategy: str, tmp_path: Path
 ):
-    found = one(with_values(values, tmp_path), "Deployment")
-    assert found["spec"]["strategy"] == {"type": strategy}
+    result = one(with_values(values, tmp_path), "Deployment")
+    assert result["spec"]["strategy"] == {"type": strategy}
 
 
 def test_another_configuration_is_another_pod_and_another_rule_is_not(tmp_path: Path):
@@ -176,9 +176,9 @@ def test_another_configuration_is_another_pod_and_another_rule_is_not(tmp_path: 
     assert sums({}) != sums({"configFiles": {"ca.pem": "another"}})
 
 
-def probes_of(values: dict[str, Any], at: Path) -> list[Json]:
-    found = containers(with_values(values, at))["daemon/offsetwatch"]
-    return [found[f"{name}Probe"] for name in ("startup", "liveness", "readiness")]
+def probes_of(values: dict[str, Any], path: Path) -> list[Json]:
+    result = containers(with_values(values, path))["daemon/offsetwatch"]
+    return [result[f"{name}Probe"] for name in ("startup", "liveness", "readiness")]
 
 
 CERTIFICATE = {"cert_file": "a.pem", "key_file": "b.pem"}
@@ -208,8 +208,8 @@ def test_a_daemon_that_still_catches_up_is_not_ready_and_reached_all_the_same(tm
     startup, liveness, readiness = probes_of({}, tmp_path)
     assert startup["httpGet"]["path"] == liveness["httpGet"]["path"] == "/-/healthy"
     assert readiness["httpGet"]["path"] == "/-/ready"
-    found = one(with_values({}, tmp_path), "Service")
-    assert found["spec"]["publishNotReadyAddresses"] is True
+    result = one(with_values({}, tmp_path), "Service")
+    assert result["spec"]["publishNotReadyAddresses"] is True
 
 
 @pytest.mark.parametrize(
@@ -261,33 +261,33 @@ def test_the_daemon_sees_the_tables_where_the_volume_lets_it(
 def test_upkeep_never_meets_a_stream_at_the_tables(
     history: Json, suspended: list[bool], tmp_path: Path
 ):
-    found = of_kind(with_values({"history": history}, tmp_path), "CronJob")
-    upkeep = [job for job in found if job["metadata"]["name"].endswith("-maintain")]
+    result = of_kind(with_values({"history": history}, tmp_path), "CronJob")
+    upkeep = [job for job in result if job["metadata"]["name"].endswith("-maintain")]
     assert [job["spec"].get("suspend", False) for job in upkeep] == suspended
 
 
 def test_a_config_map_is_the_kill_switch(tmp_path: Path):
     """Of the name that the configuration has for it unless it says another."""
-    found = with_values({}, tmp_path)
+    result = with_values({}, tmp_path)
     switch = PurePosixPath(RemedyConfig().kill_switch)
-    (pod,) = pods(running(found))
-    (volume,) = [at for at in pod["spec"]["volumes"] if at["name"] == "stop"]
+    (pod,) = pods(running(result))
+    (volume,) = [item for item in pod["spec"]["volumes"] if item["name"] == "stop"]
     assert volume["configMap"] == {"name": "offsetwatch-stop", "optional": True}
-    daemon = containers(found)["daemon/offsetwatch"]
-    (mount,) = [at for at in daemon["volumeMounts"] if at["name"] == "stop"]
+    daemon = containers(result)["daemon/offsetwatch"]
+    (mount,) = [item for item in daemon["volumeMounts"] if item["name"] == "stop"]
     assert mount["mountPath"] == str(switch.parent)
     assert switch.name == "STOP"
 
 
 def test_a_pipeline_by_the_clock_reads_what_is_there_and_looks_after_its_tables(tmp_path: Path):
     values = {"history": {"mode": "cronjob", "persistence": SHARED}}
-    found = of_kind(with_values(values, tmp_path), "CronJob")
+    result = of_kind(with_values(values, tmp_path), "CronJob")
     words = [
         job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["args"][:3]
-        for job in found
+        for job in result
     ]
     assert words == [["history", "run", "--available-now"], ["history", "maintain", "--config"]]
-    assert {job["spec"]["concurrencyPolicy"] for job in found} == {"Forbid"}
+    assert {job["spec"]["concurrencyPolicy"] for job in result} == {"Forbid"}
 
 
 @pytest.mark.parametrize(
@@ -302,8 +302,8 @@ def test_a_pipeline_by_the_clock_reads_what_is_there_and_looks_after_its_tables(
 def test_rights_are_there_only_where_they_were_asked_for(
     strimzi: Json, roles: set[str], tmp_path: Path
 ):
-    found = of_kind(with_values({"strimzi": strimzi}, tmp_path), "Role")
-    assert {role["metadata"]["name"].rpartition("-")[2] for role in found} == roles
+    result = of_kind(with_values({"strimzi": strimzi}, tmp_path), "Role")
+    assert {role["metadata"]["name"].rpartition("-")[2] for role in result} == roles
 
 
 def test_only_the_secrets_that_were_named_may_be_read(tmp_path: Path):
@@ -340,15 +340,15 @@ def test_nobody_but_who_runs_the_cluster_makes_roles_where_they_want_that(tmp_pa
 def test_there_are_roles_in_the_namespaces_that_were_named_and_in_no_other(tmp_path: Path):
     values = {"strimzi": {"enabled": True, "namespaces": ["kafka", "mirrors", "kafka"]}}
     for kind in ("Role", "RoleBinding"):
-        found = of_kind(with_values(values, tmp_path), kind)
-        assert [role["metadata"]["namespace"] for role in found] == ["kafka", "mirrors"]
+        result = of_kind(with_values(values, tmp_path), kind)
+        assert [role["metadata"]["namespace"] for role in result] == ["kafka", "mirrors"]
 
 
 def test_naming_strimzis_resource_needs_no_rights(tmp_path: Path):
     """It keeps hands off; nobody asks Kubernetes for that."""
     linked = {**LEAST["config"]["connect"][0], "strimzi": {"namespace": "kafka", "name": "lab"}}
-    found = with_values({"config": {"connect": [linked]}}, tmp_path)
-    assert of_kind(found, "Role") == []
+    result = with_values({"config": {"connect": [linked]}}, tmp_path)
+    assert of_kind(result, "Role") == []
 
 
 @pytest.mark.parametrize("keep", [True, False])
@@ -364,9 +364,9 @@ def test_a_volume_outlives_its_release_unless_that_is_not_wanted(keep: bool, tmp
 
 
 def test_volumes_outlive_their_release_by_default(tmp_path: Path):
-    found = of_kind(
+    result = of_kind(
         with_values({"persistence": {"enabled": True}}, tmp_path), "PersistentVolumeClaim"
     )
-    assert [at["metadata"]["annotations"]["helm.sh/resource-policy"] for at in found] == [
+    assert [entry["metadata"]["annotations"]["helm.sh/resource-policy"] for entry in result] == [
         "keep"
     ] * 2

@@ -44,21 +44,21 @@ def test_a_chart_that_is_handed_on_holds_every_rule_file_and_every_board_and_no_
             for name in packed.getnames()
             if "/files/" in name
         }
-    wanted = [*(ROOT / "alerts").rglob("*.rules.yaml"), *(ROOT / "dashboards").glob("*.json")]
-    assert wanted
-    assert held == {str(at.relative_to(ROOT)): at.read_bytes() for at in wanted}
+    expected = [*(ROOT / "alerts").rglob("*.rules.yaml"), *(ROOT / "dashboards").glob("*.json")]
+    assert expected
+    assert held == {str(path.relative_to(ROOT)): path.read_bytes() for path in expected}
 
 
 def test_the_chart_has_the_version_of_the_product():
-    said = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert said["version"] == said["appVersion"] == offsetwatch.__version__
-    assert said["name"] == CHART.name
+    answer = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert answer["version"] == answer["appVersion"] == offsetwatch.__version__
+    assert answer["name"] == CHART.name
 
 
 def test_what_is_handed_on_as_one_file_installs_the_same(tmp_path: Path):
     values = CHART / "ci" / "monitoring-values.yaml"
     packed = chart.package(tmp_path)
-    assert chart.render(values, at=packed) == chart.render(values)
+    assert chart.render(values, path=packed) == chart.render(values)
     assert not chart.render(values).failed
 
 
@@ -67,7 +67,7 @@ def test_every_value_is_told_of():
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "answer"),
     [
         ("# -- Is told\na: 1\n", "Is told"),
         ("# -- Is told\n# at length\na: 1\n", "Is told at length"),
@@ -76,8 +76,8 @@ def test_every_value_is_told_of():
         ("# -- Of the one before\nb: 1\na: 1\n", ""),
     ],
 )
-def test_what_is_said_of_a_value_stands_just_above_it(text: str, said: str):
-    assert next(value.said for value in values(text) if value.path == "a") == said
+def test_what_is_said_of_a_value_stands_just_above_it(text: str, answer: str):
+    assert next(value.said for value in values(text) if value.path == "a") == answer
 
 
 def test_a_readme_without_a_place_for_the_table_is_refused():

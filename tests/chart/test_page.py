@@ -25,7 +25,7 @@ def paths() -> set[str]:
     """Every value, and every section of values."""
 
     def of(tree):
-        return {at for value in tree for at in (value.path, *of(value.within))}
+        return {item for value in tree for item in (value.path, *of(value.within))}
 
     return of(values((chart.CHART / "values.yaml").read_text()))
 
@@ -37,30 +37,30 @@ def test_values_that_are_shown_are_taken(text: str, tmp_path: Path):
 
 def test_the_configuration_that_is_shown_is_taken_and_is_what_the_chart_would_say(tmp_path: Path):
     (text,) = set(EXAMPLES) - set(VALUES)
-    shown = yaml.safe_load(text)
-    parse(shown, {}, folder=tmp_path)
+    output = yaml.safe_load(text)
+    parse(output, {}, folder=tmp_path)
     (secret,) = of_kind(with_values({}, tmp_path), "Secret")
-    made = yaml.safe_load(secret["stringData"]["config.yaml"])
-    for name in made.keys() - LEAST["config"].keys():
-        assert shown[name] == made[name]
+    built = yaml.safe_load(secret["stringData"]["config.yaml"])
+    for name in built.keys() - LEAST["config"].keys():
+        assert output[name] == built[name]
 
 
 def test_every_value_that_is_named_is_one():
     known = paths()
     tops = {path.partition(".")[0] for path in known}
     named = re.findall(r"`([a-z]\w*(?:\.\w+)+)(?:: [^`]*)?`", PAGE)
-    ours = [name for name in named if name.partition(".")[0] in tops - {"config"}]
-    assert ours
+    own = [name for name in named if name.partition(".")[0] in tops - {"config"}]
+    assert own
     # history.path is the configuration's.
-    assert set(ours) - known - {"history.path"} == set()
+    assert set(own) - known - {"history.path"} == set()
 
 
 @pytest.mark.parametrize("part", ["discovery", "offsets", "secrets"])
 def test_the_table_of_roles_is_what_the_chart_makes(part: str, tmp_path: Path):
     strimzi = {"enabled": True, "offsets": {"enabled": True}, "secretNames": ["a"]}
-    found = of_kind(with_values({"strimzi": strimzi}, tmp_path), "Role")
-    (role,) = [at for at in found if at["metadata"]["name"] == f"offsetwatch-{part}"]
+    result = of_kind(with_values({"strimzi": strimzi}, tmp_path), "Role")
+    (role,) = [entry for entry in result if entry["metadata"]["name"] == f"offsetwatch-{part}"]
     (row,) = re.findall(rf"^\| `offsetwatch-{part}` \|[^|]*\| (.*) \|$", PAGE, re.MULTILINE)
     verbs = {verb for rule in role["rules"] for verb in rule["verbs"]}
-    said = set(re.findall(r"\b(get|list|watch|create|update|patch|delete)\b", row))
-    assert verbs == said
+    names = set(re.findall(r"\b(get|list|watch|create|update|patch|delete)\b", row))
+    assert verbs == names

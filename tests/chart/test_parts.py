@@ -18,26 +18,26 @@ SHARED = {"accessModes": ["ReadWriteMany"]}
 # --- alerts --------------------------------------------------------------------------------------
 
 
-def rules_of(values: Json, at: Path, **others: Json) -> dict[str, Json]:
-    given = {"prometheusRule": {"enabled": True, **values}, **others}
+def rules_of(values: Json, path: Path, **others: Json) -> dict[str, Json]:
+    inputs = {"prometheusRule": {"enabled": True, **values}, **others}
     return {
         rule.get("alert", rule.get("record")): rule
-        for document in of_kind(with_values(given, at), "PrometheusRule")
+        for document in of_kind(with_values(inputs, path), "PrometheusRule")
         for group in document["spec"]["groups"]
         for rule in group["rules"]
     }
 
 
 def test_the_alerts_are_those_of_the_files(tmp_path: Path):
-    found = rules_of({}, tmp_path)
+    result = rules_of({}, tmp_path)
     files = (ROOT / "alerts").glob("*.rules.yaml")
-    wanted = {
+    expected = {
         rule.get("alert", rule.get("record")): rule
         for file in files
         for group in yaml.safe_load(file.read_text())["groups"]
         for rule in group["rules"]
     }
-    assert found == wanted
+    assert result == expected
 
 
 def test_a_threshold_is_another_one_and_all_others_are_as_they_were(tmp_path: Path):
@@ -52,8 +52,8 @@ def test_a_threshold_is_another_one_and_all_others_are_as_they_were(tmp_path: Pa
 
 
 def test_an_alert_has_the_labels_and_the_runbook_that_were_asked_for(tmp_path: Path):
-    given = {"additionalRuleLabels": {"team": "a"}, "runbookUrlPrefix": "https://books.example/"}
-    for name, rule in rules_of(given, tmp_path).items():
+    inputs = {"additionalRuleLabels": {"team": "a"}, "runbookUrlPrefix": "https://books.example/"}
+    for name, rule in rules_of(inputs, tmp_path).items():
         if "alert" in rule:
             assert rule["labels"]["team"] == "a"
             assert rule["labels"]["severity"] in {"info", "warning", "critical"}
@@ -63,17 +63,17 @@ def test_an_alert_has_the_labels_and_the_runbook_that_were_asked_for(tmp_path: P
 
 @pytest.mark.parametrize("published", ["https://books.example/r", "https://books.example/r/"])
 def test_an_alert_leads_to_the_runbooks_that_the_daemon_names(tmp_path: Path, published: str):
-    told = {"config": {"notify": {"runbooks_url": published}}}
-    for name, rule in rules_of({}, tmp_path, **told).items():
+    reports = {"config": {"notify": {"runbooks_url": published}}}
+    for name, rule in rules_of({}, tmp_path, **reports).items():
         if "alert" in rule:
             assert rule["annotations"]["runbook_url"] == f"https://books.example/r/{name}.md"
 
 
 def test_a_board_is_the_file_itself(tmp_path: Path):
-    found = of_kind(with_values({"dashboards": {"enabled": True}}, tmp_path), "ConfigMap")
-    boards = {at.name: at.read_text() for at in (ROOT / "dashboards").glob("*.json")}
+    result = of_kind(with_values({"dashboards": {"enabled": True}}, tmp_path), "ConfigMap")
+    boards = {path.name: path.read_text() for path in (ROOT / "dashboards").glob("*.json")}
     assert boards
-    for document in found:
+    for document in result:
         ((name, text),) = document["data"].items()
         assert text.strip() == boards.pop(name.removeprefix("offsetwatch-")).strip()
         assert document["metadata"]["labels"]["grafana_dashboard"] == "1"
@@ -86,7 +86,7 @@ def test_a_board_links_to_the_runbooks_that_the_daemon_names(tmp_path: Path):
         "config": {"notify": {"runbooks_url": "https://books.example/r"}},
     }
     maps = of_kind(with_values(values, tmp_path), "ConfigMap")
-    (fleet,) = (at["data"] for at in maps if "offsetwatch-fleet.json" in at["data"])
+    (fleet,) = (item["data"] for item in maps if "offsetwatch-fleet.json" in item["data"])
     assert "https://books.example/r/ConnectorOrTaskFailed.md" in fleet["offsetwatch-fleet.json"]
     assert "docs.example.com" not in fleet["offsetwatch-fleet.json"]
 
@@ -94,8 +94,8 @@ def test_a_board_links_to_the_runbooks_that_the_daemon_names(tmp_path: Path):
 @pytest.mark.parametrize("kind", ["ServiceMonitor", "PodMonitor"])
 def test_a_scraped_job_has_the_name_that_the_alerts_look_for(kind: str, tmp_path: Path):
     key = kind[0].lower() + kind[1:]
-    found = one(with_values({key: {"enabled": True}, "nameOverride": "lags"}, tmp_path), kind)
-    (endpoint,) = found["spec"].get("endpoints", found["spec"].get("podMetricsEndpoints"))
+    result = one(with_values({key: {"enabled": True}, "nameOverride": "lags"}, tmp_path), kind)
+    (endpoint,) = result["spec"].get("endpoints", result["spec"].get("podMetricsEndpoints"))
     assert endpoint["relabelings"][0] == {
         "action": "replace",
         "targetLabel": "job",
@@ -107,9 +107,9 @@ def test_a_scraped_job_has_the_name_that_the_alerts_look_for(kind: str, tmp_path
 
 
 def test_nothing_comes_in_but_what_scrapes_and_who_was_named_for_control(tmp_path: Path):
-    found = one(with_values({"networkPolicy": {"enabled": True}}, tmp_path), "NetworkPolicy")
-    assert found["spec"]["policyTypes"] == ["Ingress"]
-    assert found["spec"]["ingress"] == [{"ports": [{"port": 9640, "protocol": "TCP"}]}]
+    result = one(with_values({"networkPolicy": {"enabled": True}}, tmp_path), "NetworkPolicy")
+    assert result["spec"]["policyTypes"] == ["Ingress"]
+    assert result["spec"]["ingress"] == [{"ports": [{"port": 9640, "protocol": "TCP"}]}]
 
 
 def test_the_control_port_is_open_to_named_peers_alone(
@@ -124,7 +124,7 @@ def test_the_control_port_is_open_to_named_peers_alone(
             "networkPolicy": {"enabled": True, "ingress": {"controlFrom": named}},
         }
         rules = one(with_values(values, tmp_path), "NetworkPolicy")["spec"]["ingress"]
-        assert [at["port"] for rule in rules for at in rule["ports"]] == ports
+        assert [port["port"] for rule in rules for port in rule["ports"]] == ports
         assert [rule["from"] for rule in rules[1:]] == ([named] if named else [])
 
 
@@ -134,8 +134,8 @@ def test_the_api_server_is_reached_only_where_strimzi_is_asked_about(enabled: bo
         "networkPolicy": {"enabled": True, "egress": {"enabled": True, "ports": [9092]}},
         "strimzi": {"enabled": enabled},
     }
-    found = one(with_values(values, tmp_path), "NetworkPolicy")
-    ports = [at["port"] for rule in found["spec"]["egress"] for at in rule["ports"]]
+    result = one(with_values(values, tmp_path), "NetworkPolicy")
+    ports = [port["port"] for rule in result["spec"]["egress"] for port in rule["ports"]]
     assert ports == [53, 53, 9092, *([443, 6443] if enabled else [])]
 
 
@@ -160,9 +160,9 @@ def test_a_registry_of_all_charts_wins_and_a_digest_over_a_tag(tmp_path: Path):
         "image": {"registry": "registry.example", "tag": "1", "digest": digest},
         "history": {"image": {"registry": "other.example", "repository": "own/one", "tag": "7"}},
     }
-    found = containers(with_values(values, tmp_path))
-    assert found["daemon/offsetwatch"]["image"] == (f"mirror.example/offsetwatch@{digest}")
-    assert found["daemon/history"]["image"] == "mirror.example/own/one:7"
+    result = containers(with_values(values, tmp_path))
+    assert result["daemon/offsetwatch"]["image"] == (f"mirror.example/offsetwatch@{digest}")
+    assert result["daemon/history"]["image"] == "mirror.example/own/one:7"
 
 
 def test_the_least_that_is_needed_is_what_the_readme_says():

@@ -66,8 +66,8 @@ def rendered(values: dict[str, Any], folder: Path) -> list[Json]:
         "secretMounts": [{"secretName": "listener"}],
     }
     files = [
-        chart.values_file(given, folder / f"{number}.yaml")
-        for number, given in enumerate((own, values))
+        chart.values_file(inputs, folder / f"{number}.yaml")
+        for number, inputs in enumerate((own, values))
     ]
     return chart.documents(chart.render(*files))
 
@@ -83,7 +83,7 @@ def test_the_probes_of_the_chart_find_the_daemon_that_it_configures(
     values: dict[str, Any], tmp_path: Path
 ):
     documents = rendered(values, tmp_path)
-    found = containers(documents)["daemon/offsetwatch"]
+    result = containers(documents)["daemon/offsetwatch"]
     _, environment = standing_in(documents, tmp_path)
     config = tmp_path / "config.yaml"
     text = config.read_text()
@@ -91,14 +91,14 @@ def test_the_probes_of_the_chart_find_the_daemon_that_it_configures(
     config.write_text(text.replace(DATA, str(tmp_path / "data")))
     words = [f"{name}={value}" for name, value in environment.items()]
     program = ["env", *words, sys.executable, "-m", "offsetwatch"]
-    child = Child("daemon", [*program, *here(found["args"], config)], directory=tmp_path)
+    child = Child("daemon", [*program, *here(result["args"], config)], directory=tmp_path)
     child.start()
     try:
         for name in ("startup", "liveness"):
-            probe = partial(passes, found, name, config)
+            probe = partial(passes, result, name, config)
             until(name, probe, timeout_s=PROBED_S_MAX, evidence=child.tail)
-        if "httpGet" in found["readinessProbe"]:
-            assert asked(found, "readiness").status_code == httpx.codes.SERVICE_UNAVAILABLE
+        if "httpGet" in result["readinessProbe"]:
+            assert asked(result, "readiness").status_code == httpx.codes.SERVICE_UNAVAILABLE
     finally:
         child.terminate()
     assert child.status == 0
@@ -107,7 +107,7 @@ def test_the_probes_of_the_chart_find_the_daemon_that_it_configures(
 def asked(container: Json, name: str) -> httpx.Response:
     """As a kubelet does: it trusts any certificate."""
     get = container[f"{name}Probe"]["httpGet"]
-    (port,) = [at["containerPort"] for at in container["ports"] if at["name"] == get["port"]]
+    (port,) = [item["containerPort"] for item in container["ports"] if item["name"] == get["port"]]
     trusting = ssl.create_default_context()
     trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
     with httpx.Client(verify=trusting, trust_env=False) as client:

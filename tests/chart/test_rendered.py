@@ -21,9 +21,9 @@ OURS = {"offsetwatch", "history"}
 
 
 def test_helm_finds_nothing_to_complain_about(variant: Path):
-    said = chart.lint(variant)
-    assert not said.failed, said.text
-    assert "0 chart(s) failed" in said.text
+    answer = chart.lint(variant)
+    assert not answer.failed, answer.text
+    assert "0 chart(s) failed" in answer.text
 
 
 def test_containers_have_no_privileges_and_cannot_write_outside_of_their_volumes(
@@ -39,9 +39,9 @@ def test_containers_have_no_privileges_and_cannot_write_outside_of_their_volumes
 
 
 def test_pods_run_as_a_user_without_a_name_and_leave_modes_of_files_alone(rendered: list[Json]):
-    found = [pod["spec"]["securityContext"] for pod in pods(rendered)]
-    assert found
-    for context in found:
+    results = [pod["spec"]["securityContext"] for pod in pods(rendered)]
+    assert results
+    for context in results:
         assert context["runAsNonRoot"] is True
         assert context["runAsUser"] == context["runAsGroup"] == context["fsGroup"] == 65532
         # Always would make the journal the group's to write, and the daemon refuses such a one.
@@ -77,10 +77,12 @@ def test_a_selector_finds_the_pods_it_is_for(rendered: list[Json]):
     labels = [pod["metadata"]["labels"] for pod in pods(rendered)]
     for document in of_kind(rendered, "Deployment", "Service", "PodDisruptionBudget", "PodMonitor"):
         selector = document["spec"]["selector"]
-        wanted = selector.get("matchLabels", selector).items()
+        expected = selector.get("matchLabels", selector).items()
         component = "pipeline" if document["metadata"]["name"].endswith("-pipeline") else "daemon"
-        found = [each["app.kubernetes.io/component"] for each in labels if wanted <= each.items()]
-        assert found == [component], document["kind"]
+        results = [
+            each["app.kubernetes.io/component"] for each in labels if expected <= each.items()
+        ]
+        assert results == [component], document["kind"]
 
 
 def test_a_config_map_is_as_large_as_kubernetes_takes_it(rendered: list[Json]):
@@ -103,10 +105,10 @@ def test_every_mount_has_its_volume_and_every_volume_is_mounted(rendered: list[J
 def test_the_token_is_mounted_only_where_kubernetes_is_spoken_to(
     rendered: list[Json], variant: Path
 ):
-    wanted = yaml.safe_load(variant.read_text()).get("strimzi", {}).get("enabled", False)
+    expected = yaml.safe_load(variant.read_text()).get("strimzi", {}).get("enabled", False)
     for pod in pods(rendered):
         daemons = pod["metadata"]["labels"]["app.kubernetes.io/component"] == "daemon"
-        assert pod["spec"]["automountServiceAccountToken"] is (wanted and daemons)
+        assert pod["spec"]["automountServiceAccountToken"] is (expected and daemons)
     for account in of_kind(rendered, "ServiceAccount"):
         assert account["automountServiceAccountToken"] is False
 
@@ -136,12 +138,12 @@ def test_the_rendered_configuration_is_one_that_the_product_takes(
         assert of_kind(rendered, "Secret") == []
         return
     document, environment = standing_in(rendered, tmp_path)
-    found = parse(document, environment, source="config.yaml", folder=tmp_path)
+    config = parse(document, environment, source="config.yaml", folder=tmp_path)
     daemon = containers(rendered)["daemon/offsetwatch"]
-    assert isinstance(found, Config)
-    assert found.listen.endswith(f":{daemon['ports'][0]['containerPort']}")
+    assert isinstance(config, Config)
+    assert config.listen.endswith(f":{daemon['ports'][0]['containerPort']}")
     folders = [mount["mountPath"] for mount in daemon["volumeMounts"] if "readOnly" not in mount]
-    assert str(Path(found.state_dir).parent) in folders
+    assert str(Path(config.state_dir).parent) in folders
     for each in containers(rendered).values():
         path = configuration(rendered)["history"]["path"]
         if each["name"] == "history":

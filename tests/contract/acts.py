@@ -15,92 +15,92 @@ ALTERED: Final = "The offsets for this connector have been altered successfully"
 RESET: Final = "The offsets for this connector have been reset successfully"
 
 
-def asked(site: Site, method: str, name: str, what: str = "", body: Any = None) -> Answer:
+def asked(cluster: Site, method: str, name: str, what: str = "", body: Any = None) -> Answer:
     """One request, again as long as Connect says not now."""
 
     def probe() -> Answer:
-        answer = site.ask(method, path(name, what), body)
+        answer = cluster.ask(method, path(name, what), body)
         if not_now(answer):
             raise NotYet(f"{answer}")
         return answer
 
-    return site.until(f"{method} {name}{what}", probe)
+    return cluster.until(f"{method} {name}{what}", probe)
 
 
 def not_now(answer: Answer) -> bool:
     return answer.status in {409, 500} and any(words in answer.said for words in _NOT_NOW)
 
 
-def alter(site: Site, work: Work, *pairs: Pair) -> Answer:
-    return asked(site, "PATCH", work.name, "/offsets", {"offsets": list(pairs)})
+def alter(cluster: Site, work: Work, *pairs: Pair) -> Answer:
+    return asked(cluster, "PATCH", work.name, "/offsets", {"offsets": list(pairs)})
 
 
-def seen(site: Site, name: str) -> tuple[str, list[str]]:
+def seen(cluster: Site, name: str) -> tuple[str, list[str]]:
     """The states of a connector and of its tasks."""
-    shown = asked(site, "GET", name, "/status")
-    if shown.status != 200:
-        raise NotYet(str(shown))
-    return shown.body["connector"]["state"], [task["state"] for task in shown.body["tasks"]]
+    answer = asked(cluster, "GET", name, "/status")
+    if answer.status != 200:
+        raise NotYet(str(answer))
+    return answer.body["connector"]["state"], [task["state"] for task in answer.body["tasks"]]
 
 
-def awaited(site: Site, name: str, state: str, *tasks: str) -> None:
+def awaited(cluster: Site, name: str, state: str, *tasks: str) -> None:
     """Wait for these states."""
 
     def probe() -> None:
-        found = seen(site, name)
-        if found != (state, list(tasks)):
-            raise NotYet(str(found))
+        results = seen(cluster, name)
+        if results != (state, list(tasks)):
+            raise NotYet(str(results))
 
-    site.until(f"{name} {state} {tasks}", probe)
+    cluster.until(f"{name} {state} {tasks}", probe)
 
 
-def offsets(site: Site, name: str) -> list[Pair]:
-    answer = asked(site, "GET", name, "/offsets")
+def offsets(cluster: Site, name: str) -> list[Pair]:
+    answer = asked(cluster, "GET", name, "/offsets")
     assert answer.status == 200, answer
-    found: list[Pair] = answer.body["offsets"]
-    return found
+    result: list[Pair] = answer.body["offsets"]
+    return result
 
 
-def holds(site: Site, name: str, *pairs: Pair) -> None:
+def holds(cluster: Site, name: str, *pairs: Pair) -> None:
     """Wait for exactly these offsets."""
 
     def probe() -> None:
-        found = offsets(site, name)
-        if found != list(pairs):
-            raise NotYet(f"{found}, not {pairs}")
+        result = offsets(cluster, name)
+        if result != list(pairs):
+            raise NotYet(f"{result}, not {pairs}")
 
-    site.until(f"{name} at {pairs}", probe)
+    cluster.until(f"{name} at {pairs}", probe)
 
 
-def came(site: Site, work: Work, numbers: list[int]) -> None:
+def came(cluster: Site, work: Work, numbers: list[int]) -> None:
     """Wait until exactly these have come out, in this order; by their last six digits."""
 
     def probe() -> None:
-        found = [int(text[-6:]) for text in work.came()]
-        if found != numbers:
-            raise NotYet(str(found))
+        results = [int(text[-6:]) for text in work.came()]
+        if results != numbers:
+            raise NotYet(str(results))
 
-    site.until(f"{numbers} out of {work.name}", probe)
+    cluster.until(f"{numbers} out of {work.name}", probe)
 
 
-def create(site: Site, work: Work, state: str = RUNNING, **more: str) -> None:
+def create(cluster: Site, work: Work, state: str = RUNNING, **more: str) -> None:
     config = {**work.config, **{name.replace("_", "."): to for name, to in more.items()}}
     body = {"name": work.name, "config": config, "initial_state": state}
-    answer = site.ask("POST", "/connectors", body)
+    answer = cluster.ask("POST", "/connectors", body)
     assert answer.status == 201, answer
     assert answer.body["tasks"] == []
     tasks = {RUNNING: [RUNNING], PAUSED: [], STOPPED: []}[state]
-    awaited(site, work.name, state, *tasks)
+    awaited(cluster, work.name, state, *tasks)
 
 
-def stop(site: Site, work: Work) -> None:
-    assert asked(site, "PUT", work.name, "/stop").status == 204
-    awaited(site, work.name, STOPPED)
+def stop(cluster: Site, work: Work) -> None:
+    assert asked(cluster, "PUT", work.name, "/stop").status == 204
+    awaited(cluster, work.name, STOPPED)
 
 
-def resume(site: Site, work: Work) -> None:
-    assert asked(site, "PUT", work.name, "/resume").status == 202
-    awaited(site, work.name, RUNNING, RUNNING)
+def resume(cluster: Site, work: Work) -> None:
+    assert asked(cluster, "PUT", work.name, "/resume").status == 202
+    awaited(cluster, work.name, RUNNING, RUNNING)
 
 
 def path(name: str, what: str) -> str:

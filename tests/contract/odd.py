@@ -148,35 +148,35 @@ MIRROR: Final[dict[str, Body]] = {
 KINDS: Final = {"source": SOURCE, "sink": SINK, "mirror": MIRROR}
 
 
-def told(site: Site, kind: str, name: str) -> list[Told]:
+def told(cluster: Site, kind: str, name: str) -> list[Told]:
     """Each body, sent to a stopped connector of this kind whose offsets are in order before."""
-    with getattr(site, kind)(name) as work:
+    with getattr(cluster, kind)(name) as work:
         work.grow(3)
-        acts.create(site, work)
+        acts.create(cluster, work)
         last = 2 if kind == "mirror" else 3
-        acts.holds(site, name, work.pair(last))
-        acts.stop(site, work)
-        found = []
+        acts.holds(cluster, name, work.pair(last))
+        acts.stop(cluster, work)
+        results = []
         for label, body in {**ANY_KIND, **KINDS[kind]}.items():
-            answer = acts.asked(site, "PATCH", name, "/offsets", body(work))
-            after = _settled(site, name)
-            found.append(Told(label, answer.status, answer.said, _told(work, after)))
-            acts.asked(site, "DELETE", name, "/offsets")
-            assert acts.alter(site, work, work.pair(3)).status == 200
-        return found
+            answer = acts.asked(cluster, "PATCH", name, "/offsets", body(work))
+            after = _settled(cluster, name)
+            results.append(Told(label, answer.status, answer.said, _told(work, after)))
+            acts.asked(cluster, "DELETE", name, "/offsets")
+            assert acts.alter(cluster, work, work.pair(3)).status == 200
+        return results
 
 
-def _settled(site: Site, name: str) -> list[Pair]:
+def _settled(cluster: Site, name: str) -> list[Pair]:
     """Offsets that two looks agree on: a worker may list a new partition a moment later."""
-    looks: list[list[Pair]] = []
+    polls: list[list[Pair]] = []
 
     def again() -> list[Pair]:
-        looks.append(acts.offsets(site, name))
-        if len(looks) < 2 or looks[-1] != looks[-2]:
-            raise NotYet(str(looks[-1]))
-        return looks[-1]
+        polls.append(acts.offsets(cluster, name))
+        if len(polls) < 2 or polls[-1] != polls[-2]:
+            raise NotYet(str(polls[-1]))
+        return polls[-1]
 
-    return site.until(f"{name} settled", again)
+    return cluster.until(f"{name} settled", again)
 
 
 def _told(work: Work, offsets: list[Pair]) -> str:

@@ -20,20 +20,22 @@ GOLDEN: Final = Path(__file__).parents[1] / "golden" / "connect-odd-bodies.json"
 def recorded(version: str) -> dict[str, list[odd.Told]]:
     """By kind of connector, on a lab of its own."""
     with Lab(LabOptions(kafka_version=version, connectors=False)) as lab:
-        site = RealSite(lab, version)
+        cluster = RealSite(lab, version)
         with ThreadPoolExecutor(len(odd.KINDS)) as pool:
-            told = {kind: pool.submit(odd.told, site, kind, f"odd-{kind}") for kind in odd.KINDS}
-        site.close()
-    return {kind: each.result() for kind, each in told.items()}
+            reports = {
+                kind: pool.submit(odd.told, cluster, kind, f"odd-{kind}") for kind in odd.KINDS
+            }
+        cluster.close()
+    return {kind: each.result() for kind, each in reports.items()}
 
 
-def written(found: dict[str, dict[str, list[odd.Told]]]) -> str:
+def written(result: dict[str, dict[str, list[odd.Told]]]) -> str:
     """One line for each, so that a change shows as one."""
     lines = [
-        json.dumps([version, kind, *told], ensure_ascii=False)
-        for version, kinds in found.items()
+        json.dumps([version, kind, *reports], ensure_ascii=False)
+        for version, kinds in result.items()
         for kind, all_told in kinds.items()
-        for told in all_told
+        for reports in all_told
     ]
     return "[\n" + ",\n".join(lines) + "\n]\n"
 

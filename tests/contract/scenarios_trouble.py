@@ -33,153 +33,159 @@ PIPEFUL: Final = 60  # large records: more than twice what a pipe holds
 # --- poison ---------------------------------------------------------------------------------------
 
 
-def failure(site: Site, name: str) -> list[str]:
+def failure(cluster: Site, name: str) -> list[str]:
     """The classes of a failed task's exceptions, outermost first."""
 
     def probe() -> str:
-        shown = asked(site, "GET", name, "/status")
-        if shown.status != 200 or not shown.body["tasks"]:
-            raise NotYet(str(shown))
-        task = shown.body["tasks"][0]
+        answer = asked(cluster, "GET", name, "/status")
+        if answer.status != 200 or not answer.body["tasks"]:
+            raise NotYet(str(answer))
+        task = answer.body["tasks"][0]
         if task["state"] != FAILED:
             raise NotYet(str(task))
         return str(task["trace"])
 
-    lines = site.until(f"{name} fails", probe).split("\n")
-    causes = [at.removeprefix("Caused by: ") for at in lines if at.startswith("Caused by: ")]
+    lines = cluster.until(f"{name} fails", probe).split("\n")
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return [text.split(":")[0] for text in (lines[0], *causes)]
 
 
 def a_sink_fails_at_the_start_of_the_batch_and_skips_exactly_from_there(
-    site: Site, name: str
+    cluster: Site, name: str
 ) -> None:
-    with site.sink(name) as work:
-        create(site, work, STOPPED)
+    with cluster.sink(name) as work:
+        create(cluster, work, STOPPED)
         work.grow(3, bad=True)
         work.grow(2)
-        resume_and_fail(site, work)
-        assert failure(site, name)[:2] == [
+        resume_and_fail(cluster, work)
+        assert failure(cluster, name)[:2] == [
             "org.apache.kafka.connect.errors.ConnectException",
             "org.apache.kafka.connect.errors.DataException",
         ]
         # All of it was one batch, and nothing of it is committed.
-        assert (offsets(site, name), work.came()) == ([], [])
+        assert (offsets(cluster, name), work.came()) == ([], [])
         one = {**work.config, "consumer.override.max.poll.records": "1"}
-        assert asked(site, "PUT", name, "/config", one).status == 200
-        holds(site, name, work.pair(2))
-        assert failure(site, name)
-        stop(site, work)
-        assert offsets(site, name) == [work.pair(2)]
-        assert alter(site, work, work.pair(3)).status == 200
-        resume(site, work)
-        came(site, work, [0, 1, 3, 4])
-        holds(site, name, work.pair(5))
+        assert asked(cluster, "PUT", name, "/config", one).status == 200
+        holds(cluster, name, work.pair(2))
+        assert failure(cluster, name)
+        stop(cluster, work)
+        assert offsets(cluster, name) == [work.pair(2)]
+        assert alter(cluster, work, work.pair(3)).status == 200
+        resume(cluster, work)
+        came(cluster, work, [0, 1, 3, 4])
+        holds(cluster, name, work.pair(5))
 
 
-def resume_and_fail(site: Site, work: Work) -> None:
-    assert asked(site, "PUT", work.name, "/resume").status == 202
-    awaited(site, work.name, RUNNING, FAILED)
+def resume_and_fail(cluster: Site, work: Work) -> None:
+    assert asked(cluster, "PUT", work.name, "/resume").status == 202
+    awaited(cluster, work.name, RUNNING, FAILED)
 
 
-def a_mirror_fails_at_a_large_record_and_goes_on_behind_it(site: Site, name: str) -> None:
-    with site.mirror(name) as work:
+def a_mirror_fails_at_a_large_record_and_goes_on_behind_it(cluster: Site, name: str) -> None:
+    with cluster.mirror(name) as work:
         work.grow(3)
-        create(site, work)
-        holds(site, name, work.pair(2))
+        create(cluster, work)
+        holds(cluster, name, work.pair(2))
         work.grow(1, bad=True)
         work.grow(2)
-        awaited(site, name, RUNNING, FAILED)
-        assert failure(site, name)[-1] == ("org.apache.kafka.common.errors.RecordTooLargeException")
-        holds(site, name, work.pair(2))
-        stop(site, work)
-        assert alter(site, work, work.pair(3)).status == 200
-        resume(site, work)
-        came(site, work, [0, 1, 2, 4, 5])
-        holds(site, name, work.pair(5))
+        awaited(cluster, name, RUNNING, FAILED)
+        assert failure(cluster, name)[-1] == (
+            "org.apache.kafka.common.errors.RecordTooLargeException"
+        )
+        holds(cluster, name, work.pair(2))
+        stop(cluster, work)
+        assert alter(cluster, work, work.pair(3)).status == 200
+        resume(cluster, work)
+        came(cluster, work, [0, 1, 2, 4, 5])
+        holds(cluster, name, work.pair(5))
 
 
-def a_failed_connector_can_be_restarted_for_nothing(site: Site, name: str) -> None:
-    with site.sink(name) as work:
-        create(site, work)
+def a_failed_connector_can_be_restarted_for_nothing(cluster: Site, name: str) -> None:
+    with cluster.sink(name) as work:
+        create(cluster, work)
         work.grow(1, bad=True)
-        awaited(site, name, RUNNING, FAILED)
-        plan = asked(site, "POST", name, "/restart?includeTasks=true&onlyFailed=true")
+        awaited(cluster, name, RUNNING, FAILED)
+        plan = asked(cluster, "POST", name, "/restart?includeTasks=true&onlyFailed=true")
         assert (plan.status, plan.body["connector"]["state"]) == (202, RUNNING)
         assert plan.body["tasks"][0]["state"] == "RESTARTING"
-        awaited(site, name, RUNNING, FAILED)
-        assert offsets(site, name) == []
-        stop(site, work)
+        awaited(cluster, name, RUNNING, FAILED)
+        assert offsets(cluster, name) == []
+        stop(cluster, work)
 
 
 # --- zombies --------------------------------------------------------------------------------------
 
 
-def a_sink_that_never_joined_its_group_is_altered_under_its_zombie(site: Site, name: str) -> None:
-    with site.sink(name) as work:
+def a_sink_that_never_joined_its_group_is_altered_under_its_zombie(
+    cluster: Site, name: str
+) -> None:
+    with cluster.sink(name) as work:
         work.grow(2)
         work.jam("start")
-        create_jammed(site, work)
-        stop(site, work)
-        assert alter(site, work, work.pair(1)).status == 200
-        assert offsets(site, name) == [work.pair(1)]
+        create_jammed(cluster, work)
+        stop(cluster, work)
+        assert alter(cluster, work, work.pair(1)).status == 200
+        assert offsets(cluster, name) == [work.pair(1)]
         work.free()
-        resume(site, work)
-        came(site, work, [1])
+        resume(cluster, work)
+        came(cluster, work, [1])
 
 
 def a_sink_that_hangs_as_it_delivers_cannot_be_altered_until_its_zombie_ends(
-    site: Site, name: str
+    cluster: Site, name: str
 ) -> None:
-    with site.sink(name) as work:
+    with cluster.sink(name) as work:
         work.jam("put")
-        create(site, work)
+        create(cluster, work)
         work.fill(PIPEFUL)
-        hangs(site, work)
-        stop(site, work)
+        hangs(cluster, work)
+        stop(cluster, work)
         for method, body in (("PATCH", {"offsets": [work.pair(1)]}), ("DELETE", None)):
-            kept_by_a_zombie(site, work, method, body)
+            kept_by_a_zombie(cluster, work, method, body)
         work.free()
-        assert alter(site, work, work.pair(PIPEFUL - 1)).status == 200  # asked again until it ends
-        resume(site, work)
+        assert (
+            alter(cluster, work, work.pair(PIPEFUL - 1)).status == 200
+        )  # asked again until it ends
+        resume(cluster, work)
         # It delivered what it had begun with, and committed nothing of it.
-        came(site, work, [*range(PIPEFUL), PIPEFUL - 1])
+        came(cluster, work, [*range(PIPEFUL), PIPEFUL - 1])
 
 
-def kept_by_a_zombie(site: Site, work: Work, method: str, body: Any) -> None:
+def kept_by_a_zombie(cluster: Site, work: Work, method: str, body: Any) -> None:
     """Refused because of it, and not because others rebalance."""
 
     def probe() -> str:
-        answer = site.ask(method, path(work.name, "/offsets"), body)
+        answer = cluster.ask(method, path(work.name, "/offsets"), body)
         if answer.status == 409:
             raise NotYet(str(answer))
         assert answer.status == 500, answer
         return answer.said
 
-    said = site.until(f"{method} of {work.name} is refused", probe)
-    assert "get rid of the zombie sink tasks" in said
+    text = cluster.until(f"{method} of {work.name} is refused", probe)
+    assert "get rid of the zombie sink tasks" in text
 
 
-def create_jammed(site: Site, work: Work) -> None:
+def create_jammed(cluster: Site, work: Work) -> None:
     """Its task does not come to say that it runs."""
-    answer = site.ask("POST", "/connectors", {"name": work.name, "config": work.config})
+    answer = cluster.ask("POST", "/connectors", {"name": work.name, "config": work.config})
     assert answer.status == 201, answer
 
     def has_a_task() -> None:
-        if len(asked(site, "GET", work.name, "/tasks").body) != 1:
+        if len(asked(cluster, "GET", work.name, "/tasks").body) != 1:
             raise NotYet("no task yet")
 
-    site.until(f"{work.name} has a task", has_a_task)
-    awaited(site, work.name, RUNNING)
+    cluster.until(f"{work.name} has a task", has_a_task)
+    awaited(cluster, work.name, RUNNING)
 
 
-def hangs(site: Site, work: Work) -> None:
+def hangs(cluster: Site, work: Work) -> None:
     """Wait until it has begun to deliver; what a pipe does not hold does not come out."""
 
     def begun() -> None:
         if not work.hangs():
             raise NotYet("it does not deliver yet")
 
-    site.until(f"{work.name} hangs", begun)
+    cluster.until(f"{work.name} hangs", begun)
 
 
 ZOMBIES: Final[tuple[Scenario, ...]] = (

@@ -86,41 +86,41 @@ def drawn(seed: int) -> tuple[str, list[Op]]:
 
 def expected(seed: int, name: str, version: str) -> list[Shown]:
     """On the model."""
-    site = ModelSite(version)
+    cluster = ModelSite(version)
     kind, ops = drawn(seed)
-    with getattr(site, kind)(name) as work:
+    with getattr(cluster, kind)(name) as work:
         work.grow(2)
-        shown = []
+        rows = []
         for op in ops:
-            answer = _done(site, work, op)
+            answer = _done(cluster, work, op)
             if op.waits:
                 # Twice what a task needs to start, to do its work and to commit it.
-                site.connect.advance(4 * FLUSH_S)
-                shown.append(Shown(op, *answer, *_seen(site, work)))
+                cluster.connect.advance(4 * FLUSH_S)
+                rows.append(Shown(op, *answer, *_seen(cluster, work)))
             else:
-                shown.append(Shown(op, *answer, None, None, None))
-        return shown
+                rows.append(Shown(op, *answer, None, None, None))
+        return rows
 
 
-def play(site: Site, seed: int, name: str, version: str) -> None:
+def play(cluster: Site, seed: int, name: str, version: str) -> None:
     """On another site: what it shows has to become what the model has shown."""
     kind, _ = drawn(seed)
-    with getattr(site, kind)(name) as work:
+    with getattr(cluster, kind)(name) as work:
         work.grow(2)
-        for number, wanted in enumerate(expected(seed, name, version)):
-            where = f"seed {seed}, {kind}, step {number}: {wanted.op}"
-            status, said = _done(site, work, wanted.op)
-            assert (status, said) == (wanted.status, wanted.said), where
-            if wanted.op.waits:
-                site.until(where, lambda wanted=wanted: _compare(site, work, wanted))
+        for number, required in enumerate(expected(seed, name, version)):
+            where = f"seed {seed}, {kind}, step {number}: {required.op}"
+            status, answer = _done(cluster, work, required.op)
+            assert (status, answer) == (required.status, required.said), where
+            if required.op.waits:
+                cluster.until(where, lambda wanted=required: _compare(cluster, work, wanted))
 
 
-def _compare(site: Site, work: Work, wanted: Shown) -> None:
-    state, offsets, came = _seen(site, work)
-    assert wanted.came is not None
-    assert len(came) <= len(wanted.came), f"more came than {wanted.came}: {came}"
-    if (state, offsets, came) != (wanted.state, wanted.offsets, wanted.came):
-        raise NotYet(f"{state} {offsets} {came}, not {wanted}")
+def _compare(cluster: Site, work: Work, required: Shown) -> None:
+    state, offsets, result = _seen(cluster, work)
+    assert required.came is not None
+    assert len(result) <= len(required.came), f"more came than {required.came}: {result}"
+    if (state, offsets, result) != (required.state, required.offsets, required.came):
+        raise NotYet(f"{state} {offsets} {result}, not {required}")
 
 
 # Method, path, and body (of the work and a number).
@@ -135,7 +135,7 @@ _REQUESTS: Final[dict[str, tuple[str, str, Callable[[Work, int], Any]]]] = {
         lambda _work, _at: None,
     ),
     "restart_task": ("POST", "/tasks/0/restart", lambda _work, _at: None),
-    "alter": ("PATCH", "/offsets", lambda work, at: {"offsets": [work.pair(at)]}),
+    "alter": ("PATCH", "/offsets", lambda work, offset: {"offsets": [work.pair(offset)]}),
     "past": ("PATCH", "/offsets", lambda work, _at: {"offsets": [work.pair(1000)]}),
     "null": ("PATCH", "/offsets", lambda work, _at: {"offsets": [work.pair(None)]}),
     "wrong": ("PATCH", "/offsets", lambda _work, _at: {"offsets": [{"partition": {"x": 1}}, 7]}),
@@ -145,36 +145,36 @@ _REQUESTS: Final[dict[str, tuple[str, str, Callable[[Work, int], Any]]]] = {
 }
 
 
-def _done(site: Site, work: Work, op: Op) -> tuple[int, str]:
+def _done(cluster: Site, work: Work, op: Op) -> tuple[int, str]:
     """(status, words) of one op; growing is no request."""
     if op.what in _REQUESTS:
-        method, path, made = _REQUESTS[op.what]
-        answer = acts.asked(site, method, work.name, path, made(work, op.number))
+        method, path, built = _REQUESTS[op.what]
+        answer = acts.asked(cluster, method, work.name, path, built(work, op.number))
         return answer.status, answer.said
     if op.what == "grow":
         work.grow(1 + op.number)
         return 0, ""
     if op.what == "config":
-        answer = acts.asked(site, "GET", work.name, "/config")
+        answer = acts.asked(cluster, "GET", work.name, "/config")
         if answer.status == 200:  # else it would be created
-            answer = acts.asked(site, "PUT", work.name, "/config", work.config)
+            answer = acts.asked(cluster, "PUT", work.name, "/config", work.config)
         return answer.status, answer.said
     state = {"create_stopped": "STOPPED", "create_paused": "PAUSED"}.get(op.what, "RUNNING")
     body = {"name": work.name, "config": work.config, "initial_state": state}
-    answer = site.ask("POST", "/connectors", body)
+    answer = cluster.ask("POST", "/connectors", body)
     return answer.status, answer.said
 
 
 def _seen(
-    site: Site, work: Work
+    cluster: Site, work: Work
 ) -> tuple[tuple[str, list[str]] | None, list[Any] | None, list[str]]:
-    shown = acts.asked(site, "GET", work.name, "/status")
+    answer = acts.asked(cluster, "GET", work.name, "/status")
     state = None
-    if shown.status == 200:
-        tasks = [task["state"] for task in shown.body["tasks"]]
-        state = (shown.body["connector"]["state"], tasks)
-    offsets = acts.asked(site, "GET", work.name, "/offsets")
-    found = None
+    if answer.status == 200:
+        tasks = [task["state"] for task in answer.body["tasks"]]
+        state = (answer.body["connector"]["state"], tasks)
+    offsets = acts.asked(cluster, "GET", work.name, "/offsets")
+    result = None
     if offsets.status == 200:
-        found = [entry["offset"] for entry in offsets.body["offsets"]]
-    return state, found, [text[-6:] for text in work.came()]
+        result = [entry["offset"] for entry in offsets.body["offsets"]]
+    return state, result, [text[-6:] for text in work.came()]

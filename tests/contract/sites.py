@@ -127,20 +127,20 @@ def large(number: int) -> str:
     return f'"{LARGE}{number:06d}"'
 
 
-def source_pair(file: str, name: str, at: int | None) -> Pair:
+def source_pair(file: str, name: str, index: int | None) -> Pair:
     width = len(line(name, 0)) + 1
-    offset = None if at is None else {"position": at * width}
+    offset = None if index is None else {"position": index * width}
     return {"partition": {"filename": file}, "offset": offset}
 
 
-def sink_pair(topic: str, at: int | None) -> Pair:
-    offset = None if at is None else {"kafka_offset": at}
+def sink_pair(topic: str, index: int | None) -> Pair:
+    offset = None if index is None else {"kafka_offset": index}
     return {"partition": {"kafka_partition": 0, "kafka_topic": topic}, "offset": offset}
 
 
-def mirror_pair(name: str, topic: str, at: int | None) -> Pair:
+def mirror_pair(name: str, topic: str, offset: int | None) -> Pair:
     partition = {"cluster": f"{name}-w", "partition": 0, "topic": topic}
-    return {"partition": partition, "offset": None if at is None else {"offset": at}}
+    return {"partition": partition, "offset": None if offset is None else {"offset": offset}}
 
 
 # --- the model ------------------------------------------------------------------------------------
@@ -149,8 +149,8 @@ def mirror_pair(name: str, topic: str, at: int | None) -> Pair:
 class ModelSite:
     """A FakeConnect as quick as the lab is."""
 
-    def __init__(self, version: str = "4.3.1", **made: Any) -> None:
-        self.connect = FakeConnect(version=version, timing=Timing(flush_s=FLUSH_S), **made)
+    def __init__(self, version: str = "4.3.1", **built: Any) -> None:
+        self.connect = FakeConnect(version=version, timing=Timing(flush_s=FLUSH_S), **built)
         self.version: tuple[int, int] = (self.connect.version[0], self.connect.version[1])
         self._door = self.connect.door("scenario")
 
@@ -171,21 +171,21 @@ class ModelSite:
 
     @contextmanager
     def source(self, name: str) -> Iterator[Work]:
-        made = _Lines(self.connect, name)
-        yield made
-        forget(self, made)
+        lines = _Lines(self.connect, name)
+        yield lines
+        forget(self, lines)
 
     @contextmanager
     def sink(self, name: str) -> Iterator[Work]:
-        made = _Records(self.connect, name)
-        yield made
-        forget(self, made)
+        records = _Records(self.connect, name)
+        yield records
+        forget(self, records)
 
     @contextmanager
     def mirror(self, name: str) -> Iterator[Work]:
-        made = _Copies(self.connect, name)
-        yield made
-        forget(self, made)
+        copies = _Copies(self.connect, name)
+        yield copies
+        forget(self, copies)
 
 
 class _Work:
@@ -221,8 +221,8 @@ class _Lines(_Work):
         self._have += n
         self._connect.files.append(self._file, *lines)
 
-    def pair(self, at: int | None) -> Pair:
-        return source_pair(self._file, self.name, at)
+    def pair(self, offset: int | None) -> Pair:
+        return source_pair(self._file, self.name, offset)
 
     def came(self) -> list[str]:
         records = self._connect.broker.log(self._topic, 0).records
@@ -249,13 +249,13 @@ class _Records(_Work):
             self._connect.broker.produce(self._topic, large(self._have).encode())
             self._have += 1
 
-    def pair(self, at: int | None) -> Pair:
-        return sink_pair(self._topic, at)
+    def pair(self, offset: int | None) -> Pair:
+        return sink_pair(self._topic, offset)
 
     def came(self) -> list[str]:
         log = self._connect.broker.log(self._topic, 0)
         values = {record.at: (record.value or b"").decode().strip('"') for record in log.records}
-        return [values[at] for at in self._connect.delivered[self.name]]
+        return [values[item] for item in self._connect.delivered[self.name]]
 
 
 class _Copies(_Work):
@@ -273,8 +273,8 @@ class _Copies(_Work):
             self._west.produce(self._topic, value.encode())
             self._have += 1
 
-    def pair(self, at: int | None) -> Pair:
-        return mirror_pair(self.name, self._topic, at)
+    def pair(self, offset: int | None) -> Pair:
+        return mirror_pair(self.name, self._topic, offset)
 
     def came(self) -> list[str]:
         remote = self._connect.broker.topics.get(f"{self.name}-w.{self._topic}")
@@ -282,22 +282,22 @@ class _Copies(_Work):
         return [(record.value or b"").decode() for record in records]
 
 
-def forget(site: Site, work: Work) -> None:
+def forget(cluster: Site, work: Work) -> None:
     """Take a connector away, and its offsets, of one that was deleted too: those who come later see
     nothing of it.
     """
     path = f"/connectors/{quote(work.name, safe='')}"
 
     def gone() -> None:
-        if site.ask("GET", f"{path}/config").status == 404:
+        if cluster.ask("GET", f"{path}/config").status == 404:
             body = {"name": work.name, "config": work.config, "initial_state": "STOPPED"}
-            site.ask("POST", "/connectors", body)
-        site.ask("PUT", f"{path}/stop")
-        reset = site.ask("DELETE", f"{path}/offsets")
-        if reset.status != 200 or site.ask("DELETE", path).status != 204:
+            cluster.ask("POST", "/connectors", body)
+        cluster.ask("PUT", f"{path}/stop")
+        reset = cluster.ask("DELETE", f"{path}/offsets")
+        if reset.status != 200 or cluster.ask("DELETE", path).status != 204:
             raise NotYet(str(reset))
 
-    site.until(f"{work.name} gone", gone)
+    cluster.until(f"{work.name} gone", gone)
 
 
 def _json(body: Any) -> bytes:

@@ -19,11 +19,11 @@ STOP, RUN = ToState(RequestedState.STOPPED), ToState(RequestedState.RUNNING)
 LANES = pytest.mark.parametrize("lane", ["direct", "httpx"])
 
 
-def driver_of(connect, name, lane="direct", door=None):
-    door = connect.door() if door is None else door
-    site = Connect(name="lab", kafka="east", urls=list(connect.urls))
-    transport = door if lane == "direct" else door.transport()
-    return RestDriver(site, name, None, clock=connect.line, transport=transport)
+def driver_of(connect, name, lane="direct", connection=None):
+    connection = connect.door() if connection is None else connection
+    cluster = Connect(name="lab", kafka="east", urls=list(connect.urls))
+    transport = connection if lane == "direct" else connection.transport()
+    return RestDriver(cluster, name, None, clock=connect.line, transport=transport)
 
 
 def pair(at):
@@ -37,14 +37,14 @@ def text(value):
 
 def until_done(connect, driver, step):
     """Carry out once, and look until it is done; what was seen on the way."""
-    seen = [driver.look(step, None).standing]
-    if seen[-1] is not StepStatus.DONE and not isinstance(step, Settle):
+    observed = [driver.look(step, None).standing]
+    if observed[-1] is not StepStatus.DONE and not isinstance(step, Settle):
         assert driver.carry_out(step, None).answer is AttemptResult.ACK
     for _ in range(600):
-        if seen[-1] is StepStatus.DONE:
-            return list(dict.fromkeys(seen))
+        if observed[-1] is StepStatus.DONE:
+            return list(dict.fromkeys(observed))
         connect.advance(0.1)
-        seen.append(driver.look(step, None).standing)
+        observed.append(driver.look(step, None).standing)
     raise AssertionError(f"{step} is never done: {driver.look(step, None)}")
 
 
@@ -52,19 +52,19 @@ def set_back(lane):
     connect = with_sink(records=30)
     driver = driver_of(connect, SINK_NAME, lane)
     steps = (STOP, Settle(), Alter((pair(spot(10)),)), RUN)
-    seen = [until_done(connect, driver, step) for step in steps]
+    observed = [until_done(connect, driver, step) for step in steps]
     connect.advance(61.0)
     offsets = driver.offsets().pairs
     driver.close()
-    return seen, offsets, [at.offset for at in connect.delivered[SINK_NAME]]
+    return observed, offsets, [item.offset for item in connect.delivered[SINK_NAME]]
 
 
 @LANES
 def test_a_sink_is_set_back_and_delivers_from_there(lane):
-    seen, offsets, delivered = set_back(lane)
+    observed, offsets, delivered = set_back(lane)
     assert offsets == (pair(spot(30)),)
     assert delivered == [*range(30), *range(10, 30)]
-    assert seen[1] == [StepStatus.NOT_YET, StepStatus.DONE]  # it stands still for some seconds
+    assert observed[1] == [StepStatus.NOT_YET, StepStatus.DONE]  # it stands still for some seconds
 
 
 def test_both_ways_in_tell_the_same():
@@ -74,9 +74,9 @@ def test_both_ways_in_tell_the_same():
 @LANES
 def test_an_answer_that_is_lost_is_in_doubt_and_the_next_look_tells(lane):
     connect = with_source(lines=2)
-    door = connect.door()
-    driver = driver_of(connect, SOURCE_NAME, lane, door)
-    door.faults[1] = Fault(How.LOST)
+    connection = connect.door()
+    driver = driver_of(connect, SOURCE_NAME, lane, connection)
+    connection.faults[1] = Fault(How.LOST)
     with pytest.raises(AmbiguousOutcome):
         driver.carry_out(STOP, None)
     connect.advance(5.0)

@@ -48,13 +48,13 @@ RUNNING = ("RUNNING", ["RUNNING"])
 
 def test_a_late_job_sets_the_offsets_of_a_connector_that_runs_again():
     connect = with_source(lines=4)
-    door = connect.door()
-    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
     connect.slow_jobs[SOURCE_NAME] = 200.0
-    status, said = alter(door, SOURCE_NAME, place(10))
-    assert (status, said["message"][:17]) == (500, "Request timed out")
-    ask(door, "PUT", SOURCE_NAME, "/resume")
+    status, answer = alter(connection, SOURCE_NAME, place(10))
+    assert (status, answer["message"][:17]) == (500, "Request timed out")
+    ask(connection, "PUT", SOURCE_NAME, "/resume")
     grow(connect, 1)
     connect.advance(100.0)
     assert stored(connect, SOURCE_NAME) == [{"position": 50}]
@@ -77,12 +77,12 @@ def test_a_late_job_sets_the_offsets_of_a_connector_that_runs_again():
 )
 def test_a_connection_that_fails_tells_nothing_of_what_happened(fault, raised, applied):
     connect = with_source(lines=4)
-    door = connect.door()
-    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
-    door.faults[2] = fault
+    connection.faults[2] = fault
     with pytest.raises(raised):
-        alter(door, SOURCE_NAME, place(10))
+        alter(connection, SOURCE_NAME, place(10))
     assert (stored(connect, SOURCE_NAME) == [{"position": 10}]) is applied
     if fault.delay_s:
         connect.advance(fault.delay_s)
@@ -101,22 +101,22 @@ def test_a_connection_that_fails_tells_nothing_of_what_happened(fault, raised, a
 )
 def test_an_answer_in_place_of_the_real_one_tells_nothing_either(fault, status, applied):
     connect = with_source(lines=4)
-    door = connect.door()
-    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
-    door.faults[2] = fault
+    connection.faults[2] = fault
     body = b'{"offsets":[{"partition":{"filename":"%s"},"offset":{"position":10}}]}'
-    reply = door.ask("PATCH", f"/connectors/{SOURCE_NAME}/offsets", body % LINES.encode())
+    reply = connection.ask("PATCH", f"/connectors/{SOURCE_NAME}/offsets", body % LINES.encode())
     assert reply.status == status
     assert (stored(connect, SOURCE_NAME) == [{"position": 10}]) is applied
 
 
 def test_a_request_that_arrives_twice_is_carried_out_twice():
     connect = with_sink()
-    door = connect.door()
-    door.next_time.append((None, "restart", Fault(How.TWICE)))
-    ask(door, "POST", SINK_NAME, "/restart?includeTasks=true")
-    assert [at.what for at in connect.effects].count("restart") == 2
+    connection = connect.door()
+    connection.next_time.append((None, "restart", Fault(How.TWICE)))
+    ask(connection, "POST", SINK_NAME, "/restart?includeTasks=true")
+    assert [effect.what for effect in connect.effects].count("restart") == 2
 
 
 # --- exactly-once --------------------------------------------------------------------------------
@@ -125,26 +125,26 @@ def test_a_request_that_arrives_twice_is_carried_out_twice():
 def test_offsets_in_a_topic_of_their_own_cannot_be_removed_with_exactly_once():
     own = {"offsets.storage.topic": "own-offsets"}
     connect = with_source(lines=2, config=own, exactly_once=True)
-    door = connect.door()
-    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
     began = connect.line.now()
-    assert ask(door, "DELETE", SOURCE_NAME, "/offsets")[0] == 500
+    assert ask(connection, "DELETE", SOURCE_NAME, "/offsets")[0] == 500
     assert connect.line.now() - began == pytest.approx(90.0, abs=0.1)
     connect.advance(10.0)
     assert stored(connect, SOURCE_NAME) == [{"position": 20}]
     assert not connect.offsets.current["connect-offsets"]
-    assert alter(door, SOURCE_NAME, place(10))[0] == 200
+    assert alter(connection, SOURCE_NAME, place(10))[0] == 200
 
 
 def test_zombies_that_cannot_be_fenced_keep_offsets_from_being_altered():
     connect = with_source(lines=2, exactly_once=True)
     connect.unfenceable.add(SOURCE_NAME)
-    door = connect.door()
-    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
-    status, said = alter(door, SOURCE_NAME, place(10))
-    assert (status, "zombie fencing" in said["message"]) == (500, True)
+    status, answer = alter(connection, SOURCE_NAME, place(10))
+    assert (status, "zombie fencing" in answer["message"]) == (500, True)
     assert stored(connect, SOURCE_NAME) == [{"position": 20}]
 
 
@@ -156,14 +156,14 @@ def test_a_connector_with_maps_of_its_own_order_never_reads_what_rest_writes():
     connect.create("rows", {"connector.class": ROWS, "topic": "rows-out", "table": "t"})
     connect.files.insert("t", "a", "b", "c")
     connect.advance(61.0)
-    door = connect.door()
-    ask(door, "PUT", "rows", "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", "rows", "/stop")
     connect.advance(1.0)
-    (entry,) = ask(door, "GET", "rows", "/offsets")[1]["offsets"]
+    (entry,) = ask(connection, "GET", "rows", "/offsets")[1]["offsets"]
     assert entry["offset"] is None  # it is there, under other bytes
-    assert alter(door, "rows", (entry["partition"], {"row": 1}))[0] == 200
+    assert alter(connection, "rows", (entry["partition"], {"row": 1}))[0] == 200
     assert stored(connect, "rows") == [{"row": 1}]
-    ask(door, "PUT", "rows", "/resume")
+    ask(connection, "PUT", "rows", "/resume")
     connect.files.insert("t", "d")
     connect.advance(61.0)
     assert [record.value for record in connect.broker.log("rows-out", 0).records] == [
@@ -180,38 +180,38 @@ def test_a_class_says_whether_it_vouches_for_the_new_offsets(vouches, words):
     plugin = PLUGINS[MIRROR_SOURCE]
     own = {**plugin.__dict__, "alter": lambda _config, _pairs: vouches}
     connect.plugins[plugin.name] = type(plugin)(**own)
-    door = connect.door()
-    ask(door, "PUT", "west-mirror", "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", "west-mirror", "/stop")
     connect.advance(1.0)
-    at = {"cluster": "west", "partition": 0, "topic": "orders"}
-    status, said = alter(door, "west-mirror", (at, {"offset": 0}))
+    entry = {"cluster": "west", "partition": 0, "topic": "orders"}
+    status, answer = alter(connection, "west-mirror", (entry, {"offset": 0}))
     assert status == 200
-    assert words in said["message"]
+    assert words in answer["message"]
 
 
 def test_a_class_that_lets_nobody_alter_says_so():
     connect = with_sink()
     plugin = connect.plugins[SINK]
     connect.plugins[plugin.name] = type(plugin)(**{**plugin.__dict__, "alter": unsupported})
-    door = connect.door()
-    ask(door, "PUT", SINK_NAME, "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", SINK_NAME, "/stop")
     connect.advance(1.0)
-    status, said = alter(door, SINK_NAME, spot(0))
-    assert (status, "doesn't support external modification" in said["message"]) == (500, True)
+    status, answer = alter(connection, SINK_NAME, spot(0))
+    assert (status, "doesn't support external modification" in answer["message"]) == (500, True)
 
 
 # --- workers -------------------------------------------------------------------------------------
 
 
 def follower_of(connect):
-    return next(at for at in connect.workers if not at.leads)
+    return next(worker for worker in connect.workers if not worker.leads)
 
 
 def test_what_only_the_leader_may_do_is_forwarded():
     connect = with_sink(records=1, workers=2)
-    door = connect.door()
+    connection = connect.door()
     url = follower_of(connect).url
-    assert door.reply("PUT", url, f"/connectors/{SINK_NAME}/stop", b"", 100.0).status == 204
+    assert connection.reply("PUT", url, f"/connectors/{SINK_NAME}/stop", b"", 100.0).status == 204
     connect.advance(1.0)
     assert state(connect, SINK_NAME) == STOPPED
 
@@ -230,19 +230,19 @@ def test_a_leader_that_is_gone_is_an_error_of_whoever_forwards():
 def test_a_leader_that_nobody_knows_is_a_conflict_and_reads_go_on():
     connect = with_sink(records=1, workers=2)
     connect.forget_leader(10.0)
-    door = connect.door()
-    assert ask(door, "PUT", SINK_NAME, "/stop")[0] == 409
-    assert ask(door, "GET", SINK_NAME, "/status")[0] == 200
-    assert ask(door, "GET", SINK_NAME, "/offsets")[0] == 200
+    connection = connect.door()
+    assert ask(connection, "PUT", SINK_NAME, "/stop")[0] == 409
+    assert ask(connection, "GET", SINK_NAME, "/status")[0] == 200
+    assert ask(connection, "GET", SINK_NAME, "/offsets")[0] == 200
     connect.advance(10.0)
-    assert ask(door, "PUT", SINK_NAME, "/stop")[0] == 204
+    assert ask(connection, "PUT", SINK_NAME, "/stop")[0] == 204
 
 
 def test_what_needs_the_assignments_is_refused_while_they_are_about_to_change():
     connect = with_sink(records=1)
     worker = connect.workers[0]
     worker.hold(10.0)
-    door = connect.door()
+    connection = connect.door()
     connect.append_config(
         [("connector-new", {"properties": {"connector.class": ROWS, "topic": "x", "name": "new"}})],
         "somebody",
@@ -254,17 +254,17 @@ def test_what_needs_the_assignments_is_refused_while_they_are_about_to_change():
         ("GET", "/status", 200),
         ("PUT", "/resume", 202),
     ):
-        assert ask(door, method, SINK_NAME, what)[0] == status, what
+        assert ask(connection, method, SINK_NAME, what)[0] == status, what
         worker._rebalance = True  # as long as the herder thread does not come to it
     worker._rebalance = False
 
 
 def test_a_dead_workers_connector_is_done_by_another_after_the_delay():
     connect = with_sink(records=1, workers=2)
-    owner = next(at for at in connect.workers if at.tasks)
+    owner = next(worker for worker in connect.workers if worker.tasks)
     owner.kill()
     connect.advance(60.0)
-    assert not any(at.tasks for at in connect.workers if at.alive)
+    assert not any(worker.tasks for worker in connect.workers if worker.alive)
     connect.advance(300.0)
     connect.broker.produce(TOPIC, b"")
     connect.advance(60.0)
@@ -291,18 +291,21 @@ def test_an_operator_resumes_what_is_to_run_again_and_again():
     assert state(connect, SINK_NAME) == STOPPED
     connect.advance(5.0)
     assert state(connect, SINK_NAME) == RUNNING
-    assert [seen.who for seen in connect.requests if seen.change] == ["alice", "operator"]
+    assert [observed.who for observed in connect.requests if observed.change] == [
+        "alice",
+        "operator",
+    ]
 
 
 def test_everything_that_was_changed_names_the_request_that_caused_it():
     connect = with_source(lines=2)
-    door = connect.door("replica-1")
-    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connection = connect.door("replica-1")
+    ask(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(1.0)
-    alter(door, SOURCE_NAME, place(10))
-    by = {f"#{seen.number}" for seen in connect.requests if seen.who == "replica-1"}
-    ours = [at.what for at in connect.effects if at.by in by]
-    assert ours == ["tasks", "state", "offset"]
+    alter(connection, SOURCE_NAME, place(10))
+    by = {f"#{observed.number}" for observed in connect.requests if observed.who == "replica-1"}
+    own = [effect.what for effect in connect.effects if effect.by in by]
+    assert own == ["tasks", "state", "offset"]
 
 
 def story(seed):

@@ -40,9 +40,9 @@ def test_a_stop_that_is_answered_too_late_is_carried_out_all_the_same():
     connect = with_sink(records=1)
     connect.workers[0].hold(120.0)
     began = connect.line.now()
-    status, said = ask(connect.door(), "PUT", SINK_NAME, "/stop")
+    status, answer = ask(connect.door(), "PUT", SINK_NAME, "/stop")
     assert status == 500
-    assert said["message"].startswith("Request timed out. The ")
+    assert answer["message"].startswith("Request timed out. The ")
     assert connect.line.now() - began == pytest.approx(90.0, abs=0.1)
     assert state(connect, SINK_NAME) == RUNNING
     connect.advance(60.0)
@@ -52,11 +52,11 @@ def test_a_stop_that_is_answered_too_late_is_carried_out_all_the_same():
 def test_a_resume_overtakes_a_stop_that_waits_and_is_undone_by_it():
     connect = with_sink(records=1)
     connect.workers[0].hold(30.0)
-    door = connect.door()
-    door.next_time.append(("PUT", "/stop$", Fault(How.LATE)))
+    connection = connect.door()
+    connection.next_time.append(("PUT", "/stop$", Fault(How.LATE)))
     with pytest.raises(httpx.ReadError):
-        ask(door, "PUT", SINK_NAME, "/stop")
-    assert ask(door, "PUT", SINK_NAME, "/resume")[0] == 202
+        ask(connection, "PUT", SINK_NAME, "/stop")
+    assert ask(connection, "PUT", SINK_NAME, "/resume")[0] == 202
     connect.advance(60.0)
     assert state(connect, SINK_NAME) == STOPPED
 
@@ -66,26 +66,29 @@ def test_half_a_stop_leaves_a_connector_that_runs_without_tasks(how):
     connect = FakeConnect(workers=2)
     connect.create("another", {"connector.class": SINK, "topics": TOPIC})
     connect.create(SINK_NAME, {"connector.class": SINK, "topics": TOPIC})
-    (owner,) = [at for at in connect.workers if SINK_NAME in at.connectors]
+    (owner,) = [worker for worker in connect.workers if SINK_NAME in worker.connectors]
     assert not owner.leads  # else it would die with its leader, and be started anew, with tasks
     connect.half_stops[SINK_NAME] = how
-    door = connect.door()
-    assert door.reply("PUT", owner.url, f"/connectors/{SINK_NAME}/stop", b"", 100.0).status == 500
+    connection = connect.door()
+    assert (
+        connection.reply("PUT", owner.url, f"/connectors/{SINK_NAME}/stop", b"", 100.0).status
+        == 500
+    )
     connect.advance(5.0)
     assert state(connect, SINK_NAME) == ("RUNNING", [])
     assert connect.config_log[-1].key == f"commit-{SINK_NAME}"
 
 
 def test_half_a_stop_is_mended_by_a_resume_and_finished_by_another_stop():
-    for verb, wanted in (("resume", RUNNING), ("stop", STOPPED)):
+    for verb, expected in (("resume", RUNNING), ("stop", STOPPED)):
         connect = with_sink(records=1)
         connect.half_stops[SINK_NAME] = "fail"
-        door = connect.door()
-        assert ask(door, "PUT", SINK_NAME, "/stop")[0] == 500
+        connection = connect.door()
+        assert ask(connection, "PUT", SINK_NAME, "/stop")[0] == 500
         connect.advance(5.0)
-        ask(door, "PUT", SINK_NAME, f"/{verb}")
+        ask(connection, "PUT", SINK_NAME, f"/{verb}")
         connect.advance(5.0)
-        assert state(connect, SINK_NAME) == wanted
+        assert state(connect, SINK_NAME) == expected
 
 
 def test_a_leader_that_dies_between_the_two_writes_breaks_the_connection():
@@ -106,8 +109,8 @@ def test_a_leader_that_dies_between_the_two_writes_breaks_the_connection():
 def test_a_task_that_hangs_lets_the_stop_be_over_after_five_seconds_and_becomes_a_zombie():
     connect = with_source(lines=2)
     connect.hang(SOURCE_NAME, "poll", 60.0)
-    door = connect.door()
-    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(4.0)
     assert state(connect, SOURCE_NAME) == ("STOPPED", ["RUNNING"])
     connect.advance(2.0)
@@ -120,27 +123,27 @@ def test_the_last_commit_of_a_zombie_overwrites_what_was_altered_meanwhile():
     grow(connect, 2)
     connect.advance(1.0)  # read, and not committed yet
     connect.hang(SOURCE_NAME, "poll", 60.0)
-    door = connect.door()
-    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(6.0)
-    assert alter(door, SOURCE_NAME, place(10))[0] == 200
+    assert alter(connection, SOURCE_NAME, place(10))[0] == 200
     assert stored(connect, SOURCE_NAME) == [{"position": 10}]
     connect.advance(60.0)
     assert stored(connect, SOURCE_NAME) == [{"position": 40}]
     assert connect.effects[-1].by == f"zombie {SOURCE_NAME}-0"
 
 
-@pytest.mark.parametrize("made", [{"exactly_once": True}, {"own": True}])
-def test_a_zombie_commits_nothing_that_is_fenced_or_has_a_producer_of_its_own(made):
-    own = {"offsets.storage.topic": "own-offsets"} if made.pop("own", False) else {}
-    connect = with_source(lines=2, config=own, **made)
+@pytest.mark.parametrize("built", [{"exactly_once": True}, {"own": True}])
+def test_a_zombie_commits_nothing_that_is_fenced_or_has_a_producer_of_its_own(built):
+    own = {"offsets.storage.topic": "own-offsets"} if built.pop("own", False) else {}
+    connect = with_source(lines=2, config=own, **built)
     grow(connect, 2)
     connect.hang(SOURCE_NAME, "poll", 60.0)
     connect.advance(1.0)
-    door = connect.door()
-    ask(door, "PUT", SOURCE_NAME, "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", SOURCE_NAME, "/stop")
     connect.advance(6.0)
-    assert alter(door, SOURCE_NAME, place(10))[0] == 200
+    assert alter(connection, SOURCE_NAME, place(10))[0] == 200
     connect.advance(60.0)
     assert stored(connect, SOURCE_NAME) == [{"position": 10}]
 
@@ -150,17 +153,17 @@ def test_offsets_of_a_sink_cannot_be_altered_while_a_zombie_is_in_its_group():
     connect.hang(SINK_NAME, "put", 60.0)
     connect.broker.produce(TOPIC, b"")
     connect.advance(1.0)
-    door = connect.door()
-    ask(door, "PUT", SINK_NAME, "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", SINK_NAME, "/stop")
     connect.advance(6.0)
     assert state(connect, SINK_NAME) == STOPPED
     for method in ("PATCH", "DELETE"):
         body = {"offsets": [dict(zip(("partition", "offset"), spot(0), strict=True))]}
-        status, said = ask(door, method, SINK_NAME, "/offsets", body)
+        status, answer = ask(connection, method, SINK_NAME, "/offsets", body)
         assert status == 500
-        assert "get rid of the zombie sink tasks" in said["message"]
+        assert "get rid of the zombie sink tasks" in answer["message"]
     connect.advance(60.0)
-    assert alter(door, SINK_NAME, spot(0))[0] == 200
+    assert alter(connection, SINK_NAME, spot(0))[0] == 200
     # It has delivered what it was about to, and committed nothing of it.
     assert numbers(connect, SINK_NAME) == [0, 1]
 
@@ -170,10 +173,10 @@ def test_a_zombie_that_was_put_out_of_its_group_no_longer_keeps_anybody_from_alt
     connect.hang(SINK_NAME, "put", 1000.0)
     connect.broker.produce(TOPIC, b"")
     connect.advance(1.0)
-    door = connect.door()
-    ask(door, "PUT", SINK_NAME, "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", SINK_NAME, "/stop")
     connect.advance(301.0)
-    assert alter(door, SINK_NAME, spot(0))[0] == 200
+    assert alter(connection, SINK_NAME, spot(0))[0] == 200
     connect.advance(1000.0)
     assert numbers(connect, SINK_NAME) == [0, 1]
     assert stored(connect, SINK_NAME) == [{"kafka_offset": 0}]
@@ -184,9 +187,9 @@ def test_a_group_that_never_formed_is_altered_under_a_zombie():
     connect.broker.create_topic(TOPIC)
     connect.behaviour(SINK_NAME).hangs.append(("start", 60.0))
     connect.create(SINK_NAME, {"connector.class": SINK, "topics": TOPIC})
-    door = connect.door()
-    ask(door, "PUT", SINK_NAME, "/stop")
+    connection = connect.door()
+    ask(connection, "PUT", SINK_NAME, "/stop")
     connect.advance(6.0)
-    assert alter(door, SINK_NAME, spot(0))[0] == 200
+    assert alter(connection, SINK_NAME, spot(0))[0] == 200
     assert connect.broker.groups[f"connect-{SINK_NAME}"].state == "EMPTY"
     assert [task.process.alive for task in connect.zombies] == [True]

@@ -30,9 +30,9 @@ from tests.fakes.connect_model import SINK, Person, Trouble
 POISON = 703
 
 
-def poisoned(stage="value_converter", cause="data", **made):
+def poisoned(stage="value_converter", cause="data", **built):
     """A sink that has met a bad record."""
-    connect = with_sink(**made)
+    connect = with_sink(**built)
     for number in range(1000):
         troubles = bad(stage, cause) if number == POISON else ()
         connect.broker.produce(TOPIC, b"%d" % number, troubles=troubles)
@@ -87,31 +87,31 @@ def test_batches_of_one_bring_a_sink_right_before_the_bad_record():
 def test_an_exact_skip_delivers_everything_but_the_bad_record_once():
     connect = poisoned()
     one_at_a_time(connect)
-    door = connect.door()
-    ask(door, "PUT", SINK_NAME, "/stop")
-    assert alter(door, SINK_NAME, spot(POISON + 1))[0] == 200
-    ask(door, "PUT", SINK_NAME, "/resume")
+    connection = connect.door()
+    ask(connection, "PUT", SINK_NAME, "/stop")
+    assert alter(connection, SINK_NAME, spot(POISON + 1))[0] == 200
+    ask(connection, "PUT", SINK_NAME, "/resume")
     connect.advance(120.0)
     assert state(connect, SINK_NAME) == ("RUNNING", ["RUNNING"])
-    assert numbers(connect, SINK_NAME) == [at for at in range(1000) if at != POISON]
+    assert numbers(connect, SINK_NAME) == [number for number in range(1000) if number != POISON]
 
 
 def test_a_skip_from_the_start_of_the_batch_loses_what_is_between():
     connect = poisoned()
-    door = connect.door()
-    ask(door, "PUT", SINK_NAME, "/stop")
-    assert alter(door, SINK_NAME, spot(POISON + 1))[0] == 200
-    ask(door, "PUT", SINK_NAME, "/resume")
+    connection = connect.door()
+    ask(connection, "PUT", SINK_NAME, "/stop")
+    assert alter(connection, SINK_NAME, spot(POISON + 1))[0] == 200
+    ask(connection, "PUT", SINK_NAME, "/resume")
     connect.advance(120.0)
     assert set(numbers(connect, SINK_NAME)) == {*range(500), *range(POISON + 1, 1000)}
 
 
 def test_an_offset_past_the_end_delivers_the_whole_topic_again():
     connect = with_sink(records=10)
-    door = connect.door()
-    ask(door, "PUT", SINK_NAME, "/stop")
-    assert alter(door, SINK_NAME, spot(11))[0] == 200
-    ask(door, "PUT", SINK_NAME, "/resume")
+    connection = connect.door()
+    ask(connection, "PUT", SINK_NAME, "/stop")
+    assert alter(connection, SINK_NAME, spot(11))[0] == 200
+    ask(connection, "PUT", SINK_NAME, "/resume")
     connect.advance(61.0)
     assert numbers(connect, SINK_NAME) == [*range(10), *range(10)]
 
@@ -171,19 +171,19 @@ def test_a_sink_of_a_pattern_reads_every_topic_that_there_is():
         connect.broker.produce(topic, b"")
     connect.create("all", {"connector.class": SINK, "topics.regex": r"east\..*"})
     connect.advance(5.0)
-    assert {at.topic for at in connect.delivered["all"]} == {"east.a", "east.b"}
+    assert {item.topic for item in connect.delivered["all"]} == {"east.a", "east.b"}
 
 
 def test_records_that_retention_took_are_told_and_never_delivered():
     connect = with_sink(records=10)
-    door = connect.door()
-    ask(door, "PUT", SINK_NAME, "/stop")
-    alter(door, SINK_NAME, spot(0))
+    connection = connect.door()
+    ask(connection, "PUT", SINK_NAME, "/stop")
+    alter(connection, SINK_NAME, spot(0))
     connect.broker.retain_from(TOPIC, 0, 6)
-    ask(door, "PUT", SINK_NAME, "/resume")
+    ask(connection, "PUT", SINK_NAME, "/resume")
     connect.advance(5.0)
     assert numbers(connect, SINK_NAME) == [*range(10), *range(6, 10)]
-    assert [at.offset for at in connect.broker.lost] == list(range(6))
+    assert [item.offset for item in connect.broker.lost] == list(range(6))
 
 
 def test_a_topic_that_is_made_anew_has_another_id():
@@ -198,8 +198,8 @@ def test_a_topic_that_is_made_anew_has_another_id():
 # --- mirrors -------------------------------------------------------------------------------------
 
 
-def oversized(**made):
-    connect = with_mirror(records=5, **made)
+def oversized(**built):
+    connect = with_mirror(records=5, **built)
     west = connect.upstreams["west"]
     west.produce(UPSTREAM, b"big", size_bytes=2_000_000)
     west.produce(UPSTREAM, b"next")
@@ -223,10 +223,10 @@ def test_a_record_too_large_fails_a_mirror_right_before_it():
 
 def test_a_mirror_goes_on_behind_the_record_that_it_is_told_it_has_copied():
     connect = oversized()
-    door = connect.door()
-    ask(door, "PUT", MIRROR_NAME, "/stop")
-    assert alter(door, MIRROR_NAME, copied(5))[0] == 200
-    ask(door, "PUT", MIRROR_NAME, "/resume")
+    connection = connect.door()
+    ask(connection, "PUT", MIRROR_NAME, "/stop")
+    assert alter(connection, MIRROR_NAME, copied(5))[0] == 200
+    ask(connection, "PUT", MIRROR_NAME, "/resume")
     connect.advance(61.0)
     assert numbers(connect, MIRROR_NAME) == [0, 1, 2, 3, 4, 6]
     assert connect.syncs[-1][1:] == (UPSTREAM, 0, 6, 5)
@@ -268,12 +268,12 @@ def test_a_mirror_that_cannot_read_a_record_says_that_it_runs_and_copies_the_oth
 
 def test_null_begins_at_the_first_record_and_zero_behind_it():
     connect = with_mirror(records=3)
-    door = connect.door()
+    connection = connect.door()
     for offset, again in ((None, [0, 1, 2]), (0, [1, 2])):
         connect.delivered[MIRROR_NAME].clear()
-        ask(door, "PUT", MIRROR_NAME, "/stop")
-        assert alter(door, MIRROR_NAME, copied(offset))[0] == 200
-        ask(door, "PUT", MIRROR_NAME, "/resume")
+        ask(connection, "PUT", MIRROR_NAME, "/stop")
+        assert alter(connection, MIRROR_NAME, copied(offset))[0] == 200
+        ask(connection, "PUT", MIRROR_NAME, "/resume")
         connect.advance(5.0)
         assert numbers(connect, MIRROR_NAME) == again
 
@@ -283,16 +283,16 @@ def test_null_begins_at_the_first_record_and_zero_behind_it():
 
 def test_a_source_goes_on_at_the_byte_that_it_is_given():
     connect = with_source(lines=3)
-    door = connect.door()
-    ask(door, "PUT", SOURCE_NAME, "/stop")
-    assert alter(door, SOURCE_NAME, place(10))[0] == 200
-    ask(door, "PUT", SOURCE_NAME, "/resume")
+    connection = connect.door()
+    ask(connection, "PUT", SOURCE_NAME, "/stop")
+    assert alter(connection, SOURCE_NAME, place(10))[0] == 200
+    ask(connection, "PUT", SOURCE_NAME, "/resume")
     grow(connect, 1)
     connect.advance(61.0)
     assert stored(connect, SOURCE_NAME) == [{"position": 40}]
     values = [record.value for record in connect.broker.log("lines", 0).records]
-    wanted = [0, 1, 2, 1, 2, 3]
-    assert values == [f"line {number:04d}".encode() for number in wanted]
+    expected = [0, 1, 2, 1, 2, 3]
+    assert values == [f"line {number:04d}".encode() for number in expected]
 
 
 def test_a_source_that_is_stopped_has_committed_what_it_read():

@@ -99,21 +99,21 @@ def as_recorded() -> FakeConnect:
 def replayed() -> list[tuple[int, str, str | None]]:
     """(status, body, offsets afterwards) of every exchange."""
     connect = as_recorded()
-    door = connect.door()
-    found = []
+    connection = connect.door()
+    results = []
     for exchange in EXCHANGES:
-        asked = exchange["request"]
+        request = exchange["request"]
         if exchange["case"].endswith("offsets running"):
             connect.advance(FLUSHED_S)
-        reply = door.ask(asked["method"], asked["path"], sent(asked["body"]))
+        reply = connection.ask(request["method"], request["path"], sent(request["body"]))
         after = None
         if "offsets_after" in exchange:
-            name = asked["path"].split("/")[2]
-            after = door.ask("GET", f"/connectors/{name}/offsets").body.decode()
-        found.append((reply.status, reply.body.decode(), after))
-        if asked["method"] != "GET" and not asked["path"].endswith(("/stop", "/resume")):
+            name = request["path"].split("/")[2]
+            after = connection.ask("GET", f"/connectors/{name}/offsets").body.decode()
+        results.append((reply.status, reply.body.decode(), after))
+        if request["method"] != "GET" and not request["path"].endswith(("/stop", "/resume")):
             connect.advance(5.0)  # what follows those two was recorded at once, as a race
-    return found
+    return results
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +126,8 @@ def answers() -> list[tuple[int, str, str | None]]:
 )
 def test_the_model_answers_as_it_was_recorded(answers, number):
     exchange = EXCHANGES[number]
-    status, said, after = answers[number]
-    assert (status, normal.body(said)) == (exchange["status"], normal.body(exchange["response"]))
+    status, answer, after = answers[number]
+    assert (status, normal.body(answer)) == (exchange["status"], normal.body(exchange["response"]))
     if after is not None:
         assert normal.body(after) == normal.body(exchange["offsets_after"])
 
@@ -147,7 +147,7 @@ ODD_BODIES = [tuple(entry) for entry in json.loads(ODD.read_text())]
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])
 def test_odd_bodies_are_answered_as_they_were_recorded(version, kind):
     recorded = [entry[2:] for entry in ODD_BODIES if entry[:2] == (version, kind)]
-    told = odd.told(ModelSite(version), kind, f"odd-{kind}")
-    assert [told.label for told in told] == [label for label, *_ in recorded]
-    for model, real in zip(told, recorded, strict=True):
+    report = odd.told(ModelSite(version), kind, f"odd-{kind}")
+    assert [reports.label for reports in report] == [label for label, *_ in recorded]
+    for model, real in zip(report, recorded, strict=True):
         assert model == real

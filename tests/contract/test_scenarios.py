@@ -11,7 +11,7 @@ from tests.contract.sites import ModelSite
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize(
-    "scenario", [*scenarios.ALL, *scenarios_trouble.ZOMBIES], ids=lambda at: at.__name__
+    "scenario", [*scenarios.ALL, *scenarios_trouble.ZOMBIES], ids=lambda item: item.__name__
 )
 def test_a_scenario_holds_on_the_model(scenario, version, workers):
     scenario(ModelSite(version, workers=workers), "at-hand")

@@ -16,18 +16,18 @@ SEEDS = 60
 
 @pytest.mark.parametrize("seed", range(0, SEEDS, 10))
 def test_a_sequence_is_the_same_on_a_second_model(seed):
-    site = ModelSite()
+    cluster = ModelSite()
     for number in range(seed, seed + 10):
-        sequences.play(site, number, f"drawn-{number}", "4.3.1")
+        sequences.play(cluster, number, f"drawn-{number}", "4.3.1")
 
 
 def test_the_sequences_do_everything_there_is_to_do_and_see_every_kind_of_answer():
     done, answered, kinds = Counter(), Counter(), Counter()
     for seed in range(SEEDS):
         kinds[sequences.drawn(seed)[0]] += 1
-        for shown in sequences.expected(seed, "drawn", "4.3.1"):
-            done[shown.op.what] += 1
-            answered[shown.status] += 1
+        for rows in sequences.expected(seed, "drawn", "4.3.1"):
+            done[rows.op.what] += 1
+            answered[rows.status] += 1
     assert set(kinds) == {"source", "sink", "mirror"}
     assert set(sequences.OPS) <= set(done)
     assert set(answered) >= {0, 200, 201, 202, 204, 400, 404, 409, 500}
@@ -35,6 +35,6 @@ def test_the_sequences_do_everything_there_is_to_do_and_see_every_kind_of_answer
 
 @pytest.mark.parametrize("kind", ["source", "sink", "mirror"])
 def test_no_odd_body_is_anybody_elses_fault(kind):
-    for told in odd.told(ModelSite(), kind, "odd"):
-        assert told.status in {200, 400, 500}, told
-        assert told.said, told
+    for reports in odd.told(ModelSite(), kind, "odd"):
+        assert reports.status in {200, 400, 500}, reports
+        assert reports.said, reports

@@ -18,9 +18,11 @@ SINK_NAME, SOURCE_NAME, MIRROR_NAME = "rows-sink", "lines-source", "west-mirror"
 TOPIC, LINES, UPSTREAM = "rows", "/data/lines.txt", "orders"
 
 
-def with_sink(*, records: int = 0, partitions: int = 1, tasks: int = 1, **made: Any) -> FakeConnect:
+def with_sink(
+    *, records: int = 0, partitions: int = 1, tasks: int = 1, **built: Any
+) -> FakeConnect:
     """A sink that has delivered so many records."""
-    connect = FakeConnect(**made)
+    connect = FakeConnect(**built)
     connect.broker.create_topic(TOPIC, partitions)
     config = {"connector.class": SINK, "topics": TOPIC, "tasks.max": str(tasks)}
     connect.create(SINK_NAME, config)
@@ -31,10 +33,10 @@ def with_sink(*, records: int = 0, partitions: int = 1, tasks: int = 1, **made: 
 
 
 def with_source(
-    *, lines: int = 0, config: dict[str, str] | None = None, **made: Any
+    *, lines: int = 0, config: dict[str, str] | None = None, **built: Any
 ) -> FakeConnect:
     """A FileStream source that has committed so many lines of ten bytes."""
-    connect = FakeConnect(**made)
+    connect = FakeConnect(**built)
     own = {"connector.class": FILE_SOURCE, "file": LINES, "topic": "lines", "tasks.max": "1"}
     connect.create(SOURCE_NAME, own | (config or {}))
     grow(connect, lines)
@@ -42,9 +44,9 @@ def with_source(
     return connect
 
 
-def with_mirror(*, records: int = 0, partitions: int = 1, **made: Any) -> FakeConnect:
+def with_mirror(*, records: int = 0, partitions: int = 1, **built: Any) -> FakeConnect:
     """A mirror of a topic on west, which has copied so many records."""
-    connect = FakeConnect(**made)
+    connect = FakeConnect(**built)
     connect.upstreams["west"].create_topic(UPSTREAM, partitions)
     for number in range(records):
         connect.upstreams["west"].produce(UPSTREAM, b"x", partition=number % partitions)
@@ -73,22 +75,24 @@ def bad(stage: str = "value_converter", cause: str = "data") -> tuple[Trouble, .
     return (Trouble(stage, cause),)
 
 
-def ask(door: Door, method: str, name: str, what: str = "", body: Any = None) -> tuple[int, Any]:
+def ask(
+    connection: Door, method: str, name: str, what: str = "", body: Any = None
+) -> tuple[int, Any]:
     """(status, body), the body decoded."""
     sent = b"" if body is None else json.dumps(body).encode()
-    reply = door.ask(method, f"/connectors/{name}{what}", sent)
+    reply = connection.ask(method, f"/connectors/{name}{what}", sent)
     return reply.status, json.loads(reply.body) if reply.body else None
 
 
-def alter(door: Door, name: str, *pairs: tuple[Any, Any]) -> tuple[int, Any]:
+def alter(connection: Door, name: str, *pairs: tuple[Any, Any]) -> tuple[int, Any]:
     entries = [{"partition": partition, "offset": offset} for partition, offset in pairs]
-    return ask(door, "PATCH", name, "/offsets", {"offsets": entries})
+    return ask(connection, "PATCH", name, "/offsets", {"offsets": entries})
 
 
 def spot(offset: int | None, partition: int = 0) -> tuple[Any, Any]:
     """A sink's partition and offset."""
-    at = {"kafka_topic": TOPIC, "kafka_partition": partition}
-    return at, None if offset is None else {"kafka_offset": offset}
+    entry = {"kafka_topic": TOPIC, "kafka_partition": partition}
+    return entry, None if offset is None else {"kafka_offset": offset}
 
 
 def place(position: int | None) -> tuple[Any, Any]:
@@ -98,23 +102,23 @@ def place(position: int | None) -> tuple[Any, Any]:
 
 def copied(offset: int | None, partition: int = 0) -> tuple[Any, Any]:
     """A mirrored partition and the last record that was copied."""
-    at = {"cluster": "west", "partition": partition, "topic": UPSTREAM}
-    return at, None if offset is None else {"offset": offset}
+    entry = {"cluster": "west", "partition": partition, "topic": UPSTREAM}
+    return entry, None if offset is None else {"offset": offset}
 
 
 def stored(connect: FakeConnect, name: str) -> list[Any]:
     """The offsets that REST shows."""
-    status, found = ask(connect.door("onlooker"), "GET", name, "/offsets")
-    assert status == 200, found
-    return [entry["offset"] for entry in found["offsets"]]
+    status, result = ask(connect.door("onlooker"), "GET", name, "/offsets")
+    assert status == 200, result
+    return [entry["offset"] for entry in result["offsets"]]
 
 
 def state(connect: FakeConnect, name: str) -> tuple[str, list[str]]:
     """Of the connector and of its tasks, as REST shows it."""
-    shown = connect.status_of(name)
-    return shown["connector"]["state"], [task["state"] for task in shown["tasks"]]
+    output = connect.status_of(name)
+    return output["connector"]["state"], [task["state"] for task in output["tasks"]]
 
 
 def numbers(connect: FakeConnect, name: str) -> list[int]:
     """The offsets of what it delivered."""
-    return [at.offset for at in connect.delivered[name]]
+    return [item.offset for item in connect.delivered[name]]

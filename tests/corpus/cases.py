@@ -24,9 +24,9 @@ class Case:
         return self.truth in SKIPPABLE
 
     def classified(self) -> Failure:
-        found = classify(self.trace, self.listed)
-        assert found is not None
-        return found
+        failure = classify(self.trace, self.listed)
+        assert failure is not None
+        return failure
 
 
 def _case(name: str, lines: list[str]) -> Case:
@@ -53,11 +53,11 @@ def _case(name: str, lines: list[str]) -> Case:
 def _cases(path: Path) -> list[Case]:
     # Not splitlines: messages hold characters that it would take for the end of a line.
     whole = path.read_bytes().decode().removeprefix("=== ").removesuffix("\n")
-    found = []
+    results = []
     for part in whole.split("\n=== "):
         name, *lines = part.split("\n")
-        found.append(_case(f"{path.stem}/{name}", lines))
-    return found
+        results.append(_case(f"{path.stem}/{name}", lines))
+    return results
 
 
 CORPUS = tuple(case for path in sorted(FOLDER.glob("*.txt")) for case in _cases(path))

@@ -24,19 +24,21 @@ SKIPPED = tuple(case for case in CORPUS if case.classified().kind in SKIPPABLE)
 
 def beginnings(trace: str) -> list[int]:
     """Numbers of the lines that begin an exception, or look as if they did."""
-    return [at for at, line in enumerate(lines_of(trace)) if isinstance(line, ExceptionHeader)]
+    return [
+        offset for offset, line in enumerate(lines_of(trace)) if isinstance(line, ExceptionHeader)
+    ]
 
 
-def with_message(trace: str, at: int, message: str) -> str:
+def with_message(trace: str, offset: int, message: str) -> str:
     """The trace, had the exception that this line begins said something else."""
     lines, parsed = trace.split("\n"), list(lines_of(trace))
-    after = at + 1  # what the message had beyond its first line goes with it
+    after = offset + 1  # what the message had beyond its first line goes with it
     while after < len(lines) - 1 and parsed[after] is None:
         after += 1
-    header = parsed[at]
+    header = parsed[offset]
     link = "\t" * header.depth + (header.link and f"{header.link}: ")
-    head = lines[at].rstrip("\r") if header.name is None else f"{link}{header.name}: "
-    return "\n".join([*lines[:at], head + message, *lines[after:]])
+    head = lines[offset].rstrip("\r") if header.name is None else f"{link}{header.name}: "
+    return "\n".join([*lines[:offset], head + message, *lines[after:]])
 
 
 def forgeries() -> list[str]:

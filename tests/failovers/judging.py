@@ -53,29 +53,31 @@ class Found:
 
 def judged(entries: Sequence[JournalEntry], requests: Sequence[Request]) -> Found:
     """See the module."""
-    found = Found()
-    intents = list(_intents(entries, found))
-    newest, asked, skipped = 0, Counter[tuple[str, int, bool]](), Counter[int]()
+    result = Found()
+    intents = list(_intents(entries, result))
+    newest, counter, skipped = 0, Counter[tuple[str, int, bool]](), Counter[int]()
     for request in requests:
         intent = _intent_of(request, intents)
         if intent is None:
-            found.double.append(f"{request.who} asked without an intent of its own: {request}")
+            result.double.append(f"{request.who} asked without an intent of its own: {request}")
             continue
         intent.used = True
-        found.effects += 1
-        asked[intent.step] += 1
+        result.effects += 1
+        counter[intent.step] += 1
         if intent.term < newest:
-            found.late += 1
+            result.late += 1
             if request.changed:
-                found.double.append(f"{request.who} was followed, and changed the world: {request}")
+                result.double.append(
+                    f"{request.who} was followed, and changed the world: {request}"
+                )
         newest = max(newest, intent.term)
         offset = offset_of(request.what.partition(" offsets ")[2])
         if offset is not None and request.changed:
             skipped[offset] += 1
-    found.steps = len({at.step for at in intents})
-    found.repeats = sum(count - 1 for count in asked.values())
-    found.double += [f"skipped {n} times: to {at}" for at, n in skipped.items() if n > 1]
-    return found
+    result.steps = len({item.step for item in intents})
+    result.repeats = sum(count - 1 for count in counter.values())
+    result.double += [f"skipped {n} times: to {index}" for index, n in skipped.items() if n > 1]
+    return result
 
 
 def _intent_of(request: Request, intents: Sequence[Intent]) -> Intent | None:
@@ -88,32 +90,32 @@ def _intent_of(request: Request, intents: Sequence[Intent]) -> Intent | None:
     return None
 
 
-def _same(intended: str, asked: str) -> bool:
+def _same(intended: str, request: str) -> bool:
     if intended.startswith("PATCH"):
-        return intended == f"PATCH {offset_of(asked.partition(' offsets ')[2])}"
-    return intended == asked
+        return intended == f"PATCH {offset_of(request.partition(' offsets ')[2])}"
+    return intended == request
 
 
-def _intents(entries: Sequence[JournalEntry], found: Found) -> Iterator[Intent]:
+def _intents(entries: Sequence[JournalEntry], result: Found) -> Iterator[Intent]:
     plans: dict[str, Plan] = {}
     back: dict[str, tuple[AnyStep, ...]] = {}
     who = ""
     for entry in entries:
         match entry.record:
             case LeadershipTaken(name=name):
-                who, found.terms = name, found.terms + 1
+                who, result.terms = name, result.terms + 1
             case PlanOpened(plan=plan):
                 plans[entry.plan_id] = plan
-                found.plans += 1
+                result.plans += 1
             case RollbackStarted(steps=steps):
                 back[entry.plan_id] = steps
             case PlanParked(ending=ending) | PlanEnded(ending=ending):
-                found.endings[ending.value] += 1
+                result.endings[ending.value] += 1
             case StepIntended(at=at, index=index, undoing=undoing):
                 steps = back[entry.plan_id] if undoing else plans[entry.plan_id].steps
                 what = _what(steps[index])
                 step = (entry.plan_id, index, undoing)
-                yield Intent(at, found.terms, who, step, what, used=not what)
+                yield Intent(at, result.terms, who, step, what, used=not what)
 
 
 def _what(step: AnyStep) -> str:

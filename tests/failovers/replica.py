@@ -118,12 +118,12 @@ PLANTS = {"": lambda term: term, "careless": Careless}
 class Actor:
     """One term."""
 
-    def __init__(self, name: str, folder: Path, site: Connect, term: LeadershipTerm) -> None:
-        self._name, self._site, self._term = name, site, term
+    def __init__(self, name: str, folder: Path, cluster: Connect, term: LeadershipTerm) -> None:
+        self._name, self._site, self._term = name, cluster, term
         self._shelf = Shelf(folder.parent / "shelf")
         self._clock = SteadyClock()
         self._ledger = JournalIndex(folder, term.publish)
-        self._sight = ConnectClient(site)
+        self._sight = ConnectClient(cluster)
         self._numbers = itertools.count()
         self._conductor = PlanExecutor(
             ledger=self._ledger,
@@ -155,14 +155,14 @@ class Actor:
             return
         if not self._sight.traces(SINK_NAME):  # nothing has failed
             return
-        pairs = [at for at in self._sight.pairs(SINK_NAME) if at.offset is not None]
+        pairs = [pair for pair in self._sight.pairs(SINK_NAME) if pair.offset is not None]
         if not pairs:
             return
-        at = int(pairs[0].offset.partition(":")[2].rstrip("}"))
-        key = f"{TOPIC}-{at}"
+        offset = int(pairs[0].offset.partition(":")[2].rstrip("}"))
+        key = f"{TOPIC}-{offset}"
         if self._ledger.journal.skipped_by(key) is not None:
             return
-        plan = self._plan(key, at)
+        plan = self._plan(key, offset)
         now = self._clock.now()
         self._ledger.journal.append(
             plan.plan_id,
@@ -172,16 +172,16 @@ class Actor:
             ],
         )
 
-    def _plan(self, key: str, at: int) -> Plan:
-        here = PartitionOffset(PARTITION, f'{{"kafka_offset":{at}}}')
-        after = PartitionOffset(PARTITION, f'{{"kafka_offset":{at + 1}}}')
+    def _plan(self, key: str, offset: int) -> Plan:
+        here = PartitionOffset(PARTITION, f'{{"kafka_offset":{offset}}}')
+        after = PartitionOffset(PARTITION, f'{{"kafka_offset":{offset + 1}}}')
         now = self._clock.now()
         return Plan(
             plan_id=f"{self._name}-{os.getpid()}-{round(now * 1000)}-{next(self._numbers)}",
             verb=f"skip {key}",
             subject=PlanSubject("rest", "lab", SINK_NAME, "sink", None),
             steps=(
-                Copy(RecordLocation("east", TOPIC, "id", 0, at), "0" * 64, 1, key, "shelf"),
+                Copy(RecordLocation("east", TOPIC, "id", 0, offset), "0" * 64, 1, key, "shelf"),
                 ToState(RequestedState.STOPPED),
                 Settle(quiet_s=0.2),
                 Freeze(),
@@ -220,12 +220,12 @@ def main(name: str, folder: str, bootstrap: str, topic: str, url: str, plant: st
     )
     replica = Replica(settings, Path(folder), SteadyClock())
     replica.start()
-    site = Connect(name="lab", kafka="journal", url=url)
+    cluster = Connect(name="lab", kafka="journal", url=url)
     while not (replica.standing.problem or "").startswith("unexpected"):
         term = replica.term
         if term is not None:
             with suppress(NotLeader):
-                Actor(name, Path(folder), site, PLANTS[plant](term)).act()
+                Actor(name, Path(folder), cluster, PLANTS[plant](term)).act()
         time.sleep(LOOK_S)
     sys.exit(1)
 

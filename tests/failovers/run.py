@@ -59,12 +59,12 @@ def strikes(seed: int, count: int) -> list[Strike]:
     after.
     """
     chance = random.Random(seed)
-    found = []
+    results = []
     for _ in range(count):
         kind, aimed = chance.choice(KINDS), chance.choice(AIMS)
         after_s = chance.uniform(0.0, 0.3 if aimed else 4.0)
-        found.append(Strike(kind, aimed, after_s, chance.uniform(0.0, chance.choice((1.0, 9.0)))))
-    return found
+        results.append(Strike(kind, aimed, after_s, chance.uniform(0.0, chance.choice((1.0, 9.0)))))
+    return results
 
 
 @dataclass
@@ -82,24 +82,24 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         """For people."""
-        found = self.found
+        result = self.found
         yield f"seed {self.seed}, commit {self.commit}, {self.seconds:.0f} s"
         yield (
             f"failovers {self.failovers.total()}: {counts(self.failovers)}; "
-            f"terms {found.terms}; came too late {self.missed}"
+            f"terms {result.terms}; came too late {self.missed}"
         )
         if self.took_s:
             middle = sorted(self.took_s)[len(self.took_s) // 2]
             most = max(self.took_s)
             yield f"until another one led: median {middle:.1f} s, most {most:.1f} s"
-        yield f"plans {found.plans}, ended: {counts(found.endings)}; steps {found.steps}"
+        yield f"plans {result.plans}, ended: {counts(result.endings)}; steps {result.steps}"
         yield (
-            f"requests that change something {found.effects}, of these repeats of one in doubt "
-            f"{found.repeats}, late and without effect {found.late - _late(found)}"
+            f"requests that change something {result.effects}, of these repeats of one in doubt "
+            f"{result.repeats}, late and without effect {result.late - _late(result)}"
         )
         yield f"records that had to be skipped {self.bad}, skipped {self.skipped}"
-        yield f"DOUBLE EFFECTS {len(found.double)}"
-        yield from (f"double: {line}" for line in found.double[:20])
+        yield f"DOUBLE EFFECTS {len(result.double)}"
+        yield from (f"double: {line}" for line in result.double[:20])
         yield from (f"wrong: {line}" for line in self.wrong[:20])
 
     @property
@@ -109,8 +109,8 @@ class Report:
         return busy and not (self.found.double or self.wrong)
 
 
-def _late(found: Found) -> int:
-    return sum("was followed" in line for line in found.double)
+def _late(result: Found) -> int:
+    return sum("was followed" in line for line in result.double)
 
 
 def run(directory: Path, *, seed: int, failovers: int, plant: str = "") -> Report:
@@ -316,7 +316,9 @@ class Log:
         return tuple(self._lines)
 
     def entries(self) -> list[JournalEntry]:
-        return [JournalEntry(at.seq, at.plan_id, decode_record(at.body)) for at in self.lines()]
+        return [
+            JournalEntry(line.seq, line.plan_id, decode_record(line.body)) for line in self.lines()
+        ]
 
     def open_plans(self) -> list[str]:
         opened: dict[str, None] = {}

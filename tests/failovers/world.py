@@ -104,7 +104,7 @@ class World:
         return self.connect.broker.log(TOPIC, 0).end
 
     def delivered(self) -> set[int]:
-        return {at.offset for at in self.connect.delivered[SINK_NAME]}
+        return {item.offset for item in self.connect.delivered[SINK_NAME]}
 
     def at_rest(self) -> bool:
         """Whether all is delivered, and the connector runs."""
@@ -123,7 +123,7 @@ class World:
         with self._lock:
             self._turn()
             before = len(self.connect.effects)
-            at, status, answer = time.time(), None, b""
+            moment, status, answer = time.time(), None, b""
             try:
                 reply = self.connect.door(who).ask(method, path, body)
                 status, answer = reply.status, reply.body
@@ -133,12 +133,12 @@ class World:
                 if method != "GET":
                     number = f"#{len(self.connect.requests)}"
                     changed = tuple(
-                        f"{at.what} {at.detail}"
-                        for at in self.connect.effects[before:]
-                        if at.by == number
+                        f"{effect.what} {effect.detail}"
+                        for effect in self.connect.effects[before:]
+                        if effect.by == number
                     )
                     what = f"{method} {path.rpartition('/')[2]} {body.decode()}".strip()
-                    self.requests.append(Request(at, who, what, status, changed))
+                    self.requests.append(Request(moment, who, what, status, changed))
         self._way()
         return (502, b"") if status is None else (status, answer)
 
@@ -178,12 +178,12 @@ def _handler(world: World, who: str) -> type[BaseHTTPRequestHandler]:
 
 @contextmanager
 def world(seed: int) -> Iterator[World]:
-    made = World(seed)
-    made.start()
+    built = World(seed)
+    built.start()
     try:
-        yield made
+        yield built
     finally:
-        made.stop()
+        built.stop()
 
 
 def offset_of(body: str) -> int | None:

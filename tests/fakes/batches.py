@@ -25,10 +25,10 @@ _TABLE = _table()
 
 
 def crc32c(data: bytes) -> int:
-    found = 0xFFFFFFFF
+    result = 0xFFFFFFFF
     for byte in data:
-        found = _TABLE[(found ^ byte) & 255] ^ (found >> 8)
-    return found ^ 0xFFFFFFFF
+        result = _TABLE[(result ^ byte) & 255] ^ (result >> 8)
+    return result ^ 0xFFFFFFFF
 
 
 def varint(number: int) -> bytes:
@@ -91,7 +91,7 @@ def store(bootstrap: str, topic: str, partition: int, stored: bytes) -> int:
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        found += connection.recv(size - len(found))
-    return found
+    result = b""
+    while len(result) < size:
+        result += connection.recv(size - len(result))
+    return result

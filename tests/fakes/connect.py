@@ -118,10 +118,10 @@ class Connect:
         self._lock = threading.RLock()
         self._late: list[list[Any]] = []
 
-    def add(self, name: str, **made: Any) -> Made:
+    def add(self, name: str, **built: Any) -> Made:
         """A connector that is there from the beginning."""
-        config = {"connector.class": "org.example.Source", "name": name, **made.pop("config", {})}
-        self.connectors[name] = Made(config=config, **made)
+        config = {"connector.class": "org.example.Source", "name": name, **built.pop("config", {})}
+        self.connectors[name] = Made(config=config, **built)
         self.offsets.setdefault(name, {})
         return self.connectors[name]
 
@@ -132,8 +132,8 @@ class Connect:
     def restart(self) -> None:
         """Of a standalone worker: what was asked for over REST is forgotten, offsets are not."""
         assert self.standalone, "the others keep it in the config topic"
-        for made in self.connectors.values():
-            made.state, made.tasks = "RUNNING", made.tasks_max
+        for connector in self.connectors.values():
+            connector.state, connector.tasks = "RUNNING", connector.tasks_max
 
     def changes(self) -> list[tuple[str, str]]:
         """Every request that is no GET, in order."""
@@ -180,10 +180,10 @@ class Connect:
 
     def _answered(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         try:
-            status, found = self._route(method, path, body)
+            status, result = self._route(method, path, body)
         except Refuse as exc:
             return _error(exc.status, exc.message)
-        return status, b"" if found is None else json.dumps(found).encode()
+        return status, b"" if result is None else json.dumps(result).encode()
 
     def _route(self, method: str, path: str, body: bytes) -> tuple[int, Any]:
         parts = urlsplit(path)
@@ -228,16 +228,16 @@ class Connect:
                 if self._version() == (3, 5)
                 else (Refuse(404, ROUTE))
             )
-        made = self._known(name)
+        built = self._known(name)
         match (method, what):
             case ("GET", "status"):
                 return 200, self._status(name)
             case ("GET", "config"):
-                return 200, made.config
+                return 200, built.config
             case ("GET", "tasks"):
                 return 200, [
-                    {"id": {"connector": name, "task": task}, "config": made.task_config}
-                    for task in range(made.tasks)
+                    {"id": {"connector": name, "task": task}, "config": built.task_config}
+                    for task in range(built.tasks)
                 ]
             case ("GET", "offsets"):
                 return 200, {
@@ -247,34 +247,34 @@ class Connect:
                     ]
                 }
             case ("PUT", "stop"):
-                made.lingering = self.linger if made.tasks else 0
-                made.state, made.tasks = "STOPPED", 0
+                built.lingering = self.linger if built.tasks else 0
+                built.state, built.tasks = "STOPPED", 0
                 return 204, None
             case ("PUT", "pause"):
-                made.state = "PAUSED"
+                built.state = "PAUSED"
                 return 202, None
             case ("PUT", "resume"):
-                made.state, made.tasks = "RUNNING", made.tasks or made.tasks_max
+                built.state, built.tasks = "RUNNING", built.tasks or built.tasks_max
                 return 202, None
             case ("POST", "restart"):
                 return (202, self._status(name)) if "true" in query else (204, None)
             case ("PATCH", "offsets"):
-                return 200, {"message": self._alter(name, made, _json(body))}
+                return 200, {"message": self._alter(name, built, _json(body))}
             case ("DELETE", "offsets"):
-                self._stopped(name, made)
+                self._stopped(name, built)
                 self.offsets[name] = {}
                 return 200, {"message": RESET}
         raise Refuse(405, "HTTP 405 Method Not Allowed")
 
     # --- what it does ----------------------------------------------------------------------------
 
-    def _create(self, asked: dict[str, Any]) -> tuple[int, Any]:
-        name, initial = asked["name"], asked.get("initial_state")
+    def _create(self, request: dict[str, Any]) -> tuple[int, Any]:
+        name, initial = request["name"], request.get("initial_state")
         if initial is not None and self._version() < (3, 7):
             raise Refuse(500, 'Unrecognized field "initial_state" (class CreateConnectorRequest)')
         if name in self.connectors:
             raise Refuse(409, f"Connector {name} already exists")
-        config = {key: _config_text(value) for key, value in asked["config"].items()}
+        config = {key: _config_text(value) for key, value in request["config"].items()}
         state = (initial or "RUNNING").upper()
         kind = "sink" if "topics" in config else "source"
         self.connectors[name] = Made(
@@ -286,13 +286,13 @@ class Connect:
         self.offsets.setdefault(name, {})
         return 201, self._info(name)
 
-    def _alter(self, name: str, made: Made, asked: Any) -> str:
-        entries = asked.get("offsets") if isinstance(asked, dict) else None
+    def _alter(self, name: str, built: Made, request: Any) -> str:
+        entries = request.get("offsets") if isinstance(request, dict) else None
         if not entries:
             raise Refuse(
                 400, "Partitions / offsets need to be provided for an alter offsets request"
             )
-        self._stopped(name, made)
+        self._stopped(name, built)
         for entry in entries:
             words = self.validate(entry.get("partition"), entry.get("offset"))
             if words is not None:
@@ -300,7 +300,7 @@ class Connect:
         refused = False
         for entry in entries:
             partition, offset = entry["partition"], entry.get("offset")
-            if made.kind == "sink" and not self._there(partition):
+            if built.kind == "sink" and not self._there(partition):
                 refused = True
                 continue
             if offset is None:
@@ -314,11 +314,11 @@ class Connect:
     def _there(self, partition: dict[str, Any]) -> bool:
         return partition["kafka_partition"] in range(self.topics.get(partition["kafka_topic"], 0))
 
-    def _stopped(self, name: str, made: Made) -> None:
-        if made.state != "STOPPED" or made.tasks:
+    def _stopped(self, name: str, built: Made) -> None:
+        if built.state != "STOPPED" or built.tasks:
             raise Refuse(400, NOT_STOPPED.format(name))
-        if made.kind == "sink" and made.lingering:
-            made.lingering -= 1
+        if built.kind == "sink" and built.lingering:
+            built.lingering -= 1
             raise Refuse(500, ZOMBIES.format(name))
 
     def _known(self, name: str) -> Made:
@@ -331,29 +331,29 @@ class Connect:
         return int(major), int(minor)
 
     def _info(self, name: str) -> dict[str, Any]:
-        made = self.connectors[name]
+        built = self.connectors[name]
         return {
             "name": name,
-            "config": made.config,
-            "tasks": [{"connector": name, "task": task} for task in range(made.tasks)],
-            "type": made.kind,
+            "config": built.config,
+            "tasks": [{"connector": name, "task": task} for task in range(built.tasks)],
+            "type": built.kind,
         }
 
     def _status(self, name: str) -> dict[str, Any]:
-        made = self.connectors[name]
-        tasks = made.tasks
-        if made.state == "STOPPED" and made.lingering:
-            made.lingering -= 1
-            tasks = made.tasks_max
-        state = "FAILED" if made.failing and made.state == "RUNNING" else made.state
+        built = self.connectors[name]
+        tasks = built.tasks
+        if built.state == "STOPPED" and built.lingering:
+            built.lingering -= 1
+            tasks = built.tasks_max
+        state = "FAILED" if built.failing and built.state == "RUNNING" else built.state
         return {
             "name": name,
-            "connector": {"state": made.state, "worker_id": "w:8083"},
+            "connector": {"state": built.state, "worker_id": "w:8083"},
             "tasks": [
-                {"id": task, "state": "RUNNING" if made.state == "STOPPED" else state}
+                {"id": task, "state": "RUNNING" if built.state == "STOPPED" else state}
                 for task in range(tasks)
             ],
-            "type": made.kind,
+            "type": built.kind,
         }
 
 

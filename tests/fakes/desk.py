@@ -45,7 +45,7 @@ GUARD = GuardAnswerRow(guard="bounds", number=28, answer="deny", said="beyond th
 
 
 def plan_row(plan_id: str = "p1", **more: Any) -> PlanRow:
-    given = {
+    inputs = {
         "plan_id": plan_id,
         "sha256": plan_of(plan_id=plan_id).sha256,
         "state": PlanState.PROPOSED,
@@ -57,7 +57,7 @@ def plan_row(plan_id: str = "p1", **more: Any) -> PlanRow:
         "said": "waits for somebody to approve it",
         "expires_at": Moment(1_800_003_600.0),
     }
-    return PlanRow(**{**given, **more})
+    return PlanRow(**{**inputs, **more})
 
 
 @dataclass
@@ -108,29 +108,29 @@ class MemoryDesk:
         return PlanDetails(row=row, plan=plan_of(plan_id=plan_id), steps=(step,), guards=(GUARD,))
 
     def propose(
-        self, asked: PlanRequest, by: str
+        self, request: PlanRequest, by: str
     ) -> ProposalAccepted | KeyReused | ProposalRefused | RequestTargetNotFound:
         self.before("propose")
         with self._lock:
-            earlier = self._keys.get((by, asked.key))
-            if earlier is not None and earlier[0] != asked:
+            earlier = self._keys.get((by, request.key))
+            if earlier is not None and earlier[0] != request:
                 return KeyReused()
             if earlier is not None:
                 return ProposalAccepted(row=self.rows[earlier[1]], new=False)
             if self.refuse is not None:
                 return self.refuse
-            self.changed.append(("propose", asked, by))
+            self.changed.append(("propose", request, by))
             row = plan_row(
                 f"p{len(self.rows) + 1}",
-                action=asked.wish.value,
-                connect_cluster=asked.connect_cluster,
-                connector=asked.connector,
+                action=request.wish.value,
+                connect_cluster=request.connect_cluster,
+                connector=request.connector,
                 created_by=by,
                 created_at=Moment(self.clock.now()),
                 expires_at=Moment(self.clock.now() + LIFE_S),
             )
             self.rows[row.plan_id] = row
-            self._keys[by, asked.key] = (asked, row.plan_id)
+            self._keys[by, request.key] = (request, row.plan_id)
             return ProposalAccepted(row=row, new=True)
 
     def approve(
@@ -194,11 +194,11 @@ class MemoryDesk:
         self, scope: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound:
         self.before("ack_breaker")
-        left = tuple(at for at in self.breakers if at.scope != scope)
-        if left == self.breakers:
+        remaining = tuple(breaker for breaker in self.breakers if breaker.scope != scope)
+        if remaining == self.breakers:
             return RequestTargetNotFound()
         self.changed.append(("ack_breaker", scope, by, because))
-        self.breakers = left
+        self.breakers = remaining
         return ChangeRecorded()
 
     def switches(self) -> Switches:

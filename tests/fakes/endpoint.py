@@ -78,8 +78,8 @@ class Endpoint:
 
 @contextmanager
 def endpoint() -> Iterator[Endpoint]:
-    made = Endpoint()
+    built = Endpoint()
     try:
-        yield made
+        yield built
     finally:
-        made.stop()
+        built.stop()

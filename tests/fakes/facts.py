@@ -53,8 +53,8 @@ class FakeFacts(FakeAdmin):
         return {name: self._shape(name) for name in topics}
 
     def _shape(self, name: str) -> TopicShape | ClientError:
-        made = self.made.get(name, Made())
-        if made.hidden:
+        answer = self.made.get(name, Made())
+        if answer.hidden:
             return AccessDenied(self.name, "Topic authorization failed")
         if name not in self.kafka.names():
             return NotFound(self.name, f"Unknown topic: {name}")
@@ -62,8 +62,8 @@ class FakeFacts(FakeAdmin):
         return TopicShape(
             topic_id=topic_id if self.topic_ids else None,
             partitions=partitions,
-            replication=made.replication,
-            operations=made.operations,
+            replication=answer.replication,
+            operations=answer.operations,
         )
 
     def policies(self, topics: Collection[str]) -> dict[str, str | None]:

@@ -181,14 +181,16 @@ class FakeAdmin:
         refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, LogBounds]:
         self.asked.extend(partitions)
-        found = {}
-        for at in partitions:
-            logs = self._kafka.logs(at.topic) if at.topic in self._kafka.names() else []
-            if at.partition < len(logs):
-                log = logs[at.partition]
+        results = {}
+        for partition in partitions:
+            logs = (
+                self._kafka.logs(partition.topic) if partition.topic in self._kafka.names() else []
+            )
+            if partition.partition < len(logs):
+                log = logs[partition.partition]
                 last = log.readable_end if stable else log.end
-                found[at] = LogBounds(start=log.start, end=log.end, stable_end=last)
-        return found
+                results[partition] = LogBounds(start=log.start, end=log.end, stable_end=last)
+        return results
 
     def log_offsets(
         self,
@@ -198,12 +200,12 @@ class FakeAdmin:
         committed: bool,
         refused: dict[TopicPartition, ClientError] | None = None,
     ) -> list[int | None]:
-        asked = len(self.asked)
-        found = self.bounds(partitions, stable=committed)
+        request = len(self.asked)
+        partition = self.bounds(partitions, stable=committed)
         if offset == EARLIEST:
-            del self.asked[asked:]  # that they were asked for their ends is what tests ask
+            del self.asked[request:]  # that they were asked for their ends is what tests ask
         name = "start" if offset == EARLIEST else "stable_end" if committed else "end"
-        return [getattr(found.get(at), name, None) for at in partitions]
+        return [getattr(partition.get(item), name, None) for item in partitions]
 
     def readable_ends(
         self,
@@ -212,16 +214,28 @@ class FakeAdmin:
         refused: dict[TopicPartition, ClientError] | None = None,
     ) -> dict[TopicPartition, ReadableEnd]:
         self.asked_ends.append(tuple(partitions))
-        sick = {at: why for at in partitions if (why := self._kafka.sick.get(at)) is not None}
+        sick = {
+            partition: why
+            for partition in partitions
+            if (why := self._kafka.sick.get(partition)) is not None
+        }
         if refused is not None:
             refused |= sick
         elif sick:
             raise next(iter(sick.values()))
-        partitions = [at for at in partitions if at not in sick]
-        if any(at.partition >= len(self._kafka.logs(at.topic)) for at in partitions):
+        partitions = [partition for partition in partitions if partition not in sick]
+        if any(
+            partition.partition >= len(self._kafka.logs(partition.topic))
+            for partition in partitions
+        ):
             raise NotFound(self.name, "Local: Unknown partition")
-        logs = {at: self._kafka.logs(at.topic)[at.partition] for at in partitions}
-        return {at: ReadableEnd(log.readable_end, log.end) for at, log in logs.items()}
+        logs = {
+            partition: self._kafka.logs(partition.topic)[partition.partition]
+            for partition in partitions
+        }
+        return {
+            partition: ReadableEnd(log.readable_end, log.end) for partition, log in logs.items()
+        }
 
     def group_offsets(
         self,
@@ -232,10 +246,18 @@ class FakeAdmin:
     ) -> dict[TopicPartition, int]:
         self._kafka.names()
         if refused is not None:
-            refused |= {at: why for at, why in self._kafka.unfetched.items() if at in partitions}
+            refused |= {
+                partition: why
+                for partition, why in self._kafka.unfetched.items()
+                if partition in partitions
+            }
             partitions = set(partitions) - refused.keys()
         committed = self._kafka.groups.get(group, {})
-        return {at: offset for at, offset in committed.items() if at in set(partitions)}
+        return {
+            partition: offset
+            for partition, offset in committed.items()
+            if partition in set(partitions)
+        }
 
 
 class FakeReader:
@@ -260,8 +282,8 @@ class FakeReader:
         if self._kafka.down is not None:
             raise self._kafka.down
         messages: list[Message] = []
-        for at in self._next:
-            messages += self._of_partition(at, records_max - len(messages))
+        for partition in self._next:
+            messages += self._of_partition(partition, records_max - len(messages))
         return messages
 
     def reopen(self, starts: Mapping[TopicPartition, int]) -> None:
@@ -269,44 +291,50 @@ class FakeReader:
         self._next |= starts
         self._stopped -= starts.keys()
 
-    def _of_partition(self, at: TopicPartition, records_max: int) -> list[Message]:
-        if at in self._kafka.sick:
-            self._stopped.add(at)
-        if at in self._stopped:  # until it is opened again
+    def _of_partition(self, partition: TopicPartition, records_max: int) -> list[Message]:
+        if partition in self._kafka.sick:
+            self._stopped.add(partition)
+        if partition in self._stopped:  # until it is opened again
             return []
-        if at.topic not in self._kafka.names():
-            return [_event(at, KafkaError.UNKNOWN_TOPIC_OR_PART, 0)]
-        if at.partition >= len(self._kafka.logs(at.topic)):
+        if partition.topic not in self._kafka.names():
+            return [_event(partition, KafkaError.UNKNOWN_TOPIC_OR_PART, 0)]
+        if partition.partition >= len(self._kafka.logs(partition.topic)):
             return []  # for half a minute librdkafka waits whether it comes back
-        log = self._kafka.log(at.topic, at.partition)
-        if self._next[at] < 0:
-            self._next[at] = log.start
-        if not log.start <= self._next[at] <= log.end:
-            return [_event(at, KafkaError._AUTO_OFFSET_RESET, self._next[at])]
+        log = self._kafka.log(partition.topic, partition.partition)
+        if self._next[partition] < 0:
+            self._next[partition] = log.start
+        if not log.start <= self._next[partition] <= log.end:
+            return [_event(partition, KafkaError._AUTO_OFFSET_RESET, self._next[partition])]
         end = log.readable_end if self._committed else log.end
         messages = [
             message
             for offset, message in sorted(log.records.items())
-            if self._next[at] <= offset < end
+            if self._next[partition] <= offset < end
         ][: max(0, records_max)]
         if messages:
-            self._next[at] = (messages[-1].offset() or 0) + 1
-            while self._next[at] in log.markers and self._next[at] < end:
-                self._next[at] += 1
-            self._read[at] = self._next[at]
-        elif not any(self._next[at] <= offset < end for offset in log.records):
-            self._next[at] = max(self._next[at], end)
-            if self._told_end.get(at) != end:
-                self._told_end[at] = end
-                messages.append(_event(at, KafkaError._PARTITION_EOF, end))
+            self._next[partition] = (messages[-1].offset() or 0) + 1
+            while self._next[partition] in log.markers and self._next[partition] < end:
+                self._next[partition] += 1
+            self._read[partition] = self._next[partition]
+        elif not any(self._next[partition] <= offset < end for offset in log.records):
+            self._next[partition] = max(self._next[partition], end)
+            if self._told_end.get(partition) != end:
+                self._told_end[partition] = end
+                messages.append(_event(partition, KafkaError._PARTITION_EOF, end))
         return messages
 
     def positions(self, partitions: Collection[TopicPartition]) -> dict[int, int]:
-        return {at.partition: self._read[at] for at in partitions if at in self._read}
+        return {
+            partition.partition: self._read[partition]
+            for partition in partitions
+            if partition in self._read
+        }
 
     def close(self) -> None:
         self.closed = True
 
 
-def _event(at: TopicPartition, code: int, offset: int) -> Message:
-    return Message(topic=at.topic, partition=at.partition, offset=offset, error=KafkaError(code))
+def _event(partition: TopicPartition, code: int, offset: int) -> Message:
+    return Message(
+        topic=partition.topic, partition=partition.partition, offset=offset, error=KafkaError(code)
+    )

@@ -35,8 +35,8 @@ class Server:
 
     @property
     def notes(self) -> dict[str, str]:
-        found: dict[str, str] = self.resource["metadata"].get("annotations") or {}
-        return found
+        result: dict[str, str] = self.resource["metadata"].get("annotations") or {}
+        return result
 
     def touch(self) -> None:
         metadata = self.resource["metadata"]
@@ -47,8 +47,8 @@ class Server:
         if path == "/apis/kafka.strimzi.io":
             return httpx.Response(200, json={"versions": [{"version": "v1"}]})
         if "/selfsubjectaccessreviews" in path:
-            asked = json.loads(request.content)["spec"]["resourceAttributes"]
-            allowed = f"{asked['verb']} {asked['resource']}" not in self.denied
+            requested = json.loads(request.content)["spec"]["resourceAttributes"]
+            allowed = f"{requested['verb']} {requested['resource']}" not in self.denied
             return httpx.Response(201, json={"status": {"allowed": allowed}})
         if "/kafkaconnects/" in path or "/kafkamirrormaker2s/" in path:
             if self.cluster is None or "/kafkaconnects/" not in path:
@@ -95,9 +95,9 @@ class Server:
 
 def obliging(server: Server) -> None:
     """Does what it is asked for at once."""
-    asked = server.notes.pop(OFFSETS_ANNOTATION, None)
-    if asked == "list":
+    request = server.notes.pop(OFFSETS_ANNOTATION, None)
+    if request == "list":
         name = server.resource["spec"]["listOffsets"]["toConfigMap"]["name"]
         server.maps[name] = {"data": {"offsets.json": json.dumps({"offsets": [LISTED]})}}
-    if asked is not None:
+    if request is not None:
         server.touch()

@@ -109,7 +109,7 @@ class FakeLogs:
         self._up()
         if record.size_bytes > self.topics[record.topic].message_bytes_max:
             raise SizeLimitExceeded(self.name, "Broker: Message size too large")
-        found = self.spoilt(
+        result = self.spoilt(
             RawRecord(
                 topic=record.topic,
                 partition=record.partition,
@@ -123,8 +123,8 @@ class FakeLogs:
             )
         )
         offset = self.part(record.topic, record.partition).end
-        if found is not None and (self.lost is None or self.landed):
-            offset = self.append(found)
+        if result is not None and (self.lost is None or self.landed):
+            offset = self.append(result)
         if self.lost is not None:
             raise self.lost
         return offset
@@ -133,7 +133,7 @@ class FakeLogs:
 
     def window(
         self,
-        at: TopicPartition,
+        partition: TopicPartition,
         start: int,
         until: int | None = None,
         *,
@@ -142,32 +142,35 @@ class FakeLogs:
         timeout_s: float = 1.0,
     ) -> LogWindow:
         self._up()
-        self.reads.append((at, start))
-        if at.topic not in self.topics or at.partition >= self.topics[at.topic].partitions:
+        self.reads.append((partition, start))
+        if (
+            partition.topic not in self.topics
+            or partition.partition >= self.topics[partition.topic].partitions
+        ):
             raise NotFound(self.name, "Local: Unknown partition")
-        part = self.part(at.topic, at.partition)
+        part = self.part(partition.topic, partition.partition)
         if start > part.end:
             raise TopicChanged(self.name, "Local: No offset stored")
         position = max(start, part.start)
         last = part.end if until is None else min(until, part.end)
         stalls_at = position if self.silent else self.stalls_at
-        found: list[RawRecord] = []
+        results: list[RawRecord] = []
         size = 0
         while position < last:
             if position == stalls_at:
                 self.clock.advance(timeout_s)
-                partial = LogWindow(tuple(found), position, part.end, part.start)
+                partial = LogWindow(tuple(results), position, part.end, part.start)
                 raise IncompleteRead(self.name, f"read up to {position} of {last}", partial)
             if position == part.corrupt_at:
-                return LogWindow(tuple(found), position, part.end, part.start, position)
+                return LogWindow(tuple(results), position, part.end, part.start, position)
             record = part.records.get(position)
             if record is not None:
                 size += record.size_bytes
-                if len(found) >= count_max or (found and size > bytes_max):
+                if len(results) >= count_max or (results and size > bytes_max):
                     break
-                found.append(record)
+                results.append(record)
             position += 1
-        return LogWindow(tuple(found), position, part.end, part.start)
+        return LogWindow(tuple(results), position, part.end, part.start)
 
     def cluster_id(self) -> str | None:
         self._up()

@@ -38,15 +38,17 @@ class FakeProbeReader:
         if self.kafka.down is not None:
             raise self.kafka.down
         return {
-            at: self._first(at, start) for at, start in starts.items() if at.topic not in self.mute
+            partition: self._first(partition, start)
+            for partition, start in starts.items()
+            if partition.topic not in self.mute
         }
 
-    def _first(self, at: TopicPartition, start: int) -> ProbeAnswer:
-        if at.topic in self.denied:
+    def _first(self, partition: TopicPartition, start: int) -> ProbeAnswer:
+        if partition.topic in self.denied:
             return AccessDenied(self.kafka.name, "Topic authorization failed")
-        if at.topic not in self.kafka.names():
+        if partition.topic not in self.kafka.names():
             return NotFound(self.kafka.name, "Unknown topic or partition")
-        log = self.kafka.log(at.topic, at.partition)
+        log = self.kafka.log(partition.topic, partition.partition)
         if not log.start <= start <= log.end:
             return TopicChanged(self.kafka.name, "Offset out of range")
         end = log.readable_end if self.committed else log.end

@@ -156,8 +156,8 @@ class WorldDriver:
                 return StepInspection(StepStatus.DONE if done else StepStatus.READY, "looked")
             case Expect():
                 now = [
-                    PartitionOffset(at.partition, world.offsets.get(at.partition))
-                    for at in step.pairs
+                    PartitionOffset(pair.partition, world.offsets.get(pair.partition))
+                    for pair in step.pairs
                 ]
                 same = tuple(now) == step.pairs
                 return StepInspection(
@@ -166,8 +166,8 @@ class WorldDriver:
             case Prove():
                 return world.proven
             case Restart():
-                asked = any(each == step for _, each in world.writes)
-                return StepInspection(StepStatus.DONE if asked else StepStatus.READY, "looked")
+                request = any(each == step for _, each in world.writes)
+                return StepInspection(StepStatus.DONE if request else StepStatus.READY, "looked")
             case Alter() | Reset():
                 assert frozen is not None
                 return self._offsets(step, frozen)
@@ -177,17 +177,17 @@ class WorldDriver:
     def _offsets(self, step: Alter | Reset, frozen: FrozenOffsets) -> StepInspection:
         before = {pair.partition: pair.offset for pair in frozen.pairs}
         if isinstance(step, Alter):
-            wanted = {pair.partition: pair.offset for pair in step.pairs}
+            expected = {pair.partition: pair.offset for pair in step.pairs}
         else:
-            wanted = dict.fromkeys({*before, *self.world.offsets})
-        now = {name: self.world.offsets.get(name) for name in wanted}
-        if now == wanted:
+            expected = dict.fromkeys({*before, *self.world.offsets})
+        now = {name: self.world.offsets.get(name) for name in expected}
+        if now == expected:
             return StepInspection(StepStatus.DONE, "the offsets are as requested")
-        if any(now[at] not in {wanted[at], before.get(at)} for at in now):
+        if any(now[name] not in {expected[name], before.get(name)} for name in now):
             return StepInspection(
                 StepStatus.FOREIGN, "the offsets are neither as before nor as asked for"
             )
-        partly = any(now[at] == wanted[at] != before.get(at) for at in now)
+        partly = any(now[name] == expected[name] != before.get(name) for name in now)
         return StepInspection(
             StepStatus.PARTLY if partly else StepStatus.READY, "the offsets are as before"
         )

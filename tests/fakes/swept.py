@@ -73,8 +73,8 @@ class SweptWorker:
         self._thread.join(60)
         self._server.server_close()
         with self._lock:
-            left = list(self._open)
-        for connection in left:
+            remaining = list(self._open)
+        for connection in remaining:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
@@ -104,13 +104,13 @@ class SweptWorker:
                     worker.heads.append(dict(self.headers.items()))
                     worker.at_once += 1
                     worker.at_once_max = max(worker.at_once_max, worker.at_once)
-                found = worker.answer(connector)
+                results = worker.answer(connector)
                 with worker._lock:
                     worker.at_once -= 1
-                if found is None:
+                if results is None:
                     self.close_connection = True
                     return
-                status, body = found
+                status, body = results
                 self.send_response(status)
                 for name, value in worker.headers.items():
                     self.send_header(name, value)

@@ -58,9 +58,9 @@ class Finding:
 def _hex(part: bytes | None) -> str:
     if part is None:
         return "null"
-    shown = part[:SHOWN_BYTES_MAX].hex() or "(no bytes)"
+    output = part[:SHOWN_BYTES_MAX].hex() or "(no bytes)"
     more = len(part) - SHOWN_BYTES_MAX
-    return shown if more <= 0 else f"{shown}… and {more} bytes more"
+    return output if more <= 0 else f"{output}… and {more} bytes more"
 
 
 @dataclass
@@ -76,23 +76,23 @@ class Report:
         self.tried += other.tried
         self.spent_s += other.spent_s
         self.often += other.often
-        for at, finding in other.first.items():
-            if at not in self.first or finding.number < self.first[at].number:
-                self.first[at] = finding
+        for item, finding in other.first.items():
+            if item not in self.first or finding.number < self.first[item].number:
+                self.first[item] = finding
 
     def found(self, finding: Finding) -> None:
-        at = (finding.target, finding.origin)
-        self.often[at] += 1
-        self.first.setdefault(at, finding)
+        item = (finding.target, finding.origin)
+        self.often[item] += 1
+        self.first.setdefault(item, finding)
 
     def lines(self) -> Iterator[str]:
         """For people."""
         for name, count in self.tried.items():
             rate = count / max(self.spent_s[name], 1e-9)
             yield f"  {name:<24} {count:>9,} tried, {rate:>9,.0f} a second"
-        for at, finding in self.first.items():
+        for item, finding in self.first.items():
             yield from finding.lines()
-            yield f"  {self.often[at]} like it"
+            yield f"  {self.often[item]} like it"
         yield f"{self.tried.total():,} tried, {len(self.first)} findings"
 
 
@@ -111,7 +111,7 @@ def tried(target: Target, seed: int, numbers: Iterable[int]) -> Report:
     report.spent_s[target.name] = time.process_time() - began
     grown = _peak_bytes() - before
     if grown > GROWTH_BYTES_MAX:
-        number = max(numbers, key=lambda at: _weight(target, target.record(seed, at)))
+        number = max(numbers, key=lambda offset: _weight(target, target.record(seed, offset)))
         what = f"the process has grown by {grown:,} bytes, the most with this one"
         parts = target.record(seed, number)
         report.found(Finding(target.name, seed, number, what, "memory", parts))
@@ -126,8 +126,8 @@ def _wrong(target: Target, parts: Parts) -> tuple[str, str] | None:
     except TooSlow as exc:
         return f"more than {SECONDS_MAX:g} s", _origin(exc)
     except Exception as exc:  # noqa: BLE001 - any is a finding
-        said = " ".join(f"{type(exc).__name__}: {exc}".split())
-        return said[:300], f"{type(exc).__name__} at {_origin(exc)}"
+        text = " ".join(f"{type(exc).__name__}: {exc}".split())
+        return text[:300], f"{type(exc).__name__} at {_origin(exc)}"
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return None
@@ -136,10 +136,10 @@ def _wrong(target: Target, parts: Parts) -> tuple[str, str] | None:
 def _origin(error: BaseException) -> str:
     """The innermost line of ours."""
     frames = [
-        at
-        for at in traceback.extract_tb(error.__traceback__)
-        if {"offsetwatch", "tests"} & set(Path(at.filename).parts)
-        and "site-packages" not in at.filename
+        summary
+        for summary in traceback.extract_tb(error.__traceback__)
+        if {"offsetwatch", "tests"} & set(Path(summary.filename).parts)
+        and "site-packages" not in summary.filename
     ]
     if not frames:
         return "?"
@@ -178,12 +178,12 @@ def _weight(target: Target, parts: Parts) -> int:
 def plan(targets: Iterable[Target], records: int) -> list[tuple[str, range]]:
     """Spans of all targets by their shares, in turn: whenever it ends, all were tried alike."""
     targets = list(targets)
-    shares = sum(at.share for at in targets)
+    shares = sum(item.share for item in targets)
     spans: list[tuple[float, str, range]] = []
-    for at in targets:
-        count = max(1, records * at.share // shares)
+    for target in targets:
+        count = max(1, records * target.share // shares)
         spans += [
-            (first / count, at.name, range(first, min(first + SPAN, count)))
+            (first / count, target.name, range(first, min(first + SPAN, count)))
             for first in range(0, count, SPAN)
         ]
     return [(name, numbers) for _, name, numbers in sorted(spans, key=lambda span: span[0])]

@@ -85,11 +85,11 @@ def in_folder(folder: Path) -> list[Target]:
         path.write_text("a" * 40 + "\n")
         path.chmod(0o600)
     (folder / "worker.properties").write_text("key.converter=a.B\nvalue.converter=a.B\n")
-    texts = [at.read_text() for at in sorted(_CONFIGS.rglob("*.yaml"))] + list(_ODD)
+    texts = [file.read_text() for file in sorted(_CONFIGS.rglob("*.yaml"))] + list(_ODD)
     return [
         Target(
             "configurations",
-            [(at.encode(),) for at in texts],
+            [(text.encode(),) for text in texts],
             partial(_config, folder),
             share=9,
             pieces=_PIECES,
@@ -117,11 +117,11 @@ def _web(folder: Path, raw: bytes | None) -> None:
 
 def _read(how: Callable[[], object], kind: type) -> None:
     try:
-        found = how()
+        result = how()
     except ConfigError as exc:
         mistakes = exc.mistakes
     else:
-        assert isinstance(found, kind)
+        assert isinstance(result, kind)
         return
     assert mistakes
-    assert all(isinstance(at, str) and at for at in mistakes)
+    assert all(isinstance(mistake, str) and mistake for mistake in mistakes)

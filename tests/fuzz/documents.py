@@ -131,10 +131,10 @@ def _again(
 
     def run(raw: bytes | None) -> None:
         try:
-            found = decode(raw or b"")
+            text = decode(raw or b"")
         except errors:
             return
-        assert decode(encode(found)) == found
+        assert decode(encode(text)) == text
 
     return run
 
@@ -146,9 +146,9 @@ def _quarantined(raw: bytes) -> None:
 
 
 def _recalled(raw: bytes) -> None:
-    fates = LossAccounting()
-    persistence.restore_losses(fates, raw)
-    assert persistence.encode_losses(fates)
+    accounting = LossAccounting()
+    persistence.restore_losses(accounting, raw)
+    assert persistence.encode_losses(accounting)
 
 
 def _noticed(raw: bytes) -> None:
@@ -166,12 +166,14 @@ def _converted(raw: bytes) -> None:
 
 def _handed_in(raw: bytes) -> None:
     for more in ({}, {"patch_of": "c"}, {"list_of": "c"}):
-        found = documents.parse_document(raw, **more)
-        if isinstance(found, documents.OffsetsDocument):
-            text = documents.format_kip199([(at.connector, at.pairs) for at in found.sections])
+        document = documents.parse_document(raw, **more)
+        if isinstance(document, documents.OffsetsDocument):
+            text = documents.format_kip199(
+                [(section.connector, section.pairs) for section in document.sections]
+            )
             assert text.encode()
-    found = creation.parse_request("c", raw)
-    assert isinstance(found, creation.CreationRequest | tuple)
+    document = creation.parse_request("c", raw)
+    assert isinstance(document, creation.CreationRequest | tuple)
 
 
 def _answered(raw: bytes) -> None:
@@ -219,14 +221,14 @@ def _judged() -> tuple[bytes, bytes]:
 
 
 def _targets() -> list[Target]:
-    journal = [(journal_records.encode_record(at),) for at in _JOURNAL]
-    lines = [(_line(at),) for at in _JOURNAL]
+    journal = [(journal_records.encode_record(item),) for item in _JOURNAL]
+    lines = [(_line(item),) for item in _JOURNAL]
     entry = msgspec.json.encode(notifier.DeliveryEntry(finding=full().findings[0]))
     versions = bytes.fromhex(
         "00000001 0000 00000002 0000 0000 0009 0001 0000 000b".replace(" ", "")
     )
     broken = msgspec.DecodeError
-    verdicts, found = _judged()
+    verdicts, result = _judged()
     table: tuple[tuple[str, Any, Read], ...] = (
         (
             "journal_records",
@@ -239,7 +241,11 @@ def _targets() -> list[Target]:
             [(plan.encode_plan(plan_of()),)],
             _again(plan.decode_plan, plan.encode_plan, broken),
         ),
-        ("backups", [(at,) for at in _DOCUMENTS[:1]], _or(backups.parse_entries, broken)),
+        (
+            "backups",
+            [(document,) for document in _DOCUMENTS[:1]],
+            _or(backups.parse_entries, broken),
+        ),
         (
             "baselines",
             [(_BASELINES,)],
@@ -253,7 +259,7 @@ def _targets() -> list[Target]:
         ),
         (
             "memory_of_findings",
-            [(found,)],
+            [(result,)],
             _or(FindingsRegister(JudgeSettings()).recall, ValueError),
         ),
         ("memory_of_notices", [(entry,)], _or(_noticed)),
@@ -263,8 +269,8 @@ def _targets() -> list[Target]:
             [(b"".join(build_file_lines(_RECORD, _ABOUT, 1.0)),)],
             _or(_quarantined),
         ),
-        ("converted_records", [(at,) for at in (*KEYS, *VALUES)], _or(_converted)),
-        ("handed_in", [(at,) for at in _DOCUMENTS], _or(_handed_in)),
+        ("converted_records", [(key,) for key in (*KEYS, *VALUES)], _or(_converted)),
+        ("handed_in", [(document,) for document in _DOCUMENTS], _or(_handed_in)),
         (
             "worker_files",
             [(b"bootstrap.servers=a:1\n# c\nkey\\ =a\\\n  b\\u00e9\n!x\n",)],

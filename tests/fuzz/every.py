@@ -13,11 +13,11 @@ Targets = dict[str, Target]
 
 
 def _named(targets: Iterable[Target]) -> Targets:
-    found: Targets = {}
-    for at in targets:
-        assert at.name not in found, at.name
-        found[at.name] = at
-    return found
+    results: Targets = {}
+    for target in targets:
+        assert target.name not in results, target.name
+        results[target.name] = target
+    return results
 
 
 RECORDS: Final = _named([*topics.TARGETS, *rest.TARGETS, *documents.TARGETS])
@@ -36,4 +36,4 @@ def files(folder: Path) -> Targets:
 def every(folder: Path) -> Targets:
     """All of these."""
     parts = (RECORDS, bodies(folder), files(folder))
-    return _named(at for part in parts for at in part.values())
+    return _named(target for part in parts for target in part.values())

@@ -36,7 +36,7 @@ from tests.unit.serve.control.stage import BECAUSE, ROLES, SKIP, alert, control,
 
 _PREFIX: Final = "/api/v1"
 _PEOPLE: Final = ("viewer", "proposer", "approver", "operator")
-_FROM: Final = {name: set(_PEOPLE[at:]) for at, name in enumerate(_PEOPLE)}
+_FROM: Final = {name: set(_PEOPLE[offset:]) for offset, name in enumerate(_PEOPLE)}
 # Said here anew, and not taken from the routes: who may change anything at all, and where.
 _RIGHTS: Final[dict[str, set[str]]] = {
     "POST /plans": _FROM["proposer"],
@@ -124,8 +124,8 @@ class _Place:
             control(), MemoryDesk(), self.clock, ControlRequestCounters(), self.workers
         )
 
-    def answer(self, desk: Any, request: _Request) -> ControlHttpAnswer:
-        self.listener._desk = desk
+    def answer(self, service: Any, request: _Request) -> ControlHttpAnswer:
+        self.listener._desk = service
         self.clock.advance(60.0)  # so that no failure of before is held against this one
         return self.loop.run_until_complete(self.listener.answer(request))
 
@@ -146,50 +146,50 @@ def _request(head: bytes | None, body: bytes | None) -> _Request:
 
 def _judged(answer: ControlHttpAnswer, request: _Request, events: list[Any]) -> None:
     """What holds of every answer."""
-    failed = [f"{at.get('kind')} at {at.get('at')}" for at in events if "kind" in at]
+    failed = [f"{event.get('kind')} at {event.get('at')}" for event in events if "kind" in event]
     assert 200 <= answer.status < 300 or 400 <= answer.status < 500, (answer.status, *failed)
     if answer.content_type == NDJSON:
         return
-    told = json.loads(answer.body)
-    assert isinstance(told, dict)
+    document = json.loads(answer.body)
+    assert isinstance(document, dict)
     if answer.status >= 400:
-        assert {"error", "message"} <= told.keys()
-        assert re.fullmatch(r"[a-z_]+", told["error"])
+        assert {"error", "message"} <= document.keys()
+        assert re.fullmatch(r"[a-z_]+", document["error"])
 
 
 def may_change(request: _Request) -> bool:
     """Whether somebody asks who has a right to ask this."""
     # After the scheme there may be any number of spaces, and has to be one (RFC 9110, 11.4).
     headers = request.headers.getall("Authorization", [])
-    given = [re.sub("^[Bb]earer +", "Bearer ", at) for at in headers]
-    found = [role for role in ROLES if given == [f"Bearer {token(role)}"]]
+    inputs = [re.sub("^[Bb]earer +", "Bearer ", header) for header in headers]
+    roles = [role for role in ROLES if inputs == [f"Bearer {token(role)}"]]
     path = request.raw_path.partition("?")[0]
     if not path.startswith(_PREFIX):
         return False
     named = re.sub(r"^/plans/[\w-]+/", "/plans/{id}/", path.removeprefix(_PREFIX))
-    return bool(found) and found[0] in _RIGHTS.get(f"{request.method} {named}", set())
+    return bool(roles) and roles[0] in _RIGHTS.get(f"{request.method} {named}", set())
 
 
 def _furnished(clock: VirtualClock) -> MemoryDesk:
     """A desk with a plan in each state that something can be decided in."""
-    desk = MemoryDesk(clock)
+    service = MemoryDesk(clock)
     for number, state in enumerate((PlanState.PROPOSED, PlanState.RUNNING, PlanState.PARKED), 1):
-        desk.rows[f"p{number}"] = plan_row(f"p{number}", state=state)
-    return desk
+        service.rows[f"p{number}"] = plan_row(f"p{number}", state=state)
+    return service
 
 
 def in_memory(head: bytes | None, body: bytes | None) -> int:
     """The status of the answer."""
-    place, request = _place(), _request(head, body)
-    desk = _furnished(place.clock)
+    location, request = _place(), _request(head, body)
+    service = _furnished(location.clock)
     with capture_logs() as events:
-        answer = place.answer(desk, request)
+        answer = location.answer(service, request)
     _judged(answer, request, events)
-    changes = len(desk.changed) + len(desk.hints)
+    changes = len(service.changed) + len(service.hints)
     if changes:
         assert answer.status < 300
-        assert may_change(request), (request.method, request.raw_path, desk.changed)
-    assert len(desk.changed) <= 1
+        assert may_change(request), (request.method, request.raw_path, service.changed)
+    assert len(service.changed) <= 1
     return answer.status
 
 
@@ -215,13 +215,13 @@ class _Office:
         return count - (self.before if before is None else before)
 
 
-def on_a_journal(office: Callable[[], _Office], head: bytes | None, body: bytes | None) -> None:
-    place, request = _place(), _request(head, body)
-    home = office()
+def on_a_journal(service: Callable[[], _Office], head: bytes | None, body: bytes | None) -> None:
+    location, request = _place(), _request(head, body)
+    home = service()
     bureau = home.fresh()
     # Threads keep their connections to a journal: of an office of their own for each request.
     with capture_logs() as events:
-        answer = place.answer(bureau.another(), request)
+        answer = location.answer(bureau.another(), request)
     _judged(answer, request, events)
     if home.lines(bureau):
         assert answer.status < 300
@@ -246,9 +246,9 @@ def _seeds() -> list[Parts]:
 
 def in_folder(folder: Path) -> list[Target]:
     """The targets, with journals in this folder."""
-    office = cache(partial(_Office, folder))
+    service = cache(partial(_Office, folder))
     often = (0.3, 0.8)
     return [
         Target("bodies", _seeds(), in_memory, share=39, often=often),
-        Target("bodies_journal", _seeds(), partial(on_a_journal, office), often=often),
+        Target("bodies_journal", _seeds(), partial(on_a_journal, service), often=often),
     ]

@@ -97,10 +97,10 @@ _TIMES: Final = (10, 100, 1_000, 4_300, 4_301, 20_000, 100_000)
 
 
 def flipped(random: Random, raw: bytes, _: Sequence[bytes]) -> bytes:
-    at = random.randrange(len(raw) + 1)
-    if at == len(raw):
+    offset = random.randrange(len(raw) + 1)
+    if offset == len(raw):
         return raw
-    return raw[:at] + bytes((raw[at] ^ (1 << random.randrange(8)),)) + raw[at + 1 :]
+    return raw[:offset] + bytes((raw[offset] ^ (1 << random.randrange(8)),)) + raw[offset + 1 :]
 
 
 def cut(random: Random, raw: bytes, _: Sequence[bytes]) -> bytes:
@@ -123,28 +123,28 @@ def spliced(random: Random, raw: bytes, others: Sequence[bytes]) -> bytes:
 
 
 def inserted(random: Random, raw: bytes, _: Sequence[bytes]) -> bytes:
-    at = random.randrange(len(raw) + 1)
-    return raw[:at] + random.choice(_PIECES) + raw[at:]
+    offset = random.randrange(len(raw) + 1)
+    return raw[:offset] + random.choice(_PIECES) + raw[offset:]
 
 
 def replaced(random: Random, raw: bytes, others: Sequence[bytes]) -> bytes:
     """A token of JSON by another value, which may be one of another seed."""
-    found = _near(random, raw, _TOKEN)
-    if found is None:
+    match = _near(random, raw, _TOKEN)
+    if match is None:
         return inserted(random, raw, others)
     new = random.choice(_VALUES)
     if random.random() < 0.3:
         taken = _near(random, random.choice(others), _TOKEN)
         new = new if taken is None else taken[0]
-    return raw[: found.start()] + new + raw[found.end() :]
+    return raw[: match.start()] + new + raw[match.end() :]
 
 
 def counted(random: Random, raw: bytes, _: Sequence[bytes]) -> bytes:
     """A number that is one more or less, of another sign, or much longer."""
-    found = _near(random, raw, _NUMBER)
-    if found is None:
+    match = _near(random, raw, _NUMBER)
+    if match is None:
         return raw
-    text = found[0]
+    text = match[0]
     whole = int(text) if len(text) < 30 else 0
     new = random.choice(
         (
@@ -156,15 +156,15 @@ def counted(random: Random, raw: bytes, _: Sequence[bytes]) -> bytes:
             text + b".0",
         )
     )
-    return raw[: found.start()] + new + raw[found.end() :]
+    return raw[: match.start()] + new + raw[match.end() :]
 
 
 def measured(random: Random, raw: bytes, _: Sequence[bytes]) -> bytes:
     """Two, four or eight bytes of a length or an offset by another one."""
     size = random.choice((2, 2, 4, 8))
-    at = random.choice((0, random.randrange(len(raw) + 1)))
+    offset = random.choice((0, random.randrange(len(raw) + 1)))
     number = random.choice((*_LENGTHS, len(raw), len(raw) - size, -1, 2**63 - 1))
-    return raw[:at] + (number % 2 ** (8 * size)).to_bytes(size, "big") + raw[at + size :]
+    return raw[:offset] + (number % 2 ** (8 * size)).to_bytes(size, "big") + raw[offset + size :]
 
 
 def wrapped(random: Random, raw: bytes, _: Sequence[bytes]) -> bytes:
@@ -180,15 +180,15 @@ def deep(random: Random, raw: bytes, _: Sequence[bytes]) -> bytes:
     begun, closed = random.choice(_OPENED)
     depth = random.choice(_DEPTHS)
     new = begun * depth + random.choice((b"1", b"", b'"x"')) + closed * depth
-    found = _near(random, raw, _TOKEN)
-    if found is None:
+    match = _near(random, raw, _TOKEN)
+    if match is None:
         return new
-    return raw[: found.start()] + new + raw[found.end() :]
+    return raw[: match.start()] + new + raw[match.end() :]
 
 
 def long(random: Random, raw: bytes, _: Sequence[bytes]) -> bytes:
-    at = random.randrange(len(raw) + 1)
-    return raw[:at] + random.choice(_REPEATED) * random.choice(_TIMES) + raw[at:]
+    offset = random.randrange(len(raw) + 1)
+    return raw[:offset] + random.choice(_REPEATED) * random.choice(_TIMES) + raw[offset:]
 
 
 _USUAL: Final[tuple[Change, ...]] = (
@@ -214,8 +214,8 @@ def mutated(
 ) -> bytes:
     """`raw` after some changes; at most SIZE_MAX bytes. `pieces`: what else to put in."""
     if pieces and random.randrange(2):
-        at = random.randrange(len(raw) + 1)
-        raw = raw[:at] + random.choice(pieces) + raw[at:]
+        offset = random.randrange(len(raw) + 1)
+        raw = raw[:offset] + random.choice(pieces) + raw[offset:]
     if random.randrange(LARGE_EVERY) == 0:
         raw = random.choice(_LARGE)(random, raw, others)
     for _ in range(random.choice(STEPS)):

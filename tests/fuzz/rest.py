@@ -68,13 +68,13 @@ def answered(body: bytes | None) -> None:
     """What each decoder says of it: a value of its kind, or a reason."""
     body = body or b""
     for decode, kind in _DECODERS:
-        found = decode(body)
-        assert isinstance(found, Undecodable | kind), decode
-        if isinstance(found, Undecodable):
-            assert found.reason.replace("_", "a").isalpha(), found
+        result = decode(body)
+        assert isinstance(result, Undecodable | kind), decode
+        if isinstance(result, Undecodable):
+            assert result.reason.replace("_", "a").isalpha(), result
     connectors = rest_answers.decode_connectors(body)
     if isinstance(connectors, tuple):
-        assert all(isinstance(at, Connector) for at in connectors)
+        assert all(isinstance(connector, Connector) for connector in connectors)
     offsets = rest_answers.decode_offsets(body)
     if isinstance(offsets, tuple):
         texts = [text for pair in offsets for text in pair if text is not None]
@@ -105,8 +105,8 @@ _WRITER: Final = _Writer("lab", ("http://w:1",))
 
 def asked(status: bytes | None, body: bytes | None) -> None:
     """The clients: a body, or one of our own errors; and what a change was worth."""
-    told = status is not None and re.fullmatch(rb"[2-5]\d\d", status)
-    _READER.answer = _WRITER.answer = (int(status) if told else 200, body or b"")
+    report = status is not None and re.fullmatch(rb"[2-5]\d\d", status)
+    _READER.answer = _WRITER.answer = (int(status) if report else 200, body or b"")
     with suppress(ClientError):
         assert isinstance(_READER.offsets("c"), bytes)
     reply = _WRITER.send("PATCH", "/connectors/c/offsets", b"{}")
@@ -117,8 +117,8 @@ def asked(status: bytes | None, body: bytes | None) -> None:
 def trace(raw: bytes | None) -> None:
     """One short line or none, and one kind of failure or none."""
     text = (raw or b"").decode(errors="replace")
-    found = failure_of(text)
-    assert found is None or (0 < len(found) <= FAILURE_CHARS_MAX and found.isprintable())
+    result = failure_of(text)
+    assert result is None or (0 < len(result) <= FAILURE_CHARS_MAX and result.isprintable())
     kind = classify(text, frozenset())
     assert kind is None or isinstance(kind, Failure)
 
@@ -131,18 +131,20 @@ def offsets_file(raw: bytes | None) -> None:
 
 
 def _recorded() -> list[bytes]:
-    told = json.loads((GOLDEN / "connect-rest.json").read_text())
+    document = json.loads((GOLDEN / "connect-rest.json").read_text())
     exchanged = json.loads((GOLDEN / "connect-exchanges.json").read_text())
-    bodies = [at["body"] for at in told] + [at["response"] for at in exchanged]
-    return [*dict.fromkeys(at.encode() for at in bodies if at)]
+    bodies = [item["body"] for item in document] + [item["response"] for item in exchanged]
+    return [*dict.fromkeys(body.encode() for body in bodies if body)]
 
 
-_BODIES: Final = [*_recorded(), *(json.dumps(at).encode() for at in _SPOKEN)]
+_BODIES: Final = [*_recorded(), *(json.dumps(item).encode() for item in _SPOKEN)]
 _STATUSES: Final = (b"200", b"204", b"400", b"404", b"409", b"500", b"503")
 
 TARGETS: Final = [
-    Target("rest_bodies", [(at,) for at in _BODIES], answered, share=3),
-    Target("rest_exchanges", [(status, at) for status in _STATUSES for at in _BODIES[-30:]], asked),
+    Target("rest_bodies", [(body,) for body in _BODIES], answered, share=3),
+    Target(
+        "rest_exchanges", [(status, body) for status in _STATUSES for body in _BODIES[-30:]], asked
+    ),
     Target("traces", [(case.trace.encode(),) for case in CORPUS], trace),
-    Target("offsets_files", [(at,) for at in FILES], offsets_file),
+    Target("offsets_files", [(file,) for file in FILES], offsets_file),
 ]

@@ -32,19 +32,19 @@ class Target:
     def __post_init__(self) -> None:
         assert self.seeds, self.name
         for number in range(len(self.seeds[0])):
-            found = {seed[number] for seed in self.seeds} - {None}
-            self._pools.append(sorted(found) or [b""])
+            result = {seed[number] for seed in self.seeds} - {None}
+            self._pools.append(sorted(result) or [b""])
 
     def record(self, seed: int, number: int) -> Parts:
         """The record of this number: always the same bytes."""
         random = Random(f"{self.name}/{seed}/{number}")
         parts = list(random.choice(self.seeds))
-        for place, pool in enumerate(self._pools):
+        for location, pool in enumerate(self._pools):
             chance = random.random()
             if chance < 0.02:
-                parts[place] = None
+                parts[location] = None
             elif chance < 0.1:
-                parts[place] = random.choice(pool)
-            elif chance < (self.often[place] if self.often else 0.8):
-                parts[place] = mutated(random, parts[place] or b"", pool, self.pieces)
+                parts[location] = random.choice(pool)
+            elif chance < (self.often[location] if self.often else 0.8):
+                parts[location] = mutated(random, parts[location] or b"", pool, self.pieces)
         return tuple(parts)

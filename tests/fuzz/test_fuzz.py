@@ -61,16 +61,16 @@ def test_what_requests_are_made_of_is_answered_in_all_ways(requests):
 
 def test_a_record_is_found_again_by_its_number(tmp_path):
     for target in every(tmp_path).values():
-        found = [target.record(SEED, number) for number in range(200)]
-        assert found == [target.record(SEED, number) for number in range(200)]
-        assert len(set(found)) > 100
-        assert found != [target.record(SEED + 1, number) for number in range(200)]
+        results = [target.record(SEED, number) for number in range(200)]
+        assert results == [target.record(SEED, number) for number in range(200)]
+        assert len(set(results)) > 100
+        assert results != [target.record(SEED + 1, number) for number in range(200)]
 
 
 def test_every_target_is_tried_alike_whenever_it_ends():
     spans = plan(TARGETS.values(), 500_000)
     for name in TARGETS:
-        of = [at for at, (whose, _) in enumerate(spans) if whose == name]
+        of = [offset for offset, (subject, _) in enumerate(spans) if subject == name]
         assert of[0] < len(TARGETS)
         assert of == sorted(of)
     assert sum(len(numbers) for _, numbers in spans) == pytest.approx(500_000, rel=0.01)
@@ -139,13 +139,13 @@ def test_a_fast_path_that_says_something_else_is_found(monkeypatch):
 
 def test_a_decoder_that_takes_what_it_is_told_for_a_length_is_found(monkeypatch):
     """By what it keeps: the peak of a process may lie in a test before this one."""
-    kept = []
+    retained = []
     monkeypatch.setattr(campaigns, "GROWTH_BYTES_MAX", 16 * 1024 * 1024)
-    monkeypatch.setattr(campaigns, "_peak_bytes", lambda: sum(map(len, kept)))
+    monkeypatch.setattr(campaigns, "_peak_bytes", lambda: sum(map(len, retained)))
 
     def planted(key, value):
         if len(value or b"") > 4:
-            kept.append(b"x" * min(2**16, int.from_bytes(value[:4], "big")))
+            retained.append(b"x" * min(2**16, int.from_bytes(value[:4], "big")))
 
     target = Target("planted", [(b"k", b"\x00\x00\x00\x01" * 2)], planted)
     finding = caught(tried(target, SEED, range(2_000)))
@@ -158,7 +158,9 @@ def test_a_request_that_ends_in_an_error_of_ours_is_found(monkeypatch, requests)
 
     monkeypatch.setattr(dispatcher, "parse_payload", planted)
     report = tried(requests["bodies"], SEED, range(300))
-    assert any("500" in at.what and "Error" in at.what for at in report.first.values())
+    assert any(
+        "500" in finding.what and "Error" in finding.what for finding in report.first.values()
+    )
 
 
 def test_a_role_that_may_do_more_than_it_should_is_found(monkeypatch, requests):

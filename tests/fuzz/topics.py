@@ -38,21 +38,21 @@ def decoded(role: TopicKind, key: bytes | None, value: bytes | None) -> None:
         assert noun.reason.startswith(("key_", "value_")), noun
         assert noun == decode_record(role, key, value)
         return
-    shown = format_record(noun)
-    assert shown.isprintable() or json.loads(shown)["kind"]
-    assert list(json.loads(shown)) == sorted(json.loads(shown))
+    record = format_record(noun)
+    assert record.isprintable() or json.loads(record)["kind"]
+    assert list(json.loads(record)) == sorted(json.loads(record))
     assert noun == decode_record(role, key, value)
 
 
 def source_offset(key: bytes | None, value: bytes | None) -> None:
     decoded(TopicKind.CONNECT_OFFSETS, key, value)
-    whose, offset = decode_key(key), decode_value(value)
-    assert isinstance(whose, SourceKey | Undecodable)
+    subject, offset = decode_key(key), decode_value(value)
+    assert isinstance(subject, SourceKey | Undecodable)
     assert offset is None or isinstance(offset, SourceOffset | Undecodable)
     assert (offset is None) == (value is None)
-    if isinstance(whose, SourceKey):
-        assert len(whose.label.encode()) <= LABEL_BYTES_MAX
-        if whose.canonical:
+    if isinstance(subject, SourceKey):
+        assert len(subject.label.encode()) <= LABEL_BYTES_MAX
+        if subject.canonical:
             assert key == build_connect_key(*json.loads(key or b""))
     for raw in (key, value):
         if raw:
@@ -109,7 +109,7 @@ _SHARE = {TopicKind.CONNECT_OFFSETS: 6, TopicKind.OFFSET_SYNCS: 2}
 
 
 def _seeds(role: TopicKind) -> list[tuple[bytes | None, bytes | None]]:
-    real = [(at.key, at.value) for name in GOLDEN.get(role, ()) for at in records(name)]
+    real = [(record.key, record.value) for name in GOLDEN.get(role, ()) for record in records(name)]
     return [*dict.fromkeys([*real, *SPOKEN])]
 
 

@@ -48,8 +48,8 @@ def write(base: Path, table: Table, *rows: Row, mode: Any = "append") -> None:
 
 def stored(base: Path, table: Table, *, by: str | None = None) -> list[Row]:
     """Every row, in order of a column if one is named."""
-    found = DeltaTable(str(table.at(base))).to_pyarrow_table(columns=list(table.names))
-    rows: list[Row] = (found if by is None else found.sort_by(by)).to_pylist()
+    pyarrow_table = DeltaTable(str(table.at(base))).to_pyarrow_table(columns=list(table.names))
+    rows: list[Row] = (pyarrow_table if by is None else pyarrow_table.sort_by(by)).to_pylist()
     return rows
 
 
@@ -112,21 +112,21 @@ def _commits(records: list[Row]) -> Any:
 
 def _classes(records: list[Row]) -> dict[tuple[str, str], str]:
     """Return the class of each connector that has had one, as its config topic tells."""
-    found: dict[tuple[str, str], set[str]] = {}
+    results: dict[tuple[str, str], set[str]] = {}
     for row in records:
         if row["kind"] != CONFIGS or row["observation"] is None:
             continue
-        told = json.loads(row["observation"])
-        name = (told.get("settings") or {}).get("class_name")
-        if name and told.get("connector"):
-            found.setdefault((row["connect_cluster"], told["connector"]), set()).add(name)
-    return {connector: names.pop() for connector, names in found.items() if len(names) == 1}
+        document = json.loads(row["observation"])
+        name = (document.get("settings") or {}).get("class_name")
+        if name and document.get("connector"):
+            results.setdefault((row["connect_cluster"], document["connector"]), set()).add(name)
+    return {connector: names.pop() for connector, names in results.items() if len(names) == 1}
 
 
 def _logs(records: list[Row]) -> list[Row]:
-    found: dict[tuple[Any, ...], list[Row]] = {}
+    results: dict[tuple[Any, ...], list[Row]] = {}
     for row in records:
-        found.setdefault(_log(row), []).append(row)
+        results.setdefault(_log(row), []).append(row)
     return [
         {
             **{name: rows[0][name] for name in ("kind", "connect_cluster")},
@@ -141,7 +141,7 @@ def _logs(records: list[Row]) -> list[Row]:
             "first_read_at": min(row["ingest_ts"] for row in rows),
             "last_read_at": max(row["ingest_ts"] for row in rows),
         }
-        for log, rows in found.items()
+        for log, rows in results.items()
     ]
 
 

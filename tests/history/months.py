@@ -51,29 +51,29 @@ def _stalled(
     stalls: list[tuple[float, float]] = []
     for _ in range(int(rng.integers(1, 4))):
         for _ in range(50):
-            at = int(rng.integers(0, len(advances) - 1))
-            since = advances[at] + 1e-3
-            until = _until(rng, kind, advances, at)
+            offset = int(rng.integers(0, len(advances) - 1))
+            since = advances[offset] + 1e-3
+            until = _until(rng, kind, advances, offset)
             apart = all(b + DAY_S < since or until < a - DAY_S for a, b in stalls)
             if begin <= since <= end - 3 * DAY_S and until <= end and apart:
                 stalls.append((since, until))
                 break
-    kept = np.ones(len(advances), bool)
+    retained = np.ones(len(advances), bool)
     for since, until in stalls:
-        kept &= ~((advances > since) & (advances < until))
-    return advances[kept], sorted(stalls)
+        retained &= ~((advances > since) & (advances < until))
+    return advances[retained], sorted(stalls)
 
 
-def _until(rng: np.random.Generator, kind: str, advances: Floats, at: int) -> float:
-    since = advances[at]
+def _until(rng: np.random.Generator, kind: str, advances: Floats, offset: int) -> float:
+    since = advances[offset]
     if kind == "nightly":
         return float(since + rng.uniform(1.3, 2.5) * DAY_S)
     if kind == "bursty":
         return float(since + rng.uniform(12, 48) * HOUR_S)
     missing = int(rng.integers(10, 25) if kind == "sparse" else rng.integers(15, 60))
-    if at + 1 + missing >= len(advances):
+    if offset + 1 + missing >= len(advances):
         return float("inf")
-    until = max(advances[at + 1 + missing], since + 600.0)
+    until = max(advances[offset + 1 + missing], since + 600.0)
     if rng.uniform() < 0.3:
         until = max(until, since + rng.uniform(1, 24) * HOUR_S)
     return float(until)
@@ -90,8 +90,8 @@ def _thinned(rng: np.random.Generator, end: float, rate: Rate, most: float) -> F
 
 def _by_day(times: Floats, peak: float, low: float, weekend: float) -> Floats:
     hour, day = (times / HOUR_S) % 24, (times // DAY_S) % 7
-    found = low + (peak - low) * np.clip(np.sin((hour - 6) / 14 * np.pi), 0, None)
-    return np.where(day >= 5, found * weekend, found)
+    result = low + (peak - low) * np.clip(np.sin((hour - 6) / 14 * np.pi), 0, None)
+    return np.where(day >= 5, result * weekend, result)
 
 
 def _steady(rng: np.random.Generator, end: float) -> Floats:
@@ -102,12 +102,12 @@ def _steady(rng: np.random.Generator, end: float) -> Floats:
 
 def _seasonal(rng: np.random.Generator, end: float) -> Floats:
     peak, low, weekend = rng.uniform(30, 60), rng.uniform(0.5, 3), rng.uniform(0.1, 0.6)
-    return _thinned(rng, end, lambda at: _by_day(at, peak, low, weekend), peak)
+    return _thinned(rng, end, lambda item: _by_day(item, peak, low, weekend), peak)
 
 
 def _office(rng: np.random.Generator, end: float) -> Floats:
     peak = rng.uniform(6, 20)
-    return _thinned(rng, end, lambda at: _by_day(at, peak, 0.0, 0.0), peak)
+    return _thinned(rng, end, lambda item: _by_day(item, peak, 0.0, 0.0), peak)
 
 
 def _nightly(rng: np.random.Generator, end: float) -> Floats:
@@ -122,13 +122,13 @@ def _nightly(rng: np.random.Generator, end: float) -> Floats:
 
 def _sparse(rng: np.random.Generator, end: float) -> Floats:
     rate = rng.uniform(3, 10) / 24
-    return _thinned(rng, end, lambda at: np.full(at.shape, rate), rate)
+    return _thinned(rng, end, lambda item: np.full(item.shape, rate), rate)
 
 
 def _bursty(rng: np.random.Generator, end: float) -> Floats:
     rate = rng.uniform(0.5, 3)
-    begins = _thinned(rng, end, lambda at: np.full(at.shape, rate), rate)
-    bursts = [at + np.cumsum(rng.exponential(20, rng.geometric(1 / 30))) for at in begins]
+    begins = _thinned(rng, end, lambda item: np.full(item.shape, rate), rate)
+    bursts = [begin + np.cumsum(rng.exponential(20, rng.geometric(1 / 30))) for begin in begins]
     times = np.sort(np.concatenate(bursts))
     return times[times < end]
 
@@ -136,7 +136,7 @@ def _bursty(rng: np.random.Generator, end: float) -> Floats:
 def _drifting(rng: np.random.Generator, end: float) -> Floats:
     first, weekly = rng.uniform(4, 20), float(rng.choice([0.85, 1.15, 1.25]))
     most = float(max(first, first * weekly ** (end / WEEK_S)))
-    return _thinned(rng, end, lambda at: first * weekly ** (at / WEEK_S), most)
+    return _thinned(rng, end, lambda item: first * weekly ** (item / WEEK_S), most)
 
 
 KINDS: Final[dict[str, Callable[[np.random.Generator, float], Floats]]] = {

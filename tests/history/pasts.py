@@ -141,32 +141,32 @@ class Past:
         partition: int = 0,
     ) -> None:
         """One round of samples of one group."""
-        at = when(second)
+        moment = when(second)
         both = (("west", "orders", position, here), ("east", "west.orders", own, there))
         for kafka, topic, offset, bounds in both:
-            row = {"at": at, "kafka": kafka, "topic": topic, "partition": partition}
-            row["day"] = at.date()
+            row = {"at": moment, "kafka": kafka, "topic": topic, "partition": partition}
+            row["day"] = moment.date()
             if offset is not None:
                 self.stood.append({**row, "group_id": group, "committed": offset})
             if bounds is not None:
                 self.ends.append({**row, "log_start": bounds[0], "log_end": bounds[1]})
 
     def rows(self) -> list[Row]:
-        found = []
+        results = []
         for raw, read, topic_id in self.records:
             (row,) = decoded(raw, roles=ROLES)
             stamp = row["kts"]
             assert isinstance(stamp, datetime)
             kafka = "west" if raw.topic == SYNCS else "east"
             more = {"kafka": kafka, "topic_id": topic_id}
-            found.append({**row, **more, "ingest_ts": when(read), "day": stamp.date()})
-        return found
+            results.append({**row, **more, "ingest_ts": when(read), "day": stamp.date()})
+        return results
 
     def _others(self) -> list[Row]:
         """What was read last of both clusters, of topics that are no business of the flow."""
         row = {"topic": "other", "topic_id": "x", "kpartition": 0, "koffset": 0}
-        at = when(self.read_until)
-        stamps = {"kind": OFFSET_SYNCS, "kts": at, "ingest_ts": at, "day": at.date()}
+        moment = when(self.read_until)
+        stamps = {"kind": OFFSET_SYNCS, "kts": moment, "ingest_ts": moment, "day": moment.date()}
         return [{**row, **stamps, "kafka": kafka} for kafka in ("west", "east")]
 
     def write(self, base: Path) -> Path:
@@ -175,8 +175,8 @@ class Past:
         write(base, BRONZE_GROUP_OFFSETS, *self.stood)
         write(base, GOLD_FLOWS, *self.flows)
         write(base, GOLD_FLOW_PROGRESS, *self.progress)
-        at = {"connect_cluster": "lab", "kafka": "east", "topic": COMMITS}
-        write(base, GOLD_TOPICS, at)
+        entry = {"connect_cluster": "lab", "kafka": "east", "topic": COMMITS}
+        write(base, GOLD_TOPICS, entry)
         return base
 
 

@@ -41,8 +41,8 @@ class Score:
     def add(self, alarms: list[Pause], of: Life) -> None:
         self.connectors += 1
         self.stalls += len(of.stalls)
-        self.found += sum(any(_meet(stall, at) for at in alarms) for stall in of.stalls)
-        self.false += sum(not any(_meet(stall, at) for stall in of.stalls) for at in alarms)
+        self.found += sum(any(_meet(stall, alarm) for alarm in alarms) for stall in of.stalls)
+        self.false += sum(not any(_meet(stall, alarm) for stall in of.stalls) for alarm in alarms)
 
     @property
     def recall(self) -> float:
@@ -58,15 +58,15 @@ def scores(first: int, seeds: int) -> dict[str, dict[str, Score]]:
     """By way of judging, and kind of connector. Learned anew each week, as `history baselines` is
     to be run at least that often.
     """
-    found = {way: {kind: Score() for kind in KINDS} for way in (LEARNED, *FIXED_S)}
+    results = {way: {kind: Score() for kind in KINDS} for way in (LEARNED, *FIXED_S)}
     for seed in range(first, first + seeds):
         for kind in KINDS:
             one = life(kind, seed)
-            found[LEARNED][kind].add(list(_learned(one)), one)
+            results[LEARNED][kind].add(list(_learned(one)), one)
             for way, limit_s in FIXED_S.items():
-                alarms = [at for at in _judged(one) if at[1] - at[0] > limit_s]
-                found[way][kind].add(alarms, one)
-    return found
+                alarms = [item for item in _judged(one) if item[1] - item[0] > limit_s]
+                results[way][kind].add(alarms, one)
+    return results
 
 
 def _judged(of: Life) -> Iterator[Pause]:
@@ -74,8 +74,8 @@ def _judged(of: Life) -> Iterator[Pause]:
     begin = MONDAY + LEARNED_WEEKS * WEEK_S
     end = begin + JUDGED_WEEKS * WEEK_S
     times = of.advances.tolist()
-    at = int(np.searchsorted(of.advances, begin)) - 1
-    yield from zip(times[at:], [*times[at + 1 :], end], strict=True)
+    offset = int(np.searchsorted(of.advances, begin)) - 1
+    yield from zip(times[offset:], [*times[offset + 1 :], end], strict=True)
 
 
 def _learned(of: Life) -> Iterator[Pause]:
@@ -83,15 +83,16 @@ def _learned(of: Life) -> Iterator[Pause]:
     weeks: dict[int, Baseline] = {}
     for week in range(JUDGED_WEEKS):
         known = begin + week * WEEK_S
-        made = fit_baseline("lab", of.kind, of.advances[of.advances < known], known)
-        assert isinstance(made, Baseline)
-        weeks[week] = made
+        built = fit_baseline("lab", of.kind, of.advances[of.advances < known], known)
+        assert isinstance(built, Baseline)
+        weeks[week] = built
     for since, until in _judged(of):
         if until - since < 60.0:
             continue
         # What is valid when it has lasted too long is what was learned last by then.
         of_weeks = {
-            min(max(int((at - begin) // WEEK_S), 0), JUDGED_WEEKS - 1) for at in (since, until)
+            min(max(int((moment - begin) // WEEK_S), 0), JUDGED_WEEKS - 1)
+            for moment in (since, until)
         }
         if any(weeks[week].out_of_the_ordinary(since, until) for week in of_weeks):
             yield since, until
@@ -101,23 +102,23 @@ def _meet(one: Pause, other: Pause) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
-def summed(found: dict[str, Score]) -> Score:
+def summed(result: dict[str, Score]) -> Score:
     return Score(
         *(
-            sum(getattr(at, name) for at in found.values())
+            sum(getattr(score, name) for score in result.values())
             for name in ("stalls", "found", "false", "connectors")
         )
     )
 
 
-def lines(found: dict[str, dict[str, Score]]) -> Iterator[str]:
+def lines(result: dict[str, dict[str, Score]]) -> Iterator[str]:
     """A table for people: recall, and false alarms per connector and month."""
     yield f"{'':10}{'all':>14}" + "".join(f"{kind:>14}" for kind in KINDS)
-    for way, kinds in found.items():
+    for way, kinds in result.items():
         row = [summed(kinds), *kinds.values()]
         yield f"{way:10}" + "".join(
-            f"{at.recall:>8.3f} {at.false_a_month:>5.{2 if at.false_a_month < 10 else 0}f}"
-            for at in row
+            f"{score.recall:>8.3f} {score.false_a_month:>5.{2 if score.false_a_month < 10 else 0}f}"
+            for score in row
         )
 
 
@@ -126,10 +127,10 @@ def lines(found: dict[str, dict[str, Score]]) -> Iterator[str]:
 @click.option("--seeds", default=100, show_default=True, help="How many.")
 def main(first: int, seeds: int) -> None:
     """Score what is learned against fixed thresholds, on months with stalls that are known."""
-    found = scores(first, seeds)
-    total, last = summed(found[LEARNED]), first + seeds - 1
+    result = scores(first, seeds)
+    total, last = summed(result[LEARNED]), first + seeds - 1
     click.echo(f"seeds {first} to {last}: {total.connectors} connectors, {total.stalls} stalls")
-    for line in lines(found):
+    for line in lines(result):
         click.echo(line)
 
 

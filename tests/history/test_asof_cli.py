@@ -125,9 +125,9 @@ def worker() -> Iterator[Worker]:
         {"partition": {"filename": "/newest"}, "offset": {"position": 1}},
         {"partition": {"filename": "/variant"}, "offset": None},
     ]
-    made = Worker(ok(json.dumps({"offsets": offsets}).encode()))
-    yield made
-    made.stop()
+    built = Worker(ok(json.dumps({"offsets": offsets}).encode()))
+    yield built
+    built.stop()
 
 
 def test_now_is_what_connect_says_where_it_can_be_asked(base: Path, worker: Worker) -> None:

@@ -17,8 +17,8 @@ from offsetwatch.model.topology import MirrorFlow, TopicPartition, Topology
 ORDERS = TopicPartition("orders", 0)
 
 
-def flow(source: str, connector: str, place: str = "payments") -> MirrorFlow:
-    return MirrorFlow(place, connector, source, "east", source, None, downstream="east")
+def flow(source: str, connector: str, location: str = "payments") -> MirrorFlow:
+    return MirrorFlow(location, connector, source, "east", source, None, downstream="east")
 
 
 TOPOLOGY = Topology((), (flow("west", "mm2-w"), flow("south", "mm2-s"), flow("south", "x", "z")))
@@ -27,7 +27,7 @@ TOPOLOGY = Topology((), (flow("west", "mm2-w"), flow("south", "mm2-s"), flow("so
 def asked(**more: Any) -> Any:
     from offsetwatch.cli.history.audit import AuditOptions
 
-    given = {
+    inputs = {
         "config_path": Path("offsetwatch.yaml"),
         "flow": None,
         "connect_cluster": None,
@@ -46,7 +46,7 @@ def asked(**more: Any) -> Any:
         "timeout_s": 1.0,
         **more,
     }
-    return AuditOptions(**given)
+    return AuditOptions(**inputs)
 
 
 def audited(*findings: AuditFinding, pending: int = 0) -> Any:
@@ -77,7 +77,7 @@ def test_a_flow_is_meant_by_its_aliases_or_its_connector(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "answer"),
     [
         pytest.param({"flow": "north->east"}, "there is no such flow", id="unknown"),
         pytest.param({"flow": "south->east"}, "several flows", id="two"),
@@ -85,11 +85,11 @@ def test_a_flow_is_meant_by_its_aliases_or_its_connector(name: str) -> None:
     ],
 )
 def test_a_flow_that_is_not_clear_is_refused_with_those_there_are(
-    more: dict[str, Any], said: str
+    more: dict[str, Any], answer: str
 ) -> None:
     from offsetwatch.cli.history.audit import _find_flow
 
-    with pytest.raises(ConfigError, match=said) as raised:
+    with pytest.raises(ConfigError, match=answer) as raised:
         _find_flow(TOPOLOGY, asked(**more))
     assert "west->east (mm2-w)" in str(raised.value)
 

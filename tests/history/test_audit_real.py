@@ -31,7 +31,10 @@ Sent = tuple[bytes | None, bytes | None]
 
 
 def numbered(count: int, first: int = 0) -> list[Sent]:
-    return [(b"key-%d" % (at % 1000), b"value-%d" % at) for at in range(first, first + count)]
+    return [
+        (b"key-%d" % (number % 1000), b"value-%d" % number)
+        for number in range(first, first + count)
+    ]
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,8 @@ class Bed:
 
     def forget(self, topic: str, before: int) -> None:
         """As retention does."""
-        found = self.admin.delete_records([KafkaPartition(topic, 0, before)])
-        for future in found.values():
+        result = self.admin.delete_records([KafkaPartition(topic, 0, before)])
+        for future in result.values():
             future.result()
 
     def audited(
@@ -103,10 +106,10 @@ class Bed:
         sides = AuditClients({KAFKA: {"bootstrap.servers": self.bootstrap}})
         pinned = resolve_scope(self.flow, {self.at: replicated}, (), bounds or AuditBounds(), sides)
         options = kafka_options(KAFKA, sides.kafka[KAFKA])
-        (found,) = audit(
+        (result,) = audit(
             AuditSpec(pinned, SparkReadOptions((options, options)), **more), lambda _said: None
         )
-        return found
+        return result
 
 
 @pytest.fixture
@@ -135,18 +138,22 @@ def made(kafka: str, config: dict[str, str] | None = None) -> Bed:
     return Bed(kafka, admin, flow, name)
 
 
-def told(found: PartitionAudit) -> list[tuple[str, int, tuple[int, int] | None]]:
+def told(audit: PartitionAudit) -> list[tuple[str, int, tuple[int, int] | None]]:
     return [
-        (at.kind.value, at.records, None if at.up is None else (at.up.first, at.up.last))
-        for at in found.findings
+        (
+            finding.kind.value,
+            finding.records,
+            None if finding.up is None else (finding.up.first, finding.up.last),
+        )
+        for finding in audit.findings
     ]
 
 
 def test_a_long_range_copied_again_is_one_finding_to_the_record(bed: Bed) -> None:
     up = numbered(40_000)
     bed.both(up, up[:30_000] + up[10_000:])
-    found = bed.audited(39_999)
-    assert told(found) == [("duplicated", 20_000, (10_000, 29_999))]
+    audit = bed.audited(39_999)
+    assert told(audit) == [("duplicated", 20_000, (10_000, 29_999))]
     again = (PlannedReposition(bed.at, 10_000, 29_999, again=True, said="plan 7"),)
     (one,) = bed.audited(39_999, skips=again).findings
     assert (one.records, one.explained, one.certain) == (20_000, "plan 7", True)
@@ -155,7 +162,7 @@ def test_a_long_range_copied_again_is_one_finding_to_the_record(bed: Bed) -> Non
 @pytest.mark.proof  # half as long as all others together
 def test_many_faults_far_apart_are_each_found(bed: Bed) -> None:
     up = numbered(60_000)
-    down = [at for number, at in enumerate(up) if number % 1000 != 500]
+    down = [item for number, item in enumerate(up) if number % 1000 != 500]
     bed.both(up, down)
     assert told(bed.audited(59_999)) == [
         ("lost", 1, (number, number)) for number in range(500, 60_000, 1000)
@@ -164,8 +171,8 @@ def test_many_faults_far_apart_are_each_found(bed: Bed) -> None:
 
 def test_records_that_are_all_alike_are_counted_right(bed: Bed) -> None:
     bed.both([(None, b"tick")] * 9000, [(None, b"tick")] * 8990)
-    found = bed.audited(8999)
-    assert [(kind, records) for kind, records, _ in told(found)] == [("lost", 10)]
+    audit = bed.audited(8999)
+    assert [(kind, records) for kind, records, _ in told(audit)] == [("lost", 10)]
 
 
 def test_none_differs_from_an_empty_key_or_value(bed: Bed) -> None:
@@ -178,16 +185,16 @@ def test_markers_and_aborted_records_are_no_difference(bed: Bed) -> None:
         bed.transaction(numbered(100, number))
         bed.transaction(numbered(10, 10_000 + number), commit=False)
     bed.send(bed.remote, numbered(600))
-    found = bed.audited(10_000)
-    assert told(found) == []
-    assert (found.up_records, found.down_records) == (600, 600)
+    audit = bed.audited(10_000)
+    assert told(audit) == []
+    assert (audit.up_records, audit.down_records) == (600, 600)
 
 
 def test_what_is_not_replicated_yet_is_not_lost(bed: Bed) -> None:
     bed.both(numbered(100), numbered(80))
-    found = bed.audited(79)
-    assert told(found) == []
-    assert found.reach.pending == 20
+    audit = bed.audited(79)
+    assert told(audit) == []
+    assert audit.reach.pending == 20
     assert told(bed.audited(84)) == [("lost", 5, (80, 84))]
     assert bed.audited(None).reach.pending == 100
 
@@ -195,17 +202,17 @@ def test_what_is_not_replicated_yet_is_not_lost(bed: Bed) -> None:
 def test_what_retention_took_downstream_cannot_be_compared(bed: Bed) -> None:
     bed.both(numbered(3000), numbered(3000))
     bed.forget(bed.remote, 700)
-    found = bed.audited(2999)
-    assert told(found) == []
-    assert found.up_unjudged == 700
+    audit = bed.audited(2999)
+    assert told(audit) == []
+    assert audit.up_unjudged == 700
 
 
 def test_what_retention_took_upstream_is_counted_and_its_copies_are_no_finding(bed: Bed) -> None:
     bed.both(numbered(3000), numbered(3000))
     bed.forget(bed.topic, 700)
-    found = bed.audited(2999)
-    assert told(found) == []
-    assert found.reach.deleted == 700
+    audit = bed.audited(2999)
+    assert told(audit) == []
+    assert audit.reach.deleted == 700
 
 
 def test_what_was_copied_again_of_records_that_are_gone_upstream_is_told_as_doubled(
@@ -226,29 +233,33 @@ def test_bounds_judge_what_was_asked_for_and_nothing_beside_it(bed: Bed) -> None
         ("lost", 5, (505, 509)),
         ("lost", 10, (1500, 1509)),
     ]
-    found = bed.audited(2999, AuditBounds(first=600, end=1400))
-    assert told(found) == []
-    assert found.up_records < 1100
+    audit = bed.audited(2999, AuditBounds(first=600, end=1400))
+    assert told(audit) == []
+    assert audit.up_records < 1100
 
 
 def test_a_sample_finds_what_is_in_it_and_says_how_much_that_is(bed: Bed) -> None:
     sent = numbered(60_000)
-    bed.both(sent, [at for number, at in enumerate(sent) if number % 100 != 50])
-    bed.sync(*((at, at - (at + 49) // 100) for at in range(0, 60_000, 1000)))
-    found = bed.audited(59_999, AuditBounds(share=0.4, seed=1))
-    looked = [of.judged for of in found.reach.slices]
-    size = sum(end - first for first, end in looked)
+    bed.both(sent, [item for number, item in enumerate(sent) if number % 100 != 50])
+    bed.sync(*((number, number - (number + 49) // 100) for number in range(0, 60_000, 1000)))
+    audit = bed.audited(59_999, AuditBounds(share=0.4, seed=1))
+    results = [of.judged for of in audit.reach.slices]
+    size = sum(end - first for first, end in results)
     assert 0 < size < 50_000
-    meant = [at for at in range(50, 60_000, 100) if any(a <= at < b for a, b in looked)]
-    assert told(found) == [("lost", 1, (at, at)) for at in meant]
+    meant = [
+        number for number in range(50, 60_000, 100) if any(a <= number < b for a, b in results)
+    ]
+    assert told(audit) == [("lost", 1, (number, number)) for number in meant]
 
 
 def test_compaction_downstream_explains_what_has_a_newer_record(kafka: str, spark: object) -> None:
-    bed = made(kafka, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"})
+    environment = made(kafka, {"cleanup.policy": "compact", "min.cleanable.dirty.ratio": "1.0"})
     sent = numbered(2000)
-    bed.both(sent, sent[100:150] + sent[200:1100] + sent[1101:])
-    found = bed.audited(1999)
-    assert [(at.kind.value, at.records, at.certain) for at in found.findings] == [
+    environment.both(sent, sent[100:150] + sent[200:1100] + sent[1101:])
+    audit = environment.audited(1999)
+    assert [
+        (finding.kind.value, finding.records, finding.certain) for finding in audit.findings
+    ] == [
         ("lost", 100, True),
         ("lost", 50, True),
         ("lost", 1, False),
@@ -257,8 +268,8 @@ def test_compaction_downstream_explains_what_has_a_newer_record(kafka: str, spar
 
 def test_more_than_can_be_looked_at_is_told_as_a_range(bed: Bed) -> None:
     bed.both(numbered(3000), numbered(3000, 50_000))
-    found = bed.audited(2999, records_max=100)
-    assert told(found) == [("different", 3000, (0, 2999))]
+    audit = bed.audited(2999, records_max=100)
+    assert told(audit) == [("different", 3000, (0, 2999))]
 
 
 def test_a_filter_is_named_beside_what_it_may_have_dropped(bed: Bed) -> None:

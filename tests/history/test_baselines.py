@@ -37,21 +37,21 @@ END = MONDAY + 8 * WEEK_S
 
 
 def learned(times, until: float = END) -> Baseline:
-    found = fit_baseline("lab", "c", np.asarray(times, float), until)
-    assert isinstance(found, Baseline)
-    return found
+    result = fit_baseline("lab", "c", np.asarray(times, float), until)
+    assert isinstance(result, Baseline)
+    return result
 
 
 def test_stalls_that_were_planted_are_found_and_next_to_nothing_else() -> None:
-    found = scores(first=900, seeds=4)
-    ours = summed(found.pop(LEARNED))
-    assert ours.stalls > 40
-    assert ours.recall >= 0.95
-    assert ours.false_a_month <= 1.0
+    result = scores(first=900, seeds=4)
+    own = summed(result.pop(LEARNED))
+    assert own.stalls > 40
+    assert own.recall >= 0.95
+    assert own.false_a_month <= 1.0
     # One threshold for all is good at one of both.
     assert all(
-        at.recall < ours.recall - 0.05 or at.false_a_month > 10
-        for at in map(summed, found.values())
+        score.recall < own.recall - 0.05 or score.false_a_month > 10
+        for score in map(summed, result.values())
     )
 
 
@@ -61,29 +61,29 @@ def test_by_night_it_waits_longer_than_by_day() -> None:
         for number in range(56)
         for minute in range(0, 600, 5)
     ]
-    found = learned(day)
+    baseline = learned(day)
     noon, evening = END + 12 * HOUR_S, END + 18 * HOUR_S
-    assert found.out_of_the_ordinary(noon, noon + HOUR_S)
-    assert not found.out_of_the_ordinary(evening, evening + 13 * HOUR_S)
-    assert found.interval_s(noon, 0) == pytest.approx(300.0, rel=0.2)
+    assert baseline.out_of_the_ordinary(noon, noon + HOUR_S)
+    assert not baseline.out_of_the_ordinary(evening, evening + 13 * HOUR_S)
+    assert baseline.interval_s(noon, 0) == pytest.approx(300.0, rel=0.2)
 
 
 def test_a_clock_that_was_set_an_hour_forward_or_back_makes_nobody_silent() -> None:
     hours = [
         MONDAY + day * DAY_S + minute * 60.0 for day in range(56) for minute in range(480, 1080, 5)
     ]
-    found = learned(hours)
+    baseline = learned(hours)
     for shift in (-HOUR_S, HOUR_S):
         ended, begins = END + 18 * HOUR_S + shift, END + DAY_S + 8 * HOUR_S + shift
-        assert not found.out_of_the_ordinary(ended, begins)
-        assert found.out_of_the_ordinary(begins, begins + 3 * HOUR_S)
+        assert not baseline.out_of_the_ordinary(ended, begins)
+        assert baseline.out_of_the_ordinary(begins, begins + 3 * HOUR_S)
 
 
 def test_one_stall_among_what_it_learns_from_does_not_make_it_patient() -> None:
     away = (HOURLY < MONDAY + 3 * WEEK_S) | (HOURLY > MONDAY + 3 * WEEK_S + 2 * DAY_S)
-    found = learned(HOURLY[away])
-    assert found.out_of_the_ordinary(END, END + 4 * HOUR_S)
-    assert not found.out_of_the_ordinary(END, END + 1.1 * HOUR_S)
+    baseline = learned(HOURLY[away])
+    assert baseline.out_of_the_ordinary(END, END + 4 * HOUR_S)
+    assert not baseline.out_of_the_ordinary(END, END + 1.1 * HOUR_S)
 
 
 def test_a_month_is_asked_for_and_how_much_there_was_is_said() -> None:
@@ -103,14 +103,14 @@ def test_a_month_is_asked_for_and_how_much_there_was_is_said() -> None:
 )
 def test_what_is_to_be_expected_adds_up(begin, spans, data) -> None:
     rates = tuple(data.draw(st.lists(st.floats(0, 100), min_size=HOURS, max_size=HOURS)))
-    found = replace_rates(rates)
+    baseline = replace_rates(rates)
     first, second = begin + spans[0], begin + spans[0] + spans[1]
-    whole = found.expected(begin, second)
+    whole = baseline.expected(begin, second)
     assert whole == pytest.approx(
-        found.expected(begin, first) + found.expected(first, second), abs=1e-5
+        baseline.expected(begin, first) + baseline.expected(first, second), abs=1e-5
     )
     assert whole >= -1e-5
-    week = found.expected(begin, begin + WEEK_S)
+    week = baseline.expected(begin, begin + WEEK_S)
     assert week == pytest.approx(sum(rates), rel=1e-9, abs=1e-5)
 
 
@@ -133,21 +133,21 @@ def looks(lag_at) -> tuple[np.ndarray, np.ndarray]:
 
 def test_what_lag_is_usual_is_told_by_the_hour_of_the_week() -> None:
     """A batch every night at two o'clock, and next to nothing else."""
-    times, lag = looks(lambda at: np.where((at // HOUR_S) % 24 == 2, 1000.0, 10.0))
-    found = compute_lag_baseline(times, lag, END)
-    assert found is not None
-    by_night, by_day = found[2], found[12]
+    times, lag = looks(lambda item: np.where((item // HOUR_S) % 24 == 2, 1000.0, 10.0))
+    lag_baseline = compute_lag_baseline(times, lag, END)
+    assert lag_baseline is not None
+    by_night, by_day = lag_baseline[2], lag_baseline[12]
     assert (by_night[2], by_day) == (1000.0, (10.0, 10.0, 10.0))
-    assert found[1][2] == 1000.0  # an hour early or late is no surprise
+    assert lag_baseline[1][2] == 1000.0  # an hour early or late is no surprise
 
 
 def test_a_week_in_which_it_stood_still_is_not_usual() -> None:
-    times, lag = looks(lambda at: np.where(at > END - WEEK_S, 1e9, 10.0))
+    times, lag = looks(lambda item: np.where(item > END - WEEK_S, 1e9, 10.0))
     assert compute_lag_baseline(times, lag, END) == tuple((10.0, 10.0, 10.0) for _ in range(168))
 
 
 def test_a_lag_is_usual_after_four_weeks_of_looking_and_not_before() -> None:
-    times, lag = looks(lambda at: np.full(len(at), 10.0))
+    times, lag = looks(lambda item: np.full(len(item), 10.0))
     few = times > END - 4 * WEEK_S + HOUR_S * 5
     enough = times >= END - 4 * WEEK_S
     assert compute_lag_baseline(times[few], lag[few], END) is None
@@ -166,12 +166,12 @@ def test_a_document_comes_back_as_it_was() -> None:
 
 def test_no_byte_can_be_another_and_no_part_can_be_missing() -> None:
     whole = encode_baselines(DOCUMENT)
-    for place in range(0, len(whole), 7):
-        changed = bytes((whole[place] ^ 1,))
+    for location in range(0, len(whole), 7):
+        changed = bytes((whole[location] ^ 1,))
         with pytest.raises(DamagedBaselines):
-            decode_baselines(whole[:place] + changed + whole[place + 1 :])
+            decode_baselines(whole[:location] + changed + whole[location + 1 :])
         with pytest.raises(DamagedBaselines):
-            decode_baselines(whole[:place])
+            decode_baselines(whole[:location])
 
 
 def test_a_document_of_another_version_or_shape_is_refused() -> None:
@@ -216,15 +216,15 @@ def commits(base: Path, *, weeks: int = 8) -> Path:
         for partition in range(3)
     ]
     new = {**rows[-1], "connector": "new", "change": "first"}
-    left = [{**rows[0], "at": at(round((MONDAY - day * DAY_S) * 1000))} for day in (3, 17, 30)]
-    write(base, SILVER_COMMITS, *left, *rows, new)
-    told = {
+    remaining = [{**rows[0], "at": at(round((MONDAY - day * DAY_S) * 1000))} for day in (3, 17, 30)]
+    write(base, SILVER_COMMITS, *remaining, *rows, new)
+    reports = {
         **log,
         "kind": CONNECT_OFFSETS,
         "first_read_at": at(round(MONDAY * 1000)),
         "last_read_at": at(round((MONDAY + weeks * WEEK_S) * 1000)),
     }
-    write(base, SILVER_LOGS, told)
+    write(base, SILVER_LOGS, reports)
     return base
 
 
@@ -236,7 +236,7 @@ def test_spark_learns_what_the_arithmetic_says(spark, tmp_path: Path) -> None:
         for table in (SILVER_COMMITS, SILVER_LOGS)
     )
     rows = baselines.compute_baselines(*tables, END).collect()
-    (made,) = (msgspec.json.decode(row.baseline, type=Baseline) for row in rows if row.baseline)
+    (baseline,) = (msgspec.json.decode(row.baseline, type=Baseline) for row in rows if row.baseline)
     (few,) = (
         msgspec.json.decode(row.too_little, type=InsufficientBaseline)
         for row in rows
@@ -244,7 +244,7 @@ def test_spark_learns_what_the_arithmetic_says(spark, tmp_path: Path) -> None:
     )
     # Every other of its commits is of the offset that it had.
     commit_s = (HOUR_S / 2,) * 3
-    assert made == msgspec.structs.replace(learned(HOURLY), connector="old", commit_s=commit_s)
+    assert baseline == msgspec.structs.replace(learned(HOURLY), connector="old", commit_s=commit_s)
     assert (few.connector, few.had) == ("new", 0)
 
 

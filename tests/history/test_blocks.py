@@ -25,24 +25,24 @@ def hashes() -> np.ndarray:
 
 def cut(hashes: np.ndarray, *, parts: int = 1, first: int = 0) -> list[Block]:
     offsets = np.arange(first, first + len(hashes), dtype=np.int64)
-    at_work, found = BlockBuilder(), []
-    for mine, theirs in zip(
+    at_work, results = BlockBuilder(), []
+    for own, theirs in zip(
         np.array_split(offsets, parts), np.array_split(hashes, parts), strict=True
     ):
-        found += at_work.take(mine, theirs)
-    return found + list(at_work.rest())
+        results += at_work.take(own, theirs)
+    return results + list(at_work.rest())
 
 
-def digests(found: list[Block]) -> list[int]:
-    return [at.digest for at in found]
+def digests(block: list[Block]) -> list[int]:
+    return [row.digest for row in block]
 
 
 def test_every_record_is_in_one_block_and_blocks_are_within_their_sizes(hashes) -> None:
-    found = cut(hashes)
-    assert sum(at.records for at in found) == COUNT
-    assert [at.first for at in found[1:]] == [at.last + 1 for at in found[:-1]]
-    assert all(BLOCK_RECORDS_MIN <= at.records <= BLOCK_RECORDS_MAX for at in found[:-1])
-    assert len(found) > 5
+    block = cut(hashes)
+    assert sum(row.records for row in block) == COUNT
+    assert [row.first for row in block[1:]] == [row.last + 1 for row in block[:-1]]
+    assert all(BLOCK_RECORDS_MIN <= row.records <= BLOCK_RECORDS_MAX for row in block[:-1])
+    assert len(block) > 5
 
 
 @pytest.mark.parametrize("parts", [2, 7, 1000])
@@ -68,9 +68,9 @@ def test_two_records_that_change_places_change_the_number(hashes) -> None:
 
 def test_the_same_record_over_and_over_ends_its_blocks_at_their_bounds() -> None:
     never = cut(np.ones(2 * BLOCK_RECORDS_MAX + 5, dtype=np.uint64))
-    assert [at.records for at in never] == [BLOCK_RECORDS_MAX, BLOCK_RECORDS_MAX, 5]
+    assert [block.records for block in never] == [BLOCK_RECORDS_MAX, BLOCK_RECORDS_MAX, 5]
     always = cut(np.zeros(2 * BLOCK_RECORDS_MIN, dtype=np.uint64))
-    assert [at.records for at in always] == [BLOCK_RECORDS_MIN, BLOCK_RECORDS_MIN]
+    assert [alway.records for alway in always] == [BLOCK_RECORDS_MIN, BLOCK_RECORDS_MIN]
 
 
 def test_each_slice_and_side_has_blocks_of_its_own(hashes) -> None:
@@ -87,8 +87,10 @@ def test_each_slice_and_side_has_blocks_of_its_own(hashes) -> None:
 
     parts = [batch(0, 0, hashes[:700]), batch(0, 1, hashes[:700]), batch(1, 1, hashes[:0])]
     together = pa.Table.from_batches([*parts, batch(2, 1, hashes[:100])]).combine_chunks()
-    found = [row for rows in build_blocks(iter(together.to_batches())) for row in rows.to_pylist()]
-    assert [(at["slice"], at["side"]) for at in found] == [(0, 0), (0, 1), (2, 1)]
-    assert [at["records"] for at in found] == [700, 700, 100]
-    assert found[0]["digest"] == found[1]["digest"]
-    assert list(found[0]) == list(made_of.NAMES)
+    results = [
+        row for rows in build_blocks(iter(together.to_batches())) for row in rows.to_pylist()
+    ]
+    assert [(item["slice"], item["side"]) for item in results] == [(0, 0), (0, 1), (2, 1)]
+    assert [item["records"] for item in results] == [700, 700, 100]
+    assert results[0]["digest"] == results[1]["digest"]
+    assert list(results[0]) == list(made_of.NAMES)

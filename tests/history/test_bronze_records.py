@@ -315,7 +315,7 @@ raws = st.builds(
 def test_any_bytes_decode_without_raising_and_as_the_scalar_decoders_say(
     records: list[Raw], cut: int
 ) -> None:
-    records = [replace(record, offset=place) for place, record in enumerate(records)]
+    records = [replace(record, offset=location) for location, record in enumerate(records)]
     whole = raw_batch(*records)
     batches = [whole.slice(0, cut), whole.slice(cut)]  # a slice keeps its parent's buffers
     rows = [row for batch in decode_batches(batches, ALL_ROLES) for row in batch.to_pylist()]
@@ -331,11 +331,13 @@ def test_the_rows_of_a_topic_stay_in_order() -> None:
 
 
 def test_a_distinct_key_is_decoded_once_per_batch() -> None:
-    seen: list[bytes | None] = []
+    observed: list[bytes | None] = []
     batch = raw_batch(*(Raw(key, b"") for key in (b"a", None, b"b", b"a", None, b"b", b"a")))
-    distinct, places = subject._decode_distinct(batch["key"], lambda raw: seen.append(raw) or raw)
-    assert sorted(seen, key=repr) == [None, b"a", b"b"]
-    assert [distinct[place] for place in places.to_pylist()] == batch["key"].to_pylist()
+    distinct, locations = subject._decode_distinct(
+        batch["key"], lambda raw: observed.append(raw) or raw
+    )
+    assert sorted(observed, key=repr) == [None, b"a", b"b"]
+    assert [distinct[location] for location in locations.to_pylist()] == batch["key"].to_pylist()
 
 
 @pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 18446744073709551615, 10**30])

@@ -82,12 +82,12 @@ def test_every_record_is_stored_once_as_the_decoders_decode_it(
     stored: list[dict[str, Any]],
 ) -> None:
     added = {"kafka", "ingest_ts", "day"}
-    found = [{name: row[name] for name in row if name not in added} for row in stored]
+    results = [{name: row[name] for name in row if name not in added} for row in stored]
 
     def identity(row: dict[str, Any]) -> tuple[Any, ...]:
         return (row["topic"], row["kpartition"], row["koffset"])
 
-    assert sorted(found, key=identity) == sorted(decoded(*RECORDS, roles=ROLES), key=identity)
+    assert sorted(results, key=identity) == sorted(decoded(*RECORDS, roles=ROLES), key=identity)
     assert {row["kafka"] for row in stored} == {"east"}
 
 
@@ -110,16 +110,16 @@ def test_tables_have_the_columns_of_the_contract_and_any_delta_reader_can_read_t
 ) -> None:
     delta_type = {"INT": "integer", "BIGINT": "long"}
     for table in TABLES:
-        made = DeltaTable(str(table.at(base)))
+        built = DeltaTable(str(table.at(base)))
         assert [
-            (field.name, field.type.type, field.nullable) for field in made.schema().fields
+            (field.name, field.type.type, field.nullable) for field in built.schema().fields
         ] == [
             (column.name, delta_type.get(column.type, column.type.lower()), not column.required)
             for column in table.columns
         ]
-        assert tuple(made.metadata().partition_columns) == table.partitioned_by
-        assert made.protocol().min_reader_version == 1
-        assert made.protocol().reader_features is None
+        assert tuple(built.metadata().partition_columns) == table.partitioned_by
+        assert built.protocol().min_reader_version == 1
+        assert built.protocol().reader_features is None
 
 
 def test_a_table_of_an_older_version_gets_the_columns_that_came_since(

@@ -98,10 +98,10 @@ def test_a_change_is_named_as_the_connector_orders_its_offsets(
 
 @pytest.mark.parametrize("class_name", [None, "", "org.example.CameraSource"])
 def test_a_shape_alone_tells_no_direction(class_name: str | None) -> None:
-    said = change_of(
+    answer = change_of(
         "file_stream", '{"position":1}', False, None, True, '{"position":2}', class_name
     )
-    assert said == "unordered"
+    assert answer == "unordered"
 
 
 def test_what_has_no_predecessor_is_the_first_and_what_is_no_offset_is_none_of_these() -> None:

@@ -45,8 +45,8 @@ def answered(done: Result) -> dict[str, Any]:
 
 def knows_nothing(report: dict[str, Any]) -> bool:
     """Not one minute of it."""
-    told = [report["flow"], *report["groups"]]
-    return all(at["known"] == 0 for one in told for at in one["figures"].values())
+    reports = [report["flow"], *report["groups"]]
+    return all(figure["known"] == 0 for one in reports for figure in one["figures"].values())
 
 
 def contents(base: Path) -> dict[str, str]:
@@ -57,37 +57,37 @@ def contents(base: Path) -> dict[str, str]:
     }
 
 
-def _gone(at: Path) -> Iterator[Path]:
-    yield from sorted(at.rglob("*"), reverse=True)
-    yield at
+def _gone(path: Path) -> Iterator[Path]:
+    yield from sorted(path.rglob("*"), reverse=True)
+    yield path
 
 
-def no_table(at: Path) -> None:
-    for path in _gone(at):
+def no_table(file: Path) -> None:
+    for path in _gone(file):
         path.rmdir() if path.is_dir() else path.unlink()
 
 
-def no_log(at: Path) -> None:
-    no_table(at / "_delta_log")
+def no_log(path: Path) -> None:
+    no_table(path / "_delta_log")
 
 
-def file_gone(at: Path) -> None:
-    next(at.rglob("*.parquet")).unlink()
+def file_gone(path: Path) -> None:
+    next(path.rglob("*.parquet")).unlink()
 
 
-def file_cut(at: Path) -> None:
-    path = next(at.rglob("*.parquet"))
+def file_cut(file: Path) -> None:
+    path = next(file.rglob("*.parquet"))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
-def file_of_zeros(at: Path) -> None:
-    path = next(at.rglob("*.parquet"))
+def file_of_zeros(file: Path) -> None:
+    path = next(file.rglob("*.parquet"))
     path.write_bytes(bytes(path.stat().st_size))
 
 
-def log_cut(at: Path) -> None:
+def log_cut(file: Path) -> None:
     """As a disk leaves it that was full, or lost power."""
-    path = max((at / "_delta_log").glob("*.json"))
+    path = max((file / "_delta_log").glob("*.json"))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
 
@@ -103,9 +103,9 @@ DAMAGES: tuple[Callable[[Path], None], ...] = (
 
 @pytest.fixture
 def base(tmp_path: Path) -> Path:
-    made = usual().write(tmp_path / "tables")
-    refine_plainly(made)
-    return made
+    path = usual().write(tmp_path / "tables")
+    refine_plainly(path)
+    return path
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -138,8 +138,8 @@ def test_what_is_damaged_gives_the_same_answer_or_none_and_is_left_as_it_is(
         assert done.stdout == "" or knows_nothing(json.loads(done.stdout)), table.path
         if not isinstance(done.exception, SystemExit):
             assert isinstance(done.exception, HistoryError), (table.path, done.exception)
-            said = str(done.exception)
-            assert table.path in said or str(copied) in said, said
+            text = str(done.exception)
+            assert table.path in text or str(copied) in text, text
     assert refused > 0
 
 

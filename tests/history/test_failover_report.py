@@ -36,30 +36,32 @@ def told(base: Path, *, since: float = 0, until: float = 600, groups: str = "") 
 
 
 def moments(
-    found: Report, group: str = "billing", partition: int = 0
+    report: Report, group: str = "billing", partition: int = 0
 ) -> list[FailoverOutcome | None]:
-    (of,) = (at for at in found.partitions if (at.group, at.partition) == (group, partition))
-    return [None if at is None else at[1] for at in of.moments]
+    (of,) = (
+        item for item in report.partitions if (item.group, item.partition) == (group, partition)
+    )
+    return [None if moment is None else moment[1] for moment in of.moments]
 
 
 def first(past: Past, base: Path) -> FailoverOutcome:
-    (at, *_) = moments(told(past.write(base)))
-    assert at is not None
-    return at
+    (outcome, *_) = moments(told(past.write(base)))
+    assert outcome is not None
+    return outcome
 
 
 def test_a_group_that_only_an_early_sync_translates_would_have_read_nearly_everything_again(
     tmp_path: Path,
 ) -> None:
-    found = told(usual().write(tmp_path))
-    (billing,) = found.groups
+    report = told(usual().write(tmp_path))
+    (billing,) = report.groups
     assert billing.curves.reread == [2699] * 11
     assert billing.curves.skip == [0] * 11
     assert billing.curves.missing == [0] * 11
     assert billing.figures["reread"].known == billing.figures["reread"].of == 11
     assert billing.unknown == {}
-    at = first(usual(), tmp_path / "again")
-    assert (at.landing, at.landing_from, at.met.best) == (1, "checkpoint", 2700)
+    outcome = first(usual(), tmp_path / "again")
+    assert (outcome.landing, outcome.landing_from, outcome.met.best) == (1, "checkpoint", 2700)
 
 
 def test_its_own_commit_on_the_target_comes_before_the_checkpoint(tmp_path: Path) -> None:
@@ -67,8 +69,13 @@ def test_its_own_commit_on_the_target_comes_before_the_checkpoint(tmp_path: Path
     past.stood.clear()
     past.ends.clear()
     past.asked(0, 2700, own=2690)
-    at = first(past, tmp_path)
-    assert (at.landing, at.landing_from, at.met.reread, at.met.skip) == (2690, "group", 10, 0)
+    outcome = first(past, tmp_path)
+    assert (outcome.landing, outcome.landing_from, outcome.met.reread, outcome.met.skip) == (
+        2690,
+        "group",
+        10,
+        0,
+    )
 
 
 def test_a_commit_that_is_gone_does_not_count_any_more(tmp_path: Path) -> None:
@@ -77,8 +84,8 @@ def test_a_commit_that_is_gone_does_not_count_any_more(tmp_path: Path) -> None:
     past.ends.clear()
     past.asked(0, 2700, own=2690)
     past.asked(60, 2700)
-    found = moments(told(past.write(tmp_path)))
-    assert [at.landing_from for at in found[:2] if at] == ["group", "checkpoint"]
+    result = moments(told(past.write(tmp_path)))
+    assert [outcome.landing_from for outcome in result[:2] if outcome] == ["group", "checkpoint"]
 
 
 def test_ends_of_another_round_are_not_held_against_a_position(tmp_path: Path) -> None:
@@ -87,15 +94,18 @@ def test_ends_of_another_round_are_not_held_against_a_position(tmp_path: Path) -
     past.ends.clear()
     past.asked(0, 2700)
     past.asked(60, 2700, there=None)
-    found = moments(told(past.write(tmp_path)))
-    assert [at.why for at in found[:2] if at] == [None, FailoverUnknownReason.NO_LOG_ENDS]
+    result = moments(told(past.write(tmp_path)))
+    assert [outcome.why for outcome in result[:2] if outcome] == [
+        None,
+        FailoverUnknownReason.NO_LOG_ENDS,
+    ]
 
 
 def test_a_landing_behind_the_best_one_leaves_records_out(tmp_path: Path) -> None:
     past = usual()
     past.checkpoint(-50, 2800)
-    at = first(past, tmp_path)
-    assert (at.met.reread, at.met.skip) == (0, 100)
+    outcome = first(past, tmp_path)
+    assert (outcome.met.reread, outcome.met.skip) == (0, 100)
 
 
 def test_a_checkpoint_that_came_after_the_sample_is_not_held_against_it(tmp_path: Path) -> None:
@@ -111,16 +121,16 @@ def test_a_position_of_a_minute_ago_is_shown_with_the_time_of_its_sample(tmp_pat
     past.commit(-50, 0)
     past.asked(55, 70)
     past.checkpoint(59, 71)
-    found = told(past.write(tmp_path))
-    (alone, billing) = found.partitions
+    report = told(past.write(tmp_path))
+    (alone, billing) = report.partitions
     assert alone.group is None
-    assert [None if at is None else at[0] - NOON for at in billing.moments] == [
+    assert [None if moment is None else moment[0] - NOON for moment in billing.moments] == [
         *([None] + [55.0] * 5),
         *[None] * 5,
     ]
     assert billing.begun == 1
-    assert found.groups[0].unknown == {FailoverUnknownReason.NOT_SAMPLED: 5}
-    assert found.groups[0].curves.reread == [None, *[69] * 5, *[None] * 5]
+    assert report.groups[0].unknown == {FailoverUnknownReason.NOT_SAMPLED: 5}
+    assert report.groups[0].curves.reread == [None, *[69] * 5, *[None] * 5]
 
 
 @pytest.mark.parametrize(
@@ -160,12 +170,12 @@ def test_there_is_no_number_where_nothing_tells(
     past = usual()
     past.stood.clear()
     past.ends.clear()
-    given = {"position": 2700, "group": "billing", "partition": 0, **change}
-    past.asked(0, **given)
-    past.asked(0, None, partition=0 if given["partition"] else 7)
-    (at, *_) = moments(told(past.write(tmp_path)), given["group"], given["partition"])
-    assert at is not None
-    assert (at.met.reread, at.met.skip, at.why) == (None, None, why)
+    arguments = {"position": 2700, "group": "billing", "partition": 0, **change}
+    past.asked(0, **arguments)
+    past.asked(0, None, partition=0 if arguments["partition"] else 7)
+    (outcome, *_) = moments(told(past.write(tmp_path)), arguments["group"], arguments["partition"])
+    assert outcome is not None
+    assert (outcome.met.reread, outcome.met.skip, outcome.why) == (None, None, why)
 
 
 def test_before_the_oldest_sync_nothing_is_translated(tmp_path: Path) -> None:
@@ -178,11 +188,11 @@ def test_before_the_oldest_sync_nothing_is_translated(tmp_path: Path) -> None:
 def test_what_may_not_have_been_read_yet_is_not_known(tmp_path: Path) -> None:
     past = usual()
     past.read_until = 330  # and half a minute may pass until a batch begins
-    found = told(past.write(tmp_path))
-    assert found.groups[0].unknown == {FailoverUnknownReason.NOT_READ: 5}
-    assert found.groups[0].curves.reread == [2699] * 6 + [None] * 5
-    assert found.groups[0].curves.missing == [0] * 6 + [None] * 5
-    assert "of the last 5 minutes" in found.notes[0]
+    report = told(past.write(tmp_path))
+    assert report.groups[0].unknown == {FailoverUnknownReason.NOT_READ: 5}
+    assert report.groups[0].curves.reread == [2699] * 6 + [None] * 5
+    assert report.groups[0].curves.missing == [0] * 6 + [None] * 5
+    assert "of the last 5 minutes" in report.notes[0]
 
 
 def test_a_group_is_not_known_where_one_of_its_partitions_is_not(tmp_path: Path) -> None:
@@ -191,10 +201,10 @@ def test_a_group_is_not_known_where_one_of_its_partitions_is_not(tmp_path: Path)
     for minute in range(11):
         own = 500 if minute < 4 else None  # and no checkpoint
         past.asked(minute * 60, 510, own=own, partition=1)
-    found = told(past.write(tmp_path))
-    assert found.groups[0].curves.reread == [2709] * 4 + [None] * 7
-    assert found.groups[0].unknown == {FailoverUnknownReason.NO_LANDING: 7}
-    assert found.groups[0].partitions == 2
+    report = told(past.write(tmp_path))
+    assert report.groups[0].curves.reread == [2709] * 4 + [None] * 7
+    assert report.groups[0].unknown == {FailoverUnknownReason.NO_LANDING: 7}
+    assert report.groups[0].partitions == 2
 
 
 def test_a_partition_that_a_group_begins_to_read_is_not_missing_before(tmp_path: Path) -> None:
@@ -236,9 +246,9 @@ def checkpointed(*, away: bool, hole: bool, again: bool = True) -> Past:
 def test_a_checkpoint_that_compaction_may_have_taken_is_not_passed_over(
     past: Past, landings: list[int | None], tmp_path: Path
 ) -> None:
-    found = moments(told(past.write(tmp_path)))
-    assert [found[minute].landing for minute in (0, 8, 9)] == landings  # type: ignore[union-attr]
-    hidden = [at.why for at in found if at is not None and at.landing is None]
+    result = moments(told(past.write(tmp_path)))
+    assert [result[minute].landing for minute in (0, 8, 9)] == landings  # type: ignore[union-attr]
+    hidden = [outcome.why for outcome in result if outcome is not None and outcome.landing is None]
     assert set(hidden) <= {FailoverUnknownReason.CHECKPOINT_HIDDEN}
 
 
@@ -246,8 +256,8 @@ def test_a_clock_that_was_set_back_does_not_put_records_out_of_order(tmp_path: P
     past = usual()
     past.checkpoint(400, 2600)  # a minute fast
     past.checkpoint(350, 2650)
-    found = told(past.write(tmp_path)).groups[0].curves.reread
-    assert found == [2699] * 6 + [50] * 5
+    reread = told(past.write(tmp_path)).groups[0].curves.reread
+    assert reread == [2699] * 6 + [50] * 5
 
 
 def test_a_stamp_of_the_future_counts_from_when_it_was_read(tmp_path: Path) -> None:
@@ -260,8 +270,10 @@ def test_syncs_of_a_topic_that_was_created_again_begin_anew(tmp_path: Path) -> N
     past = usual()
     past.ids[SYNCS] = "s2"
     past.sync(290, 2990, 2990)
-    found = moments(told(past.write(tmp_path)))
-    assert [at.why for at in found if at] == [None] * 5 + [FailoverUnknownReason.NOT_TRANSLATED] * 6
+    result = moments(told(past.write(tmp_path)))
+    assert [outcome.why for outcome in result if outcome] == [None] * 5 + [
+        FailoverUnknownReason.NOT_TRANSLATED
+    ] * 6
 
 
 def test_syncs_that_may_be_another_flows_tell_nothing(tmp_path: Path) -> None:
@@ -276,9 +288,9 @@ def test_syncs_that_may_be_another_flows_tell_nothing(tmp_path: Path) -> None:
     flow = reader.find_flow(tmp_path, "west->east", "lab")
     window = inputs.ReportWindow(NOON, NOON + 600)
     known = inputs.load_inputs(tmp_path, flow, window)
-    found, _ = replay_samples(known, window.since, window.until)
-    (series,) = found.values()
-    assert {at.why for at in series.values} == {FailoverUnknownReason.NO_SYNCS}
+    result, _ = replay_samples(known, window.since, window.until)
+    (series,) = result.values()
+    assert {value.why for value in series.values} == {FailoverUnknownReason.NO_SYNCS}
 
 
 # --- what a checkpoint task would translate ------------------------------------------------------
@@ -297,7 +309,10 @@ def dense() -> Past:
 # The sync at 900 would give 901; a task that is older may have to go back four times as far behind
 # the group as the group is behind the newest sync.
 def translated(past: Past, base: Path) -> list[int | None]:
-    return [None if at is None else at.met.translated for at in moments(told(past.write(base)))]
+    return [
+        None if moment is None else moment.met.translated
+        for moment in moments(told(past.write(base)))
+    ]
 
 
 def test_what_a_task_translates_is_known_since_somebody_listened_to_tasks(tmp_path: Path) -> None:
@@ -329,10 +344,14 @@ def test_where_nobody_says_which_tasks_are_which_any_may_have_been_it(tmp_path: 
 
 
 def exposed(base: Path, past: Past) -> list[tuple[object, ...]]:
-    (of,) = (at for at in told(past.write(base)).partitions if at.group is None)
+    (of,) = (
+        partition for partition in told(past.write(base)).partitions if partition.group is None
+    )
     return [
-        () if at is None else (at[1].records, at[1].age_s_min, at[1].age_s_max)
-        for at in of.exposures
+        ()
+        if exposure is None
+        else (exposure[1].records, exposure[1].age_s_min, exposure[1].age_s_max)
+        for exposure in of.exposures
     ]
 
 
@@ -347,9 +366,9 @@ def behind(*ends: int) -> Past:
 
 
 def test_the_oldest_record_that_is_missing_came_between_two_looks(tmp_path: Path) -> None:
-    found = exposed(tmp_path, behind(100, 100, 130, 150))
-    assert found[:4] == [(0, 0.0, 0.0), (0, 0.0, 0.0), (30, 0.0, 60.0), (50, 60.0, 120.0)]
-    assert found[9:] == [(), ()]
+    result = exposed(tmp_path, behind(100, 100, 130, 150))
+    assert result[:4] == [(0, 0.0, 0.0), (0, 0.0, 0.0), (30, 0.0, 60.0), (50, 60.0, 120.0)]
+    assert result[9:] == [(), ()]
 
 
 def test_of_what_was_missing_when_first_looked_at_only_the_least_age_is_known(
@@ -368,7 +387,7 @@ def test_a_position_beyond_the_log_and_a_reset_one_tell_nothing(tmp_path: Path) 
     past = behind(130, 130, 130)
     past.commit(50, None)
     past.commit(110, 120)
-    assert [at[0] for at in exposed(tmp_path / "reset", past)[:3]] == [30, None, 9]
+    assert [item[0] for item in exposed(tmp_path / "reset", past)[:3]] == [30, None, 9]
 
 
 def test_a_sync_newer_than_the_commit_by_the_clock_of_its_writer_does_not_count(
@@ -376,7 +395,7 @@ def test_a_sync_newer_than_the_commit_by_the_clock_of_its_writer_does_not_count(
 ) -> None:
     past = behind(130, 130)
     past.sync(30, 119)
-    assert [at[0] for at in exposed(tmp_path, past)[:2]] == [30, 30]
+    assert [item[0] for item in exposed(tmp_path, past)[:2]] == [30, 30]
 
 
 # --- how long it would take ----------------------------------------------------------------------
@@ -402,7 +421,9 @@ def test_figures_are_those_of_minutes_that_were(tmp_path: Path) -> None:
     (billing,) = told(past.write(tmp_path), until=540).groups
     figures = billing.figures["reread"]
     assert (figures.median, figures.p95, figures.most) == (5, 100, 100)
-    assert [(at.at - NOON, at.value) for at in billing.worst["reread"]] == [(60, 100)]
+    assert [
+        (worst_minute.at - NOON, worst_minute.value) for worst_minute in billing.worst["reread"]
+    ] == [(60, 100)]
 
 
 # --- what cannot be answered ---------------------------------------------------------------------
@@ -414,21 +435,21 @@ def test_a_flow_that_nobody_knows_or_nobody_could_sample_is_refused(tmp_path: Pa
         reader.find_flow(tmp_path, "a->b", None)
     with pytest.raises(HistoryError, match="no flow of other is called"):
         reader.find_flow(tmp_path, "west->east", "other")
-    for lacks, said in (("downstream", "not known"), ("syncs_topic", "no offset syncs")):
+    for lacks, answer in (("downstream", "not known"), ("syncs_topic", "no offset syncs")):
         past = usual()
         past.flows = [{**FLOW, lacks: None}]
-        with pytest.raises(HistoryError, match=said):
+        with pytest.raises(HistoryError, match=answer):
             told(past.write(tmp_path / lacks))
 
 
 def test_a_pipeline_that_is_behind_is_to_catch_up_first(tmp_path: Path) -> None:
     usual().write(tmp_path)
-    for kafka, behind in (("north", 9), ("west", 0), ("east", None)):
-        with PipelineStatusWriter(tmp_path, [kafka]) as said:
-            said.batch(kafka, decoded=1, undecodable=0, behind=behind)
+    for kafka, lag in (("north", 9), ("west", 0), ("east", None)):
+        with PipelineStatusWriter(tmp_path, [kafka]) as answer:
+            answer.batch(kafka, decoded=1, undecodable=0, behind=lag)
         assert told(tmp_path).groups
-    with PipelineStatusWriter(tmp_path, ["west"]) as said:
-        said.batch("west", decoded=1, undecodable=0, behind=7)
+    with PipelineStatusWriter(tmp_path, ["west"]) as answer:
+        answer.batch("west", decoded=1, undecodable=0, behind=7)
     with pytest.raises(HistoryError, match="7 records behind on west"):
         told(tmp_path)
 
@@ -485,8 +506,8 @@ def test_a_topic_that_the_flow_does_not_copy_is_no_part_of_it(tmp_path: Path) ->
         if row["kafka"] == "west":
             rows = past.ends if "log_end" in row else past.stood
             rows.append({**row, "topic": "east.orders"})
-    found = told(past.write(tmp_path))
-    assert {of.topic for of in found.partitions} == {"orders"}
+    report = told(past.write(tmp_path))
+    assert {of.topic for of in report.partitions} == {"orders"}
 
 
 def test_flows_are_read_as_they_were_written(tmp_path: Path) -> None:
@@ -522,16 +543,16 @@ def renamed(past: Past, *routers: TopicRouter, copies: tuple[tuple[str, str], ..
 
 def test_landings_are_where_a_router_has_the_copies_written(tmp_path: Path) -> None:
     router = TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1")
-    found = told(renamed(usual(), router).write(tmp_path))
-    assert found.groups[0].curves.reread == [2699] * 11
-    assert {of.remote for of in found.partitions} == {"copy-orders"}
+    report = told(renamed(usual(), router).write(tmp_path))
+    assert report.groups[0].curves.reread == [2699] * 11
+    assert {of.remote for of in report.partitions} == {"copy-orders"}
 
 
 def test_landings_are_where_the_configuration_says_that_the_copies_are(tmp_path: Path) -> None:
     past = renamed(usual(), TopicRouter("TimestampRouter"), copies=(("orders", "copy-orders"),))
-    found = told(past.write(tmp_path))
-    assert found.groups[0].curves.reread == [2699] * 11
-    assert {of.remote for of in found.partitions} == {"copy-orders"}
+    report = told(past.write(tmp_path))
+    assert report.groups[0].curves.reread == [2699] * 11
+    assert {of.remote for of in report.partitions} == {"copy-orders"}
 
 
 def test_with_a_router_that_cannot_be_followed_the_report_says_so(tmp_path: Path) -> None:
@@ -554,5 +575,5 @@ def test_only_the_groups_that_are_named_are_reported(tmp_path: Path) -> None:
     past = usual()
     past.asked(0, 10, group="reports")
     past.write(tmp_path)
-    assert [at.group for at in told(tmp_path).groups] == ["billing", "reports"]
-    assert [at.group for at in told(tmp_path, groups="reports").groups] == ["reports"]
+    assert [group.group for group in told(tmp_path).groups] == ["billing", "reports"]
+    assert [group.group for group in told(tmp_path, groups="reports").groups] == ["reports"]

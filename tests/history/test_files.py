@@ -44,28 +44,28 @@ def batch(rows: Iterable[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(list(rows), schema=lenient(THINGS))
 
 
-def stored(at: Path, *batches: list[Row]) -> list[Row]:
-    found = []
-    for described in parquet.write_files(map(batch, batches), THINGS, str(at)):
+def stored(path: Path, *batches: list[Row]) -> list[Row]:
+    results = []
+    for described in parquet.write_files(map(batch, batches), THINGS, str(path)):
         for row in described.to_pylist():
-            assert (at / row["path"]).stat().st_size == row["size"]
-            rows = pq.ParquetFile(at / row["path"]).read()
+            assert (path / row["path"]).stat().st_size == row["size"]
+            rows = pq.ParquetFile(path / row["path"]).read()
             partition, stats = json.loads(row["partition"]), json.loads(row["stats"])
-            found.append({"rows": rows, "path": row["path"], "in": partition, **stats})
-    return found
+            results.append({"rows": rows, "path": row["path"], "in": partition, **stats})
+    return results
 
 
 def test_each_partition_gets_a_file_of_its_own_with_the_rows_in_their_order(tmp_path: Path) -> None:
     first = [thing(number=1), thing(number=2, kind="b"), thing(number=3)]
-    found = stored(tmp_path, first, [thing(number=4), thing(number=5, day=date(2026, 10, 2))])
-    assert [(file["in"], file["rows"]["number"].to_pylist()) for file in found] == [
+    result = stored(tmp_path, first, [thing(number=4), thing(number=5, day=date(2026, 10, 2))])
+    assert [(file["in"], file["rows"]["number"].to_pylist()) for file in result] == [
         ({"kind": "a", "day": "2026-10-01"}, [1, 3, 4]),
         ({"kind": "b", "day": "2026-10-01"}, [2]),
         ({"kind": "a", "day": "2026-10-02"}, [5]),
     ]
-    assert all(file["path"].startswith(f"kind={file['in']['kind']}/day=") for file in found)
+    assert all(file["path"].startswith(f"kind={file['in']['kind']}/day=") for file in result)
     # What is in the path is not in the file.
-    assert {*found[0]["rows"].column_names} == {"name", "number", "at", "error"}
+    assert {*result[0]["rows"].column_names} == {"name", "number", "at", "error"}
 
 
 @given(
@@ -83,12 +83,12 @@ def test_each_partition_gets_a_file_of_its_own_with_the_rows_in_their_order(tmp_
 def test_the_statistics_are_those_of_the_rows(
     tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[Any, ...]]
 ) -> None:
-    at = tmp_path_factory.mktemp("things")
+    path = tmp_path_factory.mktemp("things")
     names = ("name", "number", "at", "error")
-    (file,) = stored(at, [thing(**dict(zip(names, row, strict=True))) for row in rows])
+    (file,) = stored(path, [thing(**dict(zip(names, row, strict=True))) for row in rows])
     assert file["numRecords"] == len(rows)
-    for place, name in enumerate(names):
-        values = [row[place] for row in rows if row[place] is not None]
+    for location, name in enumerate(names):
+        values = [row[location] for row in rows if row[location] is not None]
         assert file["nullCount"][name] == len(rows) - len(values)
         if name == "error" or not values:
             assert name not in file["minValues"]
@@ -98,19 +98,23 @@ def test_the_statistics_are_those_of_the_rows(
         ordered = sorted(values, key=str.encode) if name == "name" else sorted(values)
         bounds = [ordered[0], ordered[-1]]
         if name == "at":
-            found = [datetime.fromisoformat(file[end][name]) for end in ("minValues", "maxValues")]
+            results = [
+                datetime.fromisoformat(file[end][name]) for end in ("minValues", "maxValues")
+            ]
         else:
-            found = [file[end][name] for end in ("minValues", "maxValues")]
-        assert found == bounds
+            results = [file[end][name] for end in ("minValues", "maxValues")]
+        assert results == bounds
 
 
 def test_what_has_no_bounds_that_the_log_could_hold_gets_none(tmp_path: Path) -> None:
     long = "x" * (parquet.BOUND_CHARS_MAX + 1)
     far = 2**62  # microseconds: some hundred thousand years
     rows = batch([thing(name=long, number=1), thing(name="a", number=2)])
-    at = rows.schema.get_field_index("at")
+    field_index = rows.schema.get_field_index("at")
     moments = pa.array([far, 0]).cast(pa.timestamp("us", tz="UTC"))
-    (described,) = parquet.write_files([rows.set_column(at, "at", moments)], THINGS, str(tmp_path))
+    (described,) = parquet.write_files(
+        [rows.set_column(field_index, "at", moments)], THINGS, str(tmp_path)
+    )
     stats = json.loads(described["stats"][0].as_py())
     assert (stats["minValues"], stats["maxValues"]) == ({"number": 1}, {"number": 2})
     assert stats["nullCount"] == {"name": 0, "number": 0, "at": 0, "error": 2}
@@ -130,5 +134,5 @@ def test_what_is_held_is_bounded_and_cut_in_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(parquet, "BUFFER_BYTES_MAX", 1)
-    found = stored(tmp_path, *([thing(number=number)] for number in range(3)))
-    assert [file["rows"]["number"].to_pylist() for file in found] == [[0], [1], [2]]
+    result = stored(tmp_path, *([thing(number=number)] for number in range(3)))
+    assert [file["rows"]["number"].to_pylist() for file in result] == [[0], [1], [2]]

@@ -64,5 +64,5 @@ def test_a_run_on_a_full_disk_loses_nothing_and_the_next_one_has_it_all(
         report = Report(seed=0, commit=commit())
         history.judge_bronze(report, lab, base, commits)
     assert report.acknowledged >= 2 * COMMITS
-    found = (report.lost, report.doubled, report.strange, report.unsound)
-    assert found == ([], 0, [], []), found
+    results = (report.lost, report.doubled, report.strange, report.unsound)
+    assert results == ([], 0, [], []), results

@@ -47,15 +47,15 @@ def test_a_checkpoint_that_fits_goes_on() -> None:
 
 
 def test_the_first_generation_begins_where_the_logs_do() -> None:
-    made = plan(SOURCE, None, {})
-    assert (made.number, made.starts, made.gaps) == (0, SOURCE.starts, ())
-    assert made.unread == 100 + 95
+    built = plan(SOURCE, None, {})
+    assert (built.number, built.starts, built.gaps) == (0, SOURCE.starts, ())
+    assert built.unread == 100 + 95
 
 
 def test_a_lost_checkpoint_costs_nothing() -> None:
-    made = plan(SOURCE, replace(HELD, committed=None, planned={}), STORED)
-    assert (made.number, made.starts, made.gaps) == (4, {(T, 0): 40, (T, 1): 60}, ())
-    assert made.why == "the checkpoint is gone or cannot be read"
+    built = plan(SOURCE, replace(HELD, committed=None, planned={}), STORED)
+    assert (built.number, built.starts, built.gaps) == (4, {(T, 0): 40, (T, 1): 60}, ())
+    assert built.why == "the checkpoint is gone or cannot be read"
 
 
 def test_a_checkpoint_older_than_the_rows_is_not_gone_on_with() -> None:
@@ -66,18 +66,18 @@ def test_a_checkpoint_older_than_the_rows_is_not_gone_on_with() -> None:
 
 
 def test_a_checkpoint_whose_rows_are_gone_begins_anew() -> None:
-    made = plan(SOURCE, HELD, {})
-    assert (made.number, made.starts) == (4, SOURCE.starts)
+    built = plan(SOURCE, HELD, {})
+    assert (built.number, built.starts) == (4, SOURCE.starts)
 
 
 def test_where_the_log_begins_behind_what_was_read_there_is_a_gap() -> None:
     source = replace(SOURCE, starts={(T, 0): 70, (T, 1): 60})
-    made = plan(source, HELD, STORED)
-    assert made.starts == {(T, 0): 70, (T, 1): 60}
-    assert made.gaps == (BronzeGap(T, "id", 0, 40, 70, GapReason.LOG_START_MOVED),)
+    built = plan(source, HELD, STORED)
+    assert built.starts == {(T, 0): 70, (T, 1): 60}
+    assert built.gaps == (BronzeGap(T, "id", 0, 40, 70, GapReason.LOG_START_MOVED),)
     # A partition nothing was stored of was begun all the same.
-    made = plan(source, replace(HELD, committed={}, planned={}), {})
-    assert [(gap.kpartition, gap.from_offset, gap.to_offset) for gap in made.gaps] == [
+    built = plan(source, replace(HELD, committed={}, planned={}), {})
+    assert [(gap.kpartition, gap.from_offset, gap.to_offset) for gap in built.gaps] == [
         (0, 10, 70),
         (1, 10, 60),
     ]
@@ -85,13 +85,13 @@ def test_where_the_log_begins_behind_what_was_read_there_is_a_gap() -> None:
 
 def test_a_topic_created_again_is_read_from_its_beginning() -> None:
     source = StreamSource(topics={T: "new"}, starts={(T, 0): 0}, ends={(T, 0): 3})
-    made = plan(source, HELD, STORED)
-    assert (made.topics, made.starts) == ({T: "new"}, {(T, 0): 0})
-    assert made.gaps == (
+    built = plan(source, HELD, STORED)
+    assert (built.topics, built.starts) == ({T: "new"}, {(T, 0): 0})
+    assert built.gaps == (
         BronzeGap(T, "id", 0, 40, None, GapReason.TOPIC_CREATED_AGAIN),
         BronzeGap(T, "id", 1, 60, None, GapReason.TOPIC_CREATED_AGAIN),
     )
-    assert str(made.gaps[0]) == (
+    assert str(built.gaps[0]) == (
         f"{T} (id id) partition 0 from offset 40 to its end: topic created again"
     )
 
@@ -102,14 +102,14 @@ def test_topics_may_come_go_and_come_back() -> None:
         starts={**SOURCE.starts, ("own", 0): 7},
         ends={**SOURCE.ends, ("own", 0): 9},
     )
-    made = plan(both, HELD, STORED)
-    assert made.why == "own is to be read too"
-    assert made.starts == {(T, 0): 40, (T, 1): 60, ("own", 0): 7}
+    built = plan(both, HELD, STORED)
+    assert built.why == "own is to be read too"
+    assert built.starts == {(T, 0): 40, (T, 1): 60, ("own", 0): 7}
     held = replace(HELD, topics=both.topics)
-    made = plan(SOURCE, held, {**STORED, ("own", "id-2", 0): 8})
-    assert (made.why, made.gaps) == ("own is no longer to be read", ())
-    made = plan(both, HELD, {**STORED, ("own", "id-2", 0): 8})
-    assert made.starts["own", 0] == 8
+    built = plan(SOURCE, held, {**STORED, ("own", "id-2", 0): 8})
+    assert (built.why, built.gaps) == ("own is no longer to be read", ())
+    built = plan(both, HELD, {**STORED, ("own", "id-2", 0): 8})
+    assert built.starts["own", 0] == 8
 
 
 def test_a_log_that_lost_its_end_is_refused() -> None:
@@ -146,23 +146,23 @@ def test_what_was_begun_is_found_with_how_far_spark_got(tmp_path: Path) -> None:
         begun, committed={}, planned=planned
     )
     spark_wrote(tmp_path, offsets={9: {T: {"0": 7}}, 10: {T: {"0": 8}}}, commits=(0, 9))
-    found = stream_plan.read_generation(tmp_path, "east/1")
-    assert found == replace(begun, committed={(T, 0): 7}, planned={(T, 0): 8})
+    generation = stream_plan.read_generation(tmp_path, "east/1")
+    assert generation == replace(begun, committed={(T, 0): 7}, planned={(T, 0): 8})
 
 
 def test_a_checkpoint_that_cannot_be_read_counts_as_gone(tmp_path: Path) -> None:
     stream_plan.write_generation(tmp_path, "east/1", plan(SOURCE, None, {}))
     for text in ("", "{", "[1]", '{"connect-offsets": 3}'):
         spark_wrote(tmp_path, offsets={0: text}, commits=(0,))
-        found = stream_plan.read_generation(tmp_path, "east/1")
-        assert found is not None
-        assert found.committed is None
+        generation = stream_plan.read_generation(tmp_path, "east/1")
+        assert generation is not None
+        assert generation.committed is None
 
 
 def test_a_checkpoint_that_lost_the_record_of_what_it_reads_is_replaced(tmp_path: Path) -> None:
     spark_wrote(tmp_path, offsets={0: {T: {"0": 40, "1": 60}}}, commits=(0,))
-    made = plan(SOURCE, stream_plan.read_generation(tmp_path, "east/1"), STORED)
-    assert (made.number, made.starts, made.gaps) == (1, {(T, 0): 40, (T, 1): 60}, ())
+    built = plan(SOURCE, stream_plan.read_generation(tmp_path, "east/1"), STORED)
+    assert (built.number, built.starts, built.gaps) == (1, {(T, 0): 40, (T, 1): 60}, ())
 
 
 # ---- a world in which everything goes wrong -----------------------------------------------------
@@ -190,11 +190,11 @@ class World:
     queries: itertools.count[int] = field(default_factory=itertools.count)
 
     def stored(self) -> dict[tuple[str, str, int], int]:
-        found: dict[tuple[str, str, int], int] = {}
+        results: dict[tuple[str, str, int], int] = {}
         for topic_id, partition, offset in self.bronze:
             log = (T, topic_id, partition)
-            found[log] = max(found.get(log, 0), offset + 1)
-        return found
+            results[log] = max(results.get(log, 0), offset + 1)
+        return results
 
     def produce(self) -> None:
         for partition in range(2):
@@ -234,13 +234,13 @@ class World:
         query, held, batches, done = self.generations[max(self.generations)]
         if not batches:
             return held
-        found = replace(
+        generation = replace(
             held,
             committed={(T, p): o for p, o in batches[done - 1].items()} if done else {},
             planned={(T, p): o for p, o in batches[-1].items()},
         )
         taken_in = (query, len(batches) - 1) in self.transactions
-        return found if taken_in else found.without_its_batch()
+        return generation if taken_in else generation.without_its_batch()
 
     def run(self, crash_at: int | None = None) -> None:
         steps = itertools.count()
@@ -255,33 +255,33 @@ class World:
             starts={(T, p): self.starts[p] for p in range(2)},
             ends={(T, p): self.ends[p] for p in range(2)},
         )
-        made = plan(source, self.held(), self.stored())
+        built = plan(source, self.held(), self.stored())
         step()
-        if made.why is not None:
-            self.gaps |= set(made.gaps)
+        if built.why is not None:
+            self.gaps |= set(built.gaps)
             step()
             begun = StreamGeneration(
-                made.number, made.topics, made.starts, committed=None, planned={}
+                built.number, built.topics, built.starts, committed=None, planned={}
             )
-            self.generations[made.number] = (next(self.queries), begun, [], 0)
+            self.generations[built.number] = (next(self.queries), begun, [], 0)
             for partition in range(2):
                 self.promised.setdefault((name, partition), self.starts[partition])
         step()
-        query, begun, batches, done = self.generations[made.number]
+        query, begun, batches, done = self.generations[built.number]
         while True:
             if len(batches) == done:
                 batches.append(dict(enumerate(self.ends)))
                 step()
-            at = batches[done - 1] if done else {p: made.starts[T, p] for p in range(2)}
+            entry = batches[done - 1] if done else {p: built.starts[T, p] for p in range(2)}
             if (query, done) not in self.transactions:
                 for partition, end in batches[done].items():
-                    assert at[partition] >= self.starts[partition], "failOnDataLoss"
-                    for offset in range(at[partition], end):
+                    assert entry[partition] >= self.starts[partition], "failOnDataLoss"
+                    for offset in range(entry[partition], end):
                         self.bronze[name, partition, offset] += 1
                 self.transactions.add((query, done))
             step()
             done += 1
-            self.generations[made.number] = (query, begun, batches, done)
+            self.generations[built.number] = (query, begun, batches, done)
             step()
             if batches[-1] == dict(enumerate(self.ends)):
                 return
@@ -331,5 +331,5 @@ def test_an_older_generation_does_not_do_again_what_a_newer_one_that_is_gone_has
     )
     stored = {(topic, SOURCE.topics[topic], p): end for (topic, p), end in SOURCE.ends.items()}
     assert plan(SOURCE, older, stored).why is None
-    made = plan(SOURCE, older.without_its_batch(), stored)
-    assert (made.number, made.starts) == (1, SOURCE.ends)
+    built = plan(SOURCE, older.without_its_batch(), stored)
+    assert (built.number, built.starts) == (1, SOURCE.ends)

@@ -53,7 +53,7 @@ def offset(number: int) -> bytes:
 
 def in_order(*records: Raw) -> list[Raw]:
     """One log: offsets as listed."""
-    return [replace(record, offset=place) for place, record in enumerate(records)]
+    return [replace(record, offset=location) for location, record in enumerate(records)]
 
 
 def bronze(spark: SparkSession, *records: Raw, topic_id: str | None = None) -> DataFrame:
@@ -67,7 +67,7 @@ def bronze(spark: SparkSession, *records: Raw, topic_id: str | None = None) -> D
 
 def topics(spark: SparkSession, *more: tuple[str, str, str]) -> DataFrame:
     """Where the offsets are: everybody's, and (connector, kafka, topic) of those apart."""
-    rows = [("payments", None, "east", OFFSETS_TOPIC), *(("payments", *at) for at in more)]
+    rows = [("payments", None, "east", OFFSETS_TOPIC), *(("payments", *item) for item in more)]
     return spark.createDataFrame(
         rows, "connect_cluster string, connector string, kafka string, topic string"
     )
@@ -127,12 +127,12 @@ def rows(spark: SparkSession) -> dict[str, dict[str, Any]]:
         for name, log in LOGS.items()
         for record in log
     ]
-    found = gold.select_progress(
+    result = gold.select_progress(
         gold.compute_source_partitions(bronze(spark, *records), topics(spark))
     ).collect()
-    made = {row["connector"]: row.asDict() for row in found}
-    assert len(made) == len(found)
-    return made
+    built = {row["connector"]: row.asDict() for row in result}
+    assert len(built) == len(result)
+    return built
 
 
 def test_the_highest_offset_wins_whatever_the_timestamps_say(rows: dict[str, Any]) -> None:
@@ -218,8 +218,8 @@ def test_a_key_in_another_order_than_a_hash_maps_moves_its_source_partition(
     gone_on = [*altered, Raw(linked, position(3), partition=1, offset=3, ms=3_400_000)]
 
     def seen(records: list[Raw]) -> tuple[Any, ...]:
-        found = gold.compute_source_partitions(bronze(spark, *records), topics(spark))
-        (row,) = gold.select_progress(found).collect()
+        frame = gold.compute_source_partitions(bronze(spark, *records), topics(spark))
+        (row,) = gold.select_progress(frame).collect()
         return part(row.asDict(), "source_offset", "key", "unsure", "variants")
 
     assert seen(alone) == ('{"position":2}', linked, False, 0)
@@ -237,8 +237,8 @@ def test_a_key_in_two_partitions_goes_by_times_that_are_further_apart_than_clock
 def test_a_key_in_two_partitions_has_no_position_while_clocks_do_not_tell_which_is_newer(
     rows: dict[str, Any], log: str
 ) -> None:
-    said = part(rows[log], "pos", "source_offset", "key", "tombstone", "unsure", "variants")
-    assert said == (None, None, None, False, True, 0)
+    messages = part(rows[log], "pos", "source_offset", "key", "tombstone", "unsure", "variants")
+    assert messages == (None, None, None, False, True, 0)
 
 
 def test_a_key_in_two_partitions_that_say_the_same_has_that_position(
@@ -248,8 +248,8 @@ def test_a_key_in_two_partitions_that_say_the_same_has_that_position(
 
 
 def test_a_position_beyond_64_bits_stays_exact_as_text(rows: dict[str, Any]) -> None:
-    found = part(rows["beyond_64_bits"], "pos", "source_offset")
-    assert found == (None, '{"position":18446744073709551616}')
+    results = part(rows["beyond_64_bits"], "pos", "source_offset")
+    assert results == (None, '{"position":18446744073709551616}')
 
 
 def test_records_with_undecodable_keys_belong_to_nobody(rows: dict[str, Any]) -> None:
@@ -314,9 +314,11 @@ def test_of_a_connector_with_a_topic_of_its_own_only_that_topic_counts(
 ) -> None:
     from offsetwatch.history.pipeline import gold
 
-    def commit(connector: str, file: str, number: int | None, topic: str, place: int) -> Raw:
+    def commit(connector: str, file: str, number: int | None, topic: str, location: int) -> Raw:
         value = None if number is None else position(number)
-        return Raw(offset_key(connector, {"filename": file}), value, topic, offset=place, ms=place)
+        return Raw(
+            offset_key(connector, {"filename": file}), value, topic, offset=location, ms=location
+        )
 
     records = [
         commit("moved", "/left", 40, OFFSETS_TOPIC, 0),
@@ -331,17 +333,19 @@ def test_of_a_connector_with_a_topic_of_its_own_only_that_topic_counts(
         commit("away", "/far", 8, OFFSETS_TOPIC, 5),
     ]
     where = topics(spark, ("moved", "east", OWN_TOPIC), ("away", "", ""))
-    found = gold.select_progress(
+    result = gold.select_progress(
         gold.compute_source_partitions(bronze(spark, *records), where)
     ).collect()
-    assert {(row["connector"], row["source_partition"]): row["pos"] for row in found} == {
+    assert {(row["connector"], row["source_partition"]): row["pos"] for row in result} == {
         ("moved", '{"filename":"/left"}'): None,
         ("moved", '{"filename":"/both"}'): 3,
         ("moved", '{"filename":"/new"}'): 1,
         ("stayed", '{"filename":"/mine"}'): 7,
     }
-    (left,) = [row for row in found if row["source_partition"] == '{"filename":"/left"}']
-    assert part(left.asDict(), "source_offset", "tombstone", "variants", "topic", "koffset") == (
+    (remaining,) = [row for row in result if row["source_partition"] == '{"filename":"/left"}']
+    assert part(
+        remaining.asDict(), "source_offset", "tombstone", "variants", "topic", "koffset"
+    ) == (
         None,
         False,
         0,
@@ -365,9 +369,9 @@ def flow(connector: str, target: str = "east", syncs: str | None = SYNCS_TOPIC) 
     return ("payments", connector, "west", target, None if syncs is None else "east", syncs)
 
 
-def sync(topic: str, upstream: int, downstream: int, *, place: int, ms: int) -> Raw:
+def sync(topic: str, upstream: int, downstream: int, *, location: int, ms: int) -> Raw:
     value = sync_value(upstream, downstream)
-    return Raw(sync_key(topic, 0), value, SYNCS_TOPIC, offset=place, ms=ms)
+    return Raw(sync_key(topic, 0), value, SYNCS_TOPIC, offset=location, ms=ms)
 
 
 @pytest.fixture(scope="module")
@@ -381,13 +385,13 @@ def flows(spark: SparkSession) -> dict[str, dict[str, Any]]:
     unordered = b'["variant",{"cluster":"west","topic":"orders","partition":0}]'
     records = [
         commit("joined", offset(10), ms=1000),
-        sync("orders", 8, 80, place=0, ms=1001),
-        sync("orders", 12, 120, place=1, ms=1000),
+        sync("orders", 8, 80, location=0, ms=1001),
+        sync("orders", 12, 120, location=1, ms=1000),
         Raw(sync_key("orders", 0), b"short", SYNCS_TOPIC, offset=2, ms=2000),
-        sync("payments", 99, 99, place=3, ms=3000),
+        sync("payments", 99, 99, location=3, ms=3000),
         Raw(mirror_key("shared", "west", "ledger", 0), offset(11), ms=1000),
         Raw(mirror_key("sharing", "west", "ledger", 0), offset(3), ms=1000),
-        sync("ledger", 12, 120, place=4, ms=1000),
+        sync("ledger", 12, 120, location=4, ms=1000),
         commit("no_syncs", offset(1)),
         commit("other_alias", offset(1), "elsewhere"),
         commit("no_flow", offset(1)),
@@ -406,11 +410,13 @@ def flows(spark: SparkSession) -> dict[str, dict[str, Any]]:
         ],
         FLOWS_DDL,
     )
-    seen = bronze(spark, *records)
-    made = gold.compute_flow_progress(
-        gold.compute_source_partitions(seen, topics(spark)), gold.select_newest_syncs(seen), frame
+    observed = bronze(spark, *records)
+    progress = gold.compute_flow_progress(
+        gold.compute_source_partitions(observed, topics(spark)),
+        gold.select_newest_syncs(observed),
+        frame,
     )
-    return {row["connector"]: row.asDict() for row in made.collect()}
+    return {row["connector"]: row.asDict() for row in progress.collect()}
 
 
 def test_a_flow_joins_its_commit_with_the_newest_sync_that_can_be_decoded(
@@ -441,8 +447,10 @@ def test_flows_that_share_a_partition_and_a_syncs_topic_have_their_commits_and_n
 
 
 def test_a_flow_without_syncs_has_its_commits(flows: dict[str, Any]) -> None:
-    found = part(flows["no_syncs"], "committed", "synced", "synced_at", "downstream", "replicated")
-    assert found == (1, None, None, None, 1)
+    results = part(
+        flows["no_syncs"], "committed", "synced", "synced_at", "downstream", "replicated"
+    )
+    assert results == (1, None, None, None, 1)
 
 
 def test_only_entries_that_a_task_of_the_flow_would_look_up_are_of_the_flow(
@@ -467,7 +475,7 @@ def edge_view(records: list[Raw], connectors: frozenset[str]) -> dict[Any, tuple
     newest: dict[tuple[bytes | None, int], Raw] = {}
     for record in sorted(records, key=lambda record: record.offset):
         newest[record.key, record.partition] = record
-    seen = [
+    observed = [
         SourceRecord(
             key=key,
             raw_key=record.key or b"",
@@ -484,7 +492,7 @@ def edge_view(records: list[Raw], connectors: frozenset[str]) -> dict[Any, tuple
         if isinstance(key := decode_key(record.key), SourceKey)
         and (key.identity == LINKED_TEXT or newest[record.key, record.partition] is record)
     ]
-    book.apply(tuple(seen), 0.0)
+    book.apply(tuple(observed), 0.0)
     return {
         (view.connector, view.identity): (
             None if view.offset is None else view.offset.text,
@@ -530,20 +538,22 @@ def test_gold_agrees_with_the_edge_on_any_log(spark: SparkSession) -> None:
     rows = gold.select_progress(
         gold.compute_source_partitions(bronze(spark, *records), topics(spark))
     ).collect()
-    found = {
+    results = {
         (row["connector"], row["source_partition"]): part(
             row.asDict(), "source_offset", "variants", "kpartition", "koffset"
         )
         for row in rows
     }
-    seen = edge_view(records, frozenset(connectors))
-    several = {where for where in seen if where[1] == LINKED_TEXT}
-    assert {where: at for where, at in found.items() if where not in several} == {
-        where: at for where, at in seen.items() if where not in several
+    observed = edge_view(records, frozenset(connectors))
+    several = {where for where in observed if where[1] == LINKED_TEXT}
+    assert {where: item for where, item in results.items() if where not in several} == {
+        where: item for where, item in observed.items() if where not in several
     }
     # A daemon that starts remembers only the newest record under a raw key, gold a few: it may be
     # sure where the daemon is not, and never knows another offset.
-    assert several <= found.keys()
-    known = {where for where in several if seen[where][0] is not None}
+    assert several <= results.keys()
+    known = {where for where in several if observed[where][0] is not None}
     assert len(known) > len(several) / 3
-    assert {where: found[where][0] for where in known} == {where: seen[where][0] for where in known}
+    assert {where: results[where][0] for where in known} == {
+        where: observed[where][0] for where in known
+    }

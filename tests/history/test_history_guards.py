@@ -99,15 +99,15 @@ def test_the_pom_lists_the_jars_that_are_looked_for_and_lets_nothing_else_in() -
     space = {"m": "http://maven.apache.org/POM/4.0.0"}
     root = ET.parse(jars.POM).getroot()
     names = {it.tag.split("}")[1]: it.text for it in root.find("m:properties", space)}
-    found = []
+    results = []
     for dependency in root.iterfind("m:dependencies/m:dependency", space):
         name = dependency.findtext("m:artifactId", "", space)
         for key, value in names.items():
             name = name.replace(f"${{{key}}}", value)
-        found.append(name)
+        results.append(name)
         (exclusion,) = dependency.iterfind("m:exclusions/m:exclusion", space)
         assert [part.text for part in exclusion] == ["*", "*"]
-    assert tuple(found) == jars.ARTIFACTS
+    assert tuple(results) == jars.ARTIFACTS
 
 
 def cache(directory: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

@@ -104,16 +104,18 @@ def test_certificates_and_keys_are_handed_over_as_text(tmp_path: Path):
         "ssl.key.password": SECRET,
     }
     others = {"security.protocol": "ssl", "ssl.key.password": SECRET}
-    places = {f"ssl.{name}.location": str(tmp_path / name) for name in ("ca", "certificate", "key")}
-    assert translated(**others, **places) == expected
+    locations = {
+        f"ssl.{name}.location": str(tmp_path / name) for name in ("ca", "certificate", "key")
+    }
+    assert translated(**others, **locations) == expected
     texts = {"ssl.ca.pem": CA, "ssl.certificate.pem": CERTIFICATE, "ssl.key.pem": KEY}
     assert translated(**others, **texts) == expected
 
 
-@pytest.mark.parametrize(("given", "expected"), [("none", ""), ("https", "https")])
-def test_whether_the_brokers_name_is_checked_is_handed_on(given, expected):
+@pytest.mark.parametrize(("inputs", "expected"), [("none", ""), ("https", "https")])
+def test_whether_the_brokers_name_is_checked_is_handed_on(inputs, expected):
     name = "ssl.endpoint.identification.algorithm"
-    assert translated(**{"security.protocol": "SSL", name: given})[name] == expected
+    assert translated(**{"security.protocol": "SSL", name: inputs})[name] == expected
 
 
 def test_client_credentials_are_those_of_a_token_endpoint():

@@ -78,15 +78,15 @@ def told(spark: Any, tmp_path: Path) -> Any:
         write(tmp_path, BRONZE_LOG_ENDS, *looks)
         tables = (GOLD_FLOWS, SILVER_COMMITS, BRONZE_LOG_ENDS)
         loaded = (spark.read.format("delta").load(str(each.at(tmp_path))) for each in tables)
-        found = compute_lags(*loaded).collect()
-        return sorted((row["at"] - BEGIN, row["connector"], row["lag"]) for row in found)
+        result = compute_lags(*loaded).collect()
+        return sorted((row["at"] - BEGIN, row["connector"], row["lag"]) for row in result)
 
     return tell
 
 
 def test_a_lag_is_what_lies_behind_the_last_record_that_was_copied(told: Any) -> None:
-    found = told(commit(10, 4), looks=(look(20, 9),))
-    assert found == [(20.0, "mm2", 4)]  # 5, 6, 7 and 8
+    result = told(commit(10, 4), looks=(look(20, 9),))
+    assert result == [(20.0, "mm2", 4)]  # 5, 6, 7 and 8
 
 
 def test_all_partitions_count_together_and_none_counts_below_nothing(told: Any) -> None:
@@ -102,15 +102,15 @@ def test_what_comes_after_a_look_is_not_known_at_it(told: Any) -> None:
 def test_without_a_position_there_is_no_lag(told: Any) -> None:
     """Before its first commit, and after its offset was taken away."""
     rows = (commit(310, 4), commit(610, None))
-    found = told(*rows, looks=(look(20, 9), look(320, 9), look(620, 9)))
-    assert found == [(320.0, "mm2", 4)]
+    result = told(*rows, looks=(look(20, 9), look(320, 9), look(620, 9)))
+    assert result == [(320.0, "mm2", 4)]
 
 
 def test_one_look_in_five_minutes_is_enough(told: Any) -> None:
     begins = SAMPLE_INTERVAL_S - BEGIN % SAMPLE_INTERVAL_S
-    looks = [look(begins + second, 9) for second in range(0, 2 * SAMPLE_INTERVAL_S, 60)]
-    found = told(commit(0, 4), looks=looks)
-    assert [second for second, _, _ in found] == [begins, begins + SAMPLE_INTERVAL_S]
+    polls = [look(begins + second, 9) for second in range(0, 2 * SAMPLE_INTERVAL_S, 60)]
+    result = told(commit(0, 4), looks=polls)
+    assert [second for second, _, _ in result] == [begins, begins + SAMPLE_INTERVAL_S]
 
 
 def test_what_is_no_flow_of_this_cluster_has_none(told: Any) -> None:
@@ -130,8 +130,8 @@ def test_eight_weeks_of_looks_tell_what_lag_is_usual(spark: Any, tmp_path: Path)
     write(tmp_path, SILVER_COMMITS, commit(-1, 4))
     write(tmp_path, BRONZE_LOG_ENDS)
     assert compute_lag_baselines(spark, tmp_path, BEGIN + weeks_s) == {}
-    looks = (look(second, 15) for second in range(0, weeks_s, 1800))
-    write(tmp_path, BRONZE_LOG_ENDS, *looks)
+    polls = (look(second, 15) for second in range(0, weeks_s, 1800))
+    write(tmp_path, BRONZE_LOG_ENDS, *polls)
     assert compute_lag_baselines(spark, tmp_path, BEGIN + weeks_s) == {
         ("lab", "mm2"): ((10.0, 10.0, 10.0),) * 168
     }

@@ -168,7 +168,7 @@ def test_a_table_with_other_types_is_refused(tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_written_is_said(base: Path) -> None:
-    found = files(base, 1)
+    result = files(base, 1)
     (DAYS.at(base) / "_delta_log" / f"{0:020}.json").write_text("{")
     with pytest.raises(HistoryError):
-        commits.append(found, base, DAYS)
+        commits.append(result, base, DAYS)

@@ -67,9 +67,9 @@ def broker(kafka: str) -> Broker:
     missing = {OFFSETS_TOPIC, SYNCS_TOPIC} - set(admin.list_topics().topics)
     for future in admin.create_topics([NewTopic(name, 1, 1) for name in missing]).values():
         future.result()
-    made = Broker(kafka, KafkaTopic("east", OFFSETS_TOPIC), KafkaTopic("east", SYNCS_TOPIC))
-    made.commit(b'{"position":80}', b'{"position":81}')
-    return made
+    built = Broker(kafka, KafkaTopic("east", OFFSETS_TOPIC), KafkaTopic("east", SYNCS_TOPIC))
+    built.commit(b'{"position":80}', b'{"position":81}')
+    return built
 
 
 @pytest.mark.parametrize("milestone", opened.milestones("tables"))
@@ -89,9 +89,9 @@ def test_a_run_goes_on_in_older_tables_and_leaves_their_rows_as_they_are(
     assert fresh >= 2
     ids = {row["topic_id"] for row in old}
     rows = sorted(stored(base, BRONZE_RECORDS), key=_place)
-    kept = [row for row in rows if row["topic_id"] in ids]
+    retained = [row for row in rows if row["topic_id"] in ids]
     names = old[0].keys()
-    assert [{name: row[name] for name in names} for row in kept] == old
+    assert [{name: row[name] for name in names} for row in retained] == old
     assert len(rows) == len(old) + fresh
     # On the second day the old topic was not read to its end before the new one took its place.
     then = opened.expected(milestone, "tables")["as of"]["first day"]

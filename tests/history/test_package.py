@@ -52,11 +52,11 @@ def loaded_by(module: str, archive: Path) -> set[str]:
 
 
 def test_executors_need_what_the_requirements_list_and_nothing_else(packed: Path) -> None:
-    made = package(packed)
-    loaded = loaded_by("offsetwatch.history.pipeline.bronze_rows", made.archive)
-    ours = {name for name in loaded if not name.startswith("_")}
-    assert ours - BROUGHT <= {"offsetwatch", *EXECUTOR_REQUIREMENTS}
-    pins = dict(line.split("==") for line in made.requirements.read_text().splitlines())
+    built = package(packed)
+    loaded = loaded_by("offsetwatch.history.pipeline.bronze_rows", built.archive)
+    own = {name for name in loaded if not name.startswith("_")}
+    assert own - BROUGHT <= {"offsetwatch", *EXECUTOR_REQUIREMENTS}
+    pins = dict(line.split("==") for line in built.requirements.read_text().splitlines())
     assert pins == {name: metadata.version(name) for name in EXECUTOR_REQUIREMENTS}
 
 
@@ -70,10 +70,10 @@ def test_the_archive_holds_every_module_and_nothing_of_the_day_it_was_made(packe
 
 
 def test_the_main_file_is_the_command(packed: Path) -> None:
-    made = package(packed)
+    built = package(packed)
     done = subprocess.run(
-        [sys.executable, "-P", str(made.main), "history", "run", "--help"],
-        env={"PYTHONPATH": str(made.archive)},
+        [sys.executable, "-P", str(built.main), "history", "run", "--help"],
+        env={"PYTHONPATH": str(built.archive)},
         capture_output=True,
         text=True,
         check=True,
@@ -84,9 +84,9 @@ def test_the_main_file_is_the_command(packed: Path) -> None:
 def test_jars_of_an_earlier_version_are_taken_away(packed: Path) -> None:
     (packed / "jars").mkdir(parents=True)
     (packed / "jars" / "kafka-clients-0.9.jar").touch()
-    made = package(packed)
-    assert sorted((packed / "jars").iterdir()) == sorted(made.jars)
-    assert len(made.jars) == len(jars.ARTIFACTS)
+    built = package(packed)
+    assert sorted((packed / "jars").iterdir()) == sorted(built.jars)
+    assert len(built.jars) == len(jars.ARTIFACTS)
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -97,18 +97,18 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("text", "seen"), [("who holds it", True), ("who held it before", False), (None, False)]
+    ("text", "observed"), [("who holds it", True), ("who held it before", False), (None, False)]
 )
 def test_an_executor_says_whether_it_sees_the_very_file_that_was_written(
-    tmp_path: Path, text: str | None, seen: bool
+    tmp_path: Path, text: str | None, observed: bool
 ) -> None:
     from offsetwatch.history.spark.run_lock import build_folder_check
 
     if text is not None:
         (tmp_path / "_run.lock").write_text(text)
-    look = build_folder_check(str(tmp_path / "_run.lock"), "who holds it")
-    (batch,) = look(iter([pa.RecordBatch.from_pydict({"id": [1]})]))
-    assert batch["seen"].to_pylist() == [seen]
+    folder_check = build_folder_check(str(tmp_path / "_run.lock"), "who holds it")
+    (batch,) = folder_check(iter([pa.RecordBatch.from_pydict({"id": [1]})]))
+    assert batch["seen"].to_pylist() == [observed]
 
 
 @pytest.mark.spark

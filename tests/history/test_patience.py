@@ -7,14 +7,14 @@ from offsetwatch.history.pipeline.stream import PAUSE_S_MAX, PLANS_MAX, STEADY_S
 
 def pauses(patience: StreamBackoff, tries: int, *, counts: bool) -> list[float]:
     """How long each try had to wait, in whole seconds."""
-    found, now, last = [], 0.0, 0.0
+    results, now, last = [], 0.0, 0.0
     for _ in range(tries):
         while not patience.due(now):
             now += 1.0
-        found.append(now - last)
+        results.append(now - last)
         patience.tried(now, counts=counts)
         last = now
-    return found
+    return results
 
 
 def test_the_first_plan_is_made_at_once_and_each_further_one_later() -> None:

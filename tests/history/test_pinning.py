@@ -78,11 +78,11 @@ def test_without_a_router_they_are_compared_in_the_topic_that_mm2_names() -> Non
 
 
 def test_of_a_router_that_cannot_be_followed_nothing_is_told_as_lost() -> None:
-    wanted = (
+    expected = (
         "copies of west->east have other names, which a transform of mm2 gives "
         r"\(TimestampRouter\); name its copy: --copy-topic orders=NAME"
     )
-    with pytest.raises(HistoryError, match=wanted):
+    with pytest.raises(HistoryError, match=expected):
         Site().pinned(OTHER)
 
 
@@ -92,11 +92,11 @@ def test_the_configuration_may_name_the_copies() -> None:
 
 
 def test_a_name_that_the_connector_contradicts_is_not_audited() -> None:
-    site, copies = Site(), (("orders", "west.lines"),)
-    wanted = r"is west.lines by the configuration \(flows, copies\) and copy-orders by mm2's own"
-    with pytest.raises(HistoryError, match=wanted):
-        site.pinned(REGEX, copies=copies)
-    (reach,) = site.pinned(REGEX, copies=copies, named={"orders": "copy-orders"}).reaches
+    cluster, copies = Site(), (("orders", "west.lines"),)
+    expected = r"is west.lines by the configuration \(flows, copies\) and copy-orders by mm2's own"
+    with pytest.raises(HistoryError, match=expected):
+        cluster.pinned(REGEX, copies=copies)
+    (reach,) = cluster.pinned(REGEX, copies=copies, named={"orders": "copy-orders"}).reaches
     assert reach.remote == "copy-orders"
 
 
@@ -110,8 +110,8 @@ def test_a_person_may_name_the_copy() -> None:
 
 
 def test_a_topic_with_the_copies_of_several_is_not_audited() -> None:
-    site = Site()
-    site.replicated[LINES] = 3
+    cluster = Site()
+    cluster.replicated[LINES] = 3
     everything = TopicRouter("RegexRouter", r"west\..*", "copy-orders")
     with pytest.raises(HistoryError, match="orders: copy-orders on east has the copies of lines"):
-        site.pinned(everything, topics=("orders",))
+        cluster.pinned(everything, topics=("orders",))

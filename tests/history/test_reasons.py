@@ -57,14 +57,14 @@ def journal(
     *steps: AnyStep,
     before: tuple[PartitionOffset, ...] = (pair(99),),
     ending: PlanEnding = PlanEnding.SUCCEEDED,
-    place: str = "payments",
+    location: str = "payments",
     connector: str = "mm2",
     done: bool = True,
 ) -> list[JournalEntry]:
     plan = Plan(
         plan_id="plan-1",
         verb="skip",
-        subject=PlanSubject(driver="rest", place=place, connector=connector, kind="mirror"),
+        subject=PlanSubject(driver="rest", place=location, connector=connector, kind="mirror"),
         steps=(Freeze(), *steps),
         original=RequestedState.RUNNING,
         final=RequestedState.RUNNING,
@@ -84,9 +84,9 @@ def journal(
 
 
 def told(entries: list[JournalEntry]) -> list[tuple[int, int, bool]]:
-    found = find_repositions(entries, PLACES, "mm2", "west")
-    assert all(at.at == ORDERS for at in found)
-    return [(at.first, at.last, at.again) for at in found]
+    repositions = find_repositions(entries, PLACES, "mm2", "west")
+    assert all(item.at == ORDERS for item in repositions)
+    return [(item.first, item.last, item.again) for item in repositions]
 
 
 def test_a_plan_that_moves_on_skips_what_lies_between() -> None:
@@ -105,7 +105,7 @@ def test_a_plan_that_moves_back_has_what_lies_between_copied_again() -> None:
         pytest.param(journal(Alter((pair(104),)), ending=PlanEnding.RESTORED), id="undone"),
         pytest.param(journal(Alter((pair(104),)), done=False), id="not carried out"),
         pytest.param(journal(Alter((pair(104),)), connector="other"), id="another connector"),
-        pytest.param(journal(Alter((pair(104),)), place="other"), id="another cluster"),
+        pytest.param(journal(Alter((pair(104),)), location="other"), id="another cluster"),
         pytest.param(
             journal(Alter((pair(104, cluster="south"),)), before=(pair(99, cluster="south"),)),
             id="another source",
@@ -143,13 +143,13 @@ def added() -> MirrorDifference:
 
 
 def why(item: MirrorDifference, **more: object) -> tuple[str, bool]:
-    given = {"of": (), "through": Transforms(), "newest": CompactionFacts(), **more}
-    return DifferenceExplainer(ORDERS, given["of"], given["through"], given["newest"])(item)
+    inputs = {"of": (), "through": Transforms(), "newest": CompactionFacts(), **more}
+    return DifferenceExplainer(ORDERS, inputs["of"], inputs["through"], inputs["newest"])(item)
 
 
 def test_a_lost_record_is_explained_by_the_plan_that_skipped_it_and_by_no_other() -> None:
     of = (PlannedReposition(ORDERS, 10, 12, again=False, said="plan"),)
-    assert [why(lost(at), of=of) for at in (9, 10, 12, 13)] == [
+    assert [why(lost(number), of=of) for number in (9, 10, 12, 13)] == [
         ("", False),
         ("plan", True),
         ("plan", True),
@@ -198,8 +198,8 @@ def test_a_filter_may_explain_a_loss_and_is_never_certain_to() -> None:
         alters=False,
         headers="the worker's",
     )
-    said, certain = why(lost(1), through=through)
-    assert "Filter" in said
+    answer, certain = why(lost(1), through=through)
+    assert "Filter" in answer
     assert not certain
 
 
@@ -215,8 +215,8 @@ def test_transforms_of_connect_itself_but_its_filter_change_records_and_drop_non
 
 def test_what_was_copied_before_a_router_came_may_be_in_a_topic_of_another_name() -> None:
     through = Transforms(("org.apache.kafka.connect.transforms.RegexRouter",), routes=True)
-    said, certain = why(lost(1), through=through)
-    assert said == "in a topic of another name, possibly (RegexRouter)"
+    answer, certain = why(lost(1), through=through)
+    assert answer == "in a topic of another name, possibly (RegexRouter)"
     assert not certain
 
 
@@ -229,10 +229,10 @@ def test_headers_that_alone_differ_may_be_their_converters_work() -> None:
         HashedRecord(1, 2, 10, KEY, tombstone=False),
     )
     other = HashedRecord(1, 2, 11, KEY, tombstone=False)
-    said, certain = why(
+    answer, certain = why(
         MirrorDifference(MirrorDifferenceKind.ALTERED, 0, 0, up, same), through=through
     )
-    assert "SimpleHeaderConverter" in said
+    assert "SimpleHeaderConverter" in answer
     assert not certain
     assert why(
         MirrorDifference(MirrorDifferenceKind.ALTERED, 0, 0, up, other), through=through

@@ -29,7 +29,9 @@ def parsed(text: str) -> ET.Element:
 
 
 def drawn(figure: str, by: str) -> str:
-    (path,) = (at for at in ET.fromstring(figure).iter("path") if at.get("class") == by)
+    (path,) = (
+        element for element in ET.fromstring(figure).iter("path") if element.get("class") == by
+    )
     return path.get("d", "")
 
 
@@ -41,12 +43,14 @@ def test_the_page_is_well_formed_and_asks_for_nothing(tmp_path: Path) -> None:
     past.asked(0, 10, group=HOSTILE)
     text = render_page(told(past.write(tmp_path)))
     tree = parsed(text)
-    tags = {at.tag for at in tree.iter()}
+    tags = {element.tag for element in tree.iter()}
     assert not tags & {"script", "link", "img", "iframe", "object", "embed", "image", "use", "a"}
-    names = {name for at in tree.iter() for name in at.attrib}
+    names = {name for element in tree.iter() for name in element.attrib}
     assert not {name for name in names if name.startswith("on")} | (names & {"src", "href"})
     assert not re.search(r"https?:|url\(|@import", text)
-    (policy,) = (at.get("content") for at in tree.iter("meta") if at.get("http-equiv"))
+    (policy,) = (
+        element.get("content") for element in tree.iter("meta") if element.get("http-equiv")
+    )
     assert policy == "default-src 'none'; style-src 'unsafe-inline'"
     assert "prefers-color-scheme: dark" in text
     assert "width=device-width" in text
@@ -57,7 +61,7 @@ def test_what_others_have_named_is_text_on_it(tmp_path: Path) -> None:
     past.asked(0, 10, group=HOSTILE)
     text = render_page(told(past.write(tmp_path)))
     assert HOSTILE not in text
-    assert any(HOSTILE in (at.text or "") for at in parsed(text).iter("h2"))
+    assert any(HOSTILE in (element.text or "") for element in parsed(text).iter("h2"))
 
 
 def test_every_group_has_its_curves_its_worst_moment_and_what_is_not_known(
@@ -67,19 +71,21 @@ def test_every_group_has_its_curves_its_worst_moment_and_what_is_not_known(
     past.asked(0, 10, group="reports")
     tree = parsed(render_page(told(past.write(tmp_path))))
     assert len(list(tree.iter("figure"))) == 2 + 2 * 4
-    said = " ".join("".join(at.itertext()) for at in tree.iter("li"))
-    assert "12:00:00Z: 2 699 records read again (orders-0: 2 699, from 2700 it lands on 1" in said
-    assert "by a checkpoint of 2026-11-21 11:58:20Z, best would be 2700" in said
-    assert "neither a commit of its own nor a checkpoint on the target (6 times)" in said
-    assert "the group's position was not sampled (5 times)" in said
+    text = " ".join("".join(element.itertext()) for element in tree.iter("li"))
+    assert "12:00:00Z: 2 699 records read again (orders-0: 2 699, from 2700 it lands on 1" in text
+    assert "by a checkpoint of 2026-11-21 11:58:20Z, best would be 2700" in text
+    assert "neither a commit of its own nor a checkpoint on the target (6 times)" in text
+    assert "the group's position was not sampled (5 times)" in text
 
 
 def test_a_curve_ends_where_it_is_not_known_and_begins_again() -> None:
     minutes = [NOON + 60.0 * number for number in range(5)]
     figure = plot("t", minutes, [PlotLine("l", "a", [1, None, 3, 4, None])], str)
     assert drawn(figure, "a") == "M0.0 150.0H200.0M400.0 50.0H600.0V0.0H800.0"
-    gaps = [at for at in ET.fromstring(figure).iter("rect") if at.get("class") == "gap"]
-    assert [(at.get("x"), at.get("width")) for at in gaps] == [
+    gaps = [
+        element for element in ET.fromstring(figure).iter("rect") if element.get("class") == "gap"
+    ]
+    assert [(gap.get("x"), gap.get("width")) for gap in gaps] == [
         ("200.0", "200.0"),
         ("800.0", "200.0"),
     ]
@@ -121,18 +127,18 @@ def typed(base: Path, *arguments: str, until: float = 600) -> Result:
 
 
 def minutes(done: Result) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    document: dict[str, Any] = json.loads(done.stdout)
+    return document
 
 
 def test_figures_and_worst_moments_are_told_as_json(tmp_path: Path) -> None:
     usual().write(tmp_path / "tables")
     done = typed(tmp_path, "--json")
     assert done.exit_code == 0
-    found = minutes(done)
+    result = minutes(done)
     begin, end = "2026-11-21T12:00:00Z", "2026-11-21T12:10:00Z"
-    assert (found["from"], found["to"], found["minutes"]) == (begin, end, 11)
-    (billing,) = found["groups"]
+    assert (result["from"], result["to"], result["minutes"]) == (begin, end, 11)
+    (billing,) = result["groups"]
     assert billing["figures"]["reread"] == {
         "known": 11,
         "of": 11,
@@ -144,8 +150,8 @@ def test_figures_and_worst_moments_are_told_as_json(tmp_path: Path) -> None:
         {"at": begin, "value": 2699},
         {"at": end, "value": 2699},
     ]
-    assert found["flow"]["figures"]["missing"]["max"] == 0
-    assert "reread" not in found["flow"]["figures"]
+    assert result["flow"]["figures"]["missing"]["max"] == 0
+    assert "reread" not in result["flow"]["figures"]
 
 
 def test_a_table_says_which_group_what_and_when(tmp_path: Path) -> None:
@@ -195,18 +201,18 @@ def test_every_minute_of_every_partition_is_stored(tmp_path: Path) -> None:
 def test_files_are_replaced_whole_or_not_at_all(tmp_path: Path) -> None:
     usual().write(tmp_path / "tables")
     html, parquet = tmp_path / "r.html", tmp_path / "r.parquet"
-    asked = ("--html", str(html), "--parquet", str(parquet))
+    requests = ("--html", str(html), "--parquet", str(parquet))
     html.write_text("old")
     parquet.write_text("old")
-    failed = typed(tmp_path, *asked, until=-1)
+    failed = typed(tmp_path, *requests, until=-1)
     assert isinstance(failed.exception, ConfigError)
-    failed = typed(tmp_path, *asked, "--connect", "other")
+    failed = typed(tmp_path, *requests, "--connect", "other")
     assert isinstance(failed.exception, HistoryError)
     assert html.read_text() == parquet.read_text() == "old"
-    assert typed(tmp_path, *asked).exit_code == 0
+    assert typed(tmp_path, *requests).exit_code == 0
     parsed(html.read_text())
     assert pq.read_table(parquet).num_rows == 22
-    assert {at.name for at in tmp_path.iterdir()} == {
+    assert {path.name for path in tmp_path.iterdir()} == {
         *("tables", "offsetwatch.yaml", "r.html", "r.parquet")
     }
 
@@ -217,4 +223,4 @@ def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Pat
     (tmp_path / "folder").mkdir()
     with pytest.raises(HistoryError, match="folder cannot be written"):
         write_page(tmp_path / "folder", "x")
-    assert [at.name for at in tmp_path.iterdir()] == ["folder"]
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"]

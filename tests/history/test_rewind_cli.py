@@ -33,11 +33,11 @@ class Shell:
     def rewind(self, second: float, *more: str, status: int = 0) -> Result:
         where = ("--connect", "payments", "--config", str(self.config))
         to = ("--to", str(MORNING + second))
-        found = CliRunner().invoke(cli, ["offsets", "rewind", "file", *to, *where, *more])
-        if found.exception is not None and not isinstance(found.exception, SystemExit):
-            raise found.exception
-        assert found.exit_code == status, found.output
-        return found
+        result = CliRunner().invoke(cli, ["offsets", "rewind", "file", *to, *where, *more])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == status, result.output
+        return result
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def shell(tmp_path: Path, worker: fake.Connect) -> Shell:
 
 
 def offsets(worker: fake.Connect) -> dict[str, object]:
-    return {json.loads(at)["filename"]: offset for at, offset in worker.offsets["file"].items()}
+    return {json.loads(name)["filename"]: offset for name, offset in worker.offsets["file"].items()}
 
 
 def test_a_connector_is_set_back_to_where_it_stood(shell, worker):

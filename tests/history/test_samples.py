@@ -33,10 +33,10 @@ AT = 1_795_243_200.5  # 2026-11-21T06:40:00.5Z
 
 
 def flow(**changes: Any) -> MirrorFlow:
-    found = MirrorFlow(
+    result = MirrorFlow(
         "lab", "mm2", "west", "east", "west", None, downstream="east", policy=DEFAULT_POLICY
     )
-    return replace(found, **changes)
+    return replace(result, **changes)
 
 
 class Site:
@@ -75,16 +75,16 @@ class Site:
         ]
         write(self.base, GOLD_FLOW_PROGRESS, *rows)
 
-    def checkpoints(self, *places: tuple[str, str, int], topic: str = TOPIC) -> None:
+    def checkpoints(self, *locations: tuple[str, str, int], topic: str = TOPIC) -> None:
         raws = [
             Raw(
-                key=checkpoint_key(*place),
+                key=checkpoint_key(*location),
                 value=checkpoint_value(1, 1),
                 topic=topic,
                 offset=number,
                 ms=number,
             )
-            for number, place in enumerate(places)
+            for number, location in enumerate(locations)
         ]
         rows = decoded(*raws, roles={topic: RecordedTopic(CHECKPOINTS, None, "id")})
         write(self.base, SILVER_NEWEST, *({**row, "kafka": "east"} for row in rows))
@@ -177,23 +177,23 @@ def test_a_policy_that_nobody_knows_is_not_guessed_at(site: Site) -> None:
     the flow mirrors.
     """
     ends, groups = site.sampled(site.sampler(flow(policy=None)))
-    assert [at[:2] for at in ends] == [("east", "west.orders"), ("west", "orders")]
+    assert [end[:2] for end in ends] == [("east", "west.orders"), ("west", "orders")]
     assert len(groups) == 2
     site.checkpoints(("audit", "strange.orders", 0))
     site.east.groups["audit"] = {TopicPartition("strange.orders", 0): 4}
-    assert {at[1] for at in site.sampled(site.sampler(flow(policy=None)))[1]} == {"billing"}
+    assert {item[1] for item in site.sampled(site.sampler(flow(policy=None)))[1]} == {"billing"}
 
 
 def test_a_cluster_that_is_not_configured_is_left_out(site: Site) -> None:
     ends, groups = site.sampled(site.sampler(without="west"))
-    assert ([at[0] for at in ends], groups) == (["east"], [])
+    assert ([end[0] for end in ends], groups) == (["east"], [])
     assert site.sampled(site.sampler(flow(upstream=None)))[1] == []
 
 
 def test_a_connector_that_is_no_flow_any_more_is_not_asked_about(site: Site) -> None:
     site.mirrored("payments", 0, connector="gone")
     site.west.create("payments")
-    assert {at[1] for at in site.sampled(site.sampler())[0]} == {"orders", "west.orders"}
+    assert {item[1] for item in site.sampled(site.sampler())[0]} == {"orders", "west.orders"}
 
 
 def test_a_group_that_has_committed_nothing_has_no_row(site: Site) -> None:
@@ -212,7 +212,7 @@ def test_a_round_that_fails_is_a_hole_and_the_next_one_is_not(site: Site) -> Non
     site.west.down = TargetUnreachable("west", "no broker answers")
     with capture_logs() as logs:
         ends, groups = site.sampled(sampler)
-    assert ([at[0] for at in ends], groups) == (["east"], [])
+    assert ([end[0] for end in ends], groups) == (["east"], [])
     assert {log["event"] for log in logs} == {"history_sample_failed"}
     site.west.down = None
     assert len(site.sampled(sampler)[0]) == 3
@@ -235,7 +235,7 @@ def test_the_newest_groups_are_asked_about_where_there_are_too_many(
     for kafka, topic in ((site.west, "orders"), (site.east, "west.orders")):
         for group in ("old", "new"):
             kafka.groups[group] = {TopicPartition(topic, 0): 1}
-    assert {at[1] for at in site.sampled(site.sampler())[1]} == {"new"}
+    assert {item[1] for item in site.sampled(site.sampler())[1]} == {"new"}
 
 
 def test_what_cannot_be_written_does_not_grow_for_ever(

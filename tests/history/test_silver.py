@@ -83,8 +83,8 @@ def rows(base: Path, table: Table, *names: str) -> list[Row]:
     )
 
 
-def ordered(found: Any) -> list[Row]:
-    return sorted(found, key=lambda row: [str(value) for value in row.values()])
+def ordered(result: Any) -> list[Row]:
+    return sorted(result, key=lambda row: [str(value) for value in row.values()])
 
 
 def lake(base: Path, *commits: Commit, **how: Any) -> None:
@@ -130,16 +130,16 @@ def few(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
         Raw(f"connector-{name}".encode(), FILE_STREAM, topic="connect-configs", offset=offset)
         for offset, name in enumerate(["file", "rated"])
     ]
-    told = decoded(*configured, roles=OBSERVED_ROLES)
-    write(base, BRONZE_RECORDS, *({**row, "kafka": "east", **when} for row in told))
+    report = decoded(*configured, roles=OBSERVED_ROLES)
+    write(base, BRONZE_RECORDS, *({**row, "kafka": "east", **when} for row in report))
     lake(base, *(replace(commit, connector="rated") for commit in commits), topic_id="rated")
     return refined(spark, base, today=2)
 
 
 def changed(base: Path, topic_id: str) -> list[tuple[Any, ...]]:
-    found = [row for row in stored(base, SILVER_COMMITS) if row["topic_id"] == topic_id]
+    results = [row for row in stored(base, SILVER_COMMITS) if row["topic_id"] == topic_id]
     names = ("koffset", "change", "step", "pause_s")
-    return sorted(tuple(row[name] for name in names) for row in found)
+    return sorted(tuple(row[name] for name in names) for row in results)
 
 
 def test_each_commit_says_what_it_changed_and_how_long_the_pause_was(few: Path) -> None:
@@ -168,14 +168,14 @@ def test_a_sync_that_cannot_be_decoded_takes_no_others_place(few: Path) -> None:
 
 def test_a_rate_is_what_its_commits_add_up_to(few: Path) -> None:
     names = ("commits", "advances", "rewinds", "resets", "undecodable", "advanced", "pause_s_max")
-    found = [row for row in stored(few, SILVER_RATES) if row["connector"] == "rated"]
-    found.sort(key=lambda row: row["begins"])
-    assert [tuple(row[name] for name in names) for row in found] == [
+    results = [row for row in stored(few, SILVER_RATES) if row["connector"] == "rated"]
+    results.sort(key=lambda row: row["begins"])
+    assert [tuple(row[name] for name in names) for row in results] == [
         (1, 1, 0, 0, 0, None, None),
         (3, 3, 1, 0, 0, 300, 239.0),
         (2, 0, 0, 1, 1, None, 1.0),
     ]
-    assert [row["per_second"] for row in found] == [None, 1.0, None]
+    assert [row["per_second"] for row in results] == [None, 1.0, None]
 
 
 # ---- however it is cut into runs ----------------------------------------------------------------
@@ -186,7 +186,7 @@ def logbook(seed: int, count: int) -> list[Row]:
     kinds, in the order in which they were read; each log's offsets with holes.
     """
     chance = random.Random(seed)
-    found: list[Row] = []
+    results: list[Row] = []
     for number in range(count):
         read_at = number * DAYS * DAY / count
         back = chance.choice([0, 0, 0, 1, 40, DAY, 2 * DAY])
@@ -201,8 +201,8 @@ def logbook(seed: int, count: int) -> list[Row]:
         }
         commit = Commit(round(read_at - back, 3), text, key=key, **who)
         log = {"topic_id": chance.choice(["old", "new"]), "read_at": read_at}
-        found += bronze_rows(commit, first=number * 2, **log)
-    return found
+        results += bronze_rows(commit, first=number * 2, **log)
+    return results
 
 
 def in_runs(spark: SparkSession, base: Path, records: list[Row], runs: int) -> Path:
@@ -254,16 +254,16 @@ def test_rates_count_as_the_edge_does(many: Path) -> None:
     counted: dict[tuple[str, str], list[int]] = {}
     for row in stored(many, SILVER_RATES):
         now = counted.setdefault((row["connector"], row["source_partition"]), [0] * 4)
-        for place, name in enumerate(("commits", "advances", "rewinds", "resets")):
-            now[place] += row[name]
+        for location, name in enumerate(("commits", "advances", "rewinds", "resets")):
+            now[location] += row[name]
     expected: dict[tuple[str, str], list[int]] = {}
     for topic_id in ("old", "new"):
         for view in edge([row for row in RECORDS if row["topic_id"] == topic_id]):
             now = expected.setdefault((view.connector, view.identity), [0] * 4)
-            for place, number in enumerate(
+            for location, number in enumerate(
                 (view.commits, view.advances, view.rewinds, view.resets)
             ):
-                now[place] += number
+                now[location] += number
     assert counted == expected
 
 
@@ -273,7 +273,7 @@ def edge(records: list[Row]) -> Iterator[SourcePartitionView]:
     for row in records:
         key = decode_key(row["key"])
         if isinstance(key, SourceKey):
-            seen = SourceRecord(
+            record = SourceRecord(
                 key=key,
                 raw_key=row["key"],
                 offset=decode_value(row["value"]),
@@ -283,7 +283,7 @@ def edge(records: list[Row]) -> Iterator[SourcePartitionView]:
                 advanced_at=None,
                 live=True,
             )
-            book.apply((seen,), 0.0)
+            book.apply((record,), 0.0)
     for view in book.views(frozenset({"file", "ledger"})):
         if view.commits:
             yield view

@@ -26,9 +26,9 @@ NOON = 1_795_262_400.0
 
 
 def saved(base: Path) -> PipelineStatus:
-    found = read_status(base)
-    assert found is not None
-    return found
+    status = read_status(base)
+    assert status is not None
+    return status
 
 
 def test_before_the_first_run_there_is_nothing(tmp_path: Path) -> None:
@@ -176,7 +176,7 @@ def test_reading_it_brings_in_neither_spark_nor_the_readers_of_tables() -> None:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("latest", "reached", "wanted"),
+    ("latest", "reached", "expected"),
     [
         ('{"a":{"0":10,"1":5}}', '{"a":{"0":7,"1":5}}', 3),
         ('{"a":{"0":7}}', '{"a":{"0":7}}', 0),
@@ -188,11 +188,11 @@ def test_reading_it_brings_in_neither_spark_nor_the_readers_of_tables() -> None:
     ],
 )
 def test_behind_is_said_only_where_both_vectors_tell(
-    latest: str | None, reached: str | None, wanted: int | None
+    latest: str | None, reached: str | None, expected: int | None
 ) -> None:
     from offsetwatch.history.pipeline.run import count_unread
 
-    assert count_unread(latest, reached) == wanted
+    assert count_unread(latest, reached) == expected
 
 
 class Query:
@@ -213,7 +213,7 @@ class Stream:
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("seen", "ended"),
+    ("observed", "ended"),
     [
         pytest.param([("a", True), ("a", True)], 0, id="goes-on"),
         pytest.param([("a", True), ("a", False), ("a", False)], 1, id="stays-ended"),
@@ -224,7 +224,7 @@ class Stream:
     ],
 )
 def test_each_query_of_a_continuous_run_that_ends_is_counted_once(
-    tmp_path: Path, seen: list[tuple[str, bool]], ended: int
+    tmp_path: Path, observed: list[tuple[str, bool]], ended: int
 ) -> None:
     from offsetwatch.history.pipeline import commits
     from offsetwatch.history.pipeline.run import StreamProgressMonitor
@@ -235,7 +235,7 @@ def test_each_query_of_a_continuous_run_that_ends_is_counted_once(
         stream: Any = Stream(Query("a"))
         with PipelineStatusWriter(base, ["east"]) as status:
             watch = StreamProgressMonitor(status, base, [stream], VirtualClock(), every_s=every_s)
-            for run, active in seen:
+            for run, active in observed:
                 stream.query = Query(run, active=active)
                 watch.poll()
         return dict(saved(base).errors)

@@ -21,12 +21,12 @@ pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 bed = test_stream_real.bed
 
 
-def said(bed: Bed) -> PipelineStatus:
-    return read_status(bed.base) or PipelineStatus()
+def said(environment: Bed) -> PipelineStatus:
+    return read_status(environment.base) or PipelineStatus()
 
 
-def feed(bed: Bed) -> FeedStatus | None:
-    return next(iter(said(bed).feeds), None)
+def feed(environment: Bed) -> FeedStatus | None:
+    return next(iter(said(environment).feeds), None)
 
 
 def test_runs_say_what_they_stored_and_how_far_they_are(bed: Bed) -> None:
@@ -67,15 +67,15 @@ def test_a_continuous_run_says_so_after_every_batch_and_while_it_waits(bed: Bed)
     try:
         bed.commit((FILE, b'{"position":1}', 0))
         eventually("a record counted", lambda: (it := feed(bed)) and it.decoded, 1)
-        at = said(bed).batch_at
-        assert at is not None
-        eventually("it waiting", lambda: (said(bed).batch_at or 0) > at, True)
-        eventually("gold with it", lambda: dict(said(bed).tables).get("gold", 0) > at, True)
+        moment = said(bed).batch_at
+        assert moment is not None
+        eventually("it waiting", lambda: (said(bed).batch_at or 0) > moment, True)
+        eventually("gold with it", lambda: dict(said(bed).tables).get("gold", 0) > moment, True)
         bed.commit((FILE, b'{"position":2}', 0), (b"\xffjunk", b"{", 1))
-        wanted = FeedStatus("east", decoded=2, undecodable=1, behind=0, gaps=0)
-        eventually("the next two counted", lambda: feed(bed), wanted)
+        expected = FeedStatus("east", decoded=2, undecodable=1, behind=0, gaps=0)
+        eventually("the next two counted", lambda: feed(bed), expected)
     finally:
         stop.set()
         runner.join(WAIT_S_MAX)
     assert not runner.is_alive()
-    assert feed(bed) == wanted
+    assert feed(bed) == expected

@@ -69,9 +69,9 @@ def test_it_is_begun_again_where_it_stopped_when_kafka_is_back(
     def stored(count: int) -> None:
         def probe() -> None:
             stream.check()
-            seen = reader.read_bronze_next_offsets(tmp_path, "east").get(log, 0)
-            if seen < count:
-                raise NotYet(f"{seen} records are stored")
+            observed = reader.read_bronze_next_offsets(tmp_path, "east").get(log, 0)
+            if observed < count:
+                raise NotYet(f"{observed} records are stored")
 
         until(f"{count} records stored", probe, timeout_s=WAIT_S_MAX)
 

@@ -63,7 +63,7 @@ class Bed:
 
         flow = MirrorFlow("payments", "mm2", "west", "east", None, self.syncs)
         topology = Topology((OffsetsTopic("payments", self.offsets),), (flow,))
-        made = PipelineSpec(
+        pipeline_spec = PipelineSpec(
             base=self.base,
             topology=topology,
             kafka={"east": {"bootstrap.servers": self.bootstrap, "client.id": "test"}},
@@ -71,7 +71,7 @@ class Bed:
             max_offsets_per_trigger=7,  # several batches, even here
             refine_s=1.0,
         )
-        return replace(made, **changes)
+        return replace(pipeline_spec, **changes)
 
     def create(self) -> None:
         topics = [NewTopic(self.offsets.topic, 3, 1), NewTopic(self.syncs.topic, 1, 1)]
@@ -144,23 +144,23 @@ class Bed:
 @pytest.fixture
 def bed(kafka: str, spark: SparkSession, tmp_path: Path) -> Iterator[Bed]:
     number = next(_numbers)
-    made = Bed(
+    built = Bed(
         bootstrap=kafka,
         admin=AdminClient({"bootstrap.servers": kafka}),
         base=tmp_path / "history",
         offsets=KafkaTopic("east", f"history-{number}-offsets"),
         syncs=KafkaTopic("east", f"history-{number}-syncs"),
     )
-    made.create()
-    yield made
+    built.create()
+    yield built
     assert not spark.streams.active
 
 
-def eventually(what: str, seen: Callable[[], object], wanted: object) -> None:
+def eventually(what: str, observed: Callable[[], object], expected: object) -> None:
     def probe() -> None:
-        found = seen()
-        if found != wanted:
-            raise NotYet(f"{found}, and not {wanted}")
+        result = observed()
+        if result != expected:
+            raise NotYet(f"{result}, and not {expected}")
 
     until(what, probe, timeout_s=WAIT_S_MAX)
 
@@ -349,7 +349,7 @@ def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(bed: Bed
             lambda: reader.has_tables(bed.base) and bed.pos(),
             {"file": 0},
         )
-        eventually("a gap", overtaken, wanted=True)
+        eventually("a gap", overtaken, expected=True)
         bed.commit((FILE, b'{"position":1000}', 0))
         eventually("the newest commit in gold", bed.pos, {"file": 1000})
     (gap,) = reader.read_gaps(bed.base, "east")
@@ -400,7 +400,7 @@ def test_a_continuous_run_ends_with_the_reason_if_going_on_does_not_help(
             )
             for future in bed.admin.delete_topics([bed.offsets.topic]).values():
                 future.result()
-            eventually("the end", lambda: runlock_is_free(bed.base), wanted=True)
+            eventually("the end", lambda: runlock_is_free(bed.base), expected=True)
 
     with pytest.raises(NotFound, match=f"there is no topic {bed.offsets.topic}"):
         gone()
@@ -523,10 +523,12 @@ def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
     assert report.cut[bed.offsets] == {0: 0, 1: 6, 2: 0}
     topic_id = bed.topic_ids()[bed.offsets]
     assert reader.read_gaps(bed.base, "east") == {
-        BronzeGap(bed.offsets.topic, topic_id, 1, at, at + 1, GapReason.TIMESTAMP_OUT_OF_RANGE)
-        for at in (2, 4)
+        BronzeGap(
+            bed.offsets.topic, topic_id, 1, value, value + 1, GapReason.TIMESTAMP_OUT_OF_RANGE
+        )
+        for value in (2, 4)
     }
     assert len(report.notices) == 4
     assert bed.pos() == {"file": 5}
     assert jobs.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
-    assert sorted(bed.identities()) == [(topic_id, 1, at) for at in (0, 1, 3, 5)]
+    assert sorted(bed.identities()) == [(topic_id, 1, value) for value in (0, 1, 3, 5)]

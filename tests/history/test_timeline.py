@@ -65,8 +65,8 @@ class Log:
     def status(self, second: float, state: str | None, *, name: str = "file", **more: Any) -> None:
         task = more.pop("task", None)
         key = f"status-connector-{name}" if task is None else f"status-task-{name}-{task}"
-        said = {"state": state, "worker_id": "a:8083", "generation": 1, "trace": None, **more}
-        self.add(STATUS, second, key, None if state is None else said)
+        messages = {"state": state, "worker_id": "a:8083", "generation": 1, "trace": None, **more}
+        self.add(STATUS, second, key, None if state is None else messages)
 
     def commit(self, second: float, position: int | None, partition: str = "/in") -> None:
         key = offset_key("file", {"filename": partition})
@@ -103,12 +103,14 @@ def lake(base: Path, log: Log, read_at: float = 0.0) -> Path:
 
 
 def told(base: Path, *, since: float = -60, until: float = 1e6, **more: Any) -> Timeline:
-    given = {"connector": "file", "connect_cluster": None, **more}
-    return read_timeline(base, TimelineQuery(since=MORNING + since, until=MORNING + until, **given))
+    inputs = {"connector": "file", "connect_cluster": None, **more}
+    return read_timeline(
+        base, TimelineQuery(since=MORNING + since, until=MORNING + until, **inputs)
+    )
 
 
-def said(found: Timeline) -> list[tuple[float, str, str]]:
-    return [(event.at - MORNING, event.origin.value, event.said) for event in found.events]
+def said(timeline: Timeline) -> list[tuple[float, str, str]]:
+    return [(event.at - MORNING, event.origin.value, event.said) for event in timeline.events]
 
 
 def usual(**changes: Any) -> Baselines:
@@ -153,9 +155,9 @@ def test_a_life_is_told_in_order_from_all_three_topics(log: Log, tmp_path: Path)
     log.status(61.5, None, task=0)
     log.commit(70, None)
     log.config(80, "connector-file", None)
-    found = told(lake(tmp_path, log))
-    assert found.connect_cluster == "payments"
-    assert said(found) == [
+    timeline = told(lake(tmp_path, log))
+    assert timeline.connect_cluster == "payments"
+    assert said(timeline) == [
         (0, "config", "created: FileStreamSource"),
         (pytest.approx(0.1), "config", "1 task"),
         (1, "status", "the connector running on a:8083"),
@@ -177,8 +179,8 @@ def test_a_life_is_told_in_order_from_all_three_topics(log: Log, tmp_path: Path)
         (70, "offsets", '{"filename":"/in"} is forgotten'),
         (80, "config", "deleted"),
     ]
-    assert len(found.notes) == 3
-    assert all("only what compaction had left of it" in note for note in found.notes)
+    assert len(timeline.notes) == 3
+    assert all("only what compaction had left of it" in note for note in timeline.notes)
 
 
 def test_what_only_repeats_is_no_event(log: Log, tmp_path: Path) -> None:
@@ -248,7 +250,7 @@ def test_a_pause_is_told_where_it_is_far_longer_than_its_habit(log: Log, tmp_pat
         for event in told(lake(tmp_path, log)).events
         if event.what is ConnectorEventKind.SILENT
     ]
-    assert [(at.at - MORNING, at.until - MORNING, at.said) for at in silent] == [
+    assert [(event.at - MORNING, event.until - MORNING, event.said) for event in silent] == [
         (589, 890, "no commit for 5 min 1 s; usually there is one every 10 s")
     ]
 
@@ -283,7 +285,7 @@ def test_a_pause_that_began_before_the_window_is_told_too(log: Log, tmp_path: Pa
         for e in told(lake(tmp_path, log), since=-60).events
         if e.what is ConnectorEventKind.SILENT
     ]
-    assert [(at.at - MORNING, at.until - MORNING) for at in silent] == [(-5000, 0)]  # type: ignore[operator]
+    assert [(event.at - MORNING, event.until - MORNING) for event in silent] == [(-5000, 0)]  # type: ignore[operator]
 
 
 def test_a_pause_is_held_against_what_history_has_taught(log: Log, tmp_path: Path) -> None:
@@ -292,11 +294,13 @@ def test_a_pause_is_held_against_what_history_has_taught(log: Log, tmp_path: Pat
         log.commit(hour * 3600, round(hour * 10))
     base = lake(tmp_path, log)
     publish(base, usual(pause_s=5400.0))
-    found = told(base)
+    timeline = told(base)
     assert [
-        (at.at - MORNING, at.said) for at in found.events if at.what is ConnectorEventKind.SILENT
+        (event.at - MORNING, event.said)
+        for event in timeline.events
+        if event.what is ConnectorEventKind.SILENT
     ] == [(3600, "nothing advanced for 2 h 0 min; 4.0 advances were to be expected")]
-    assert not any("usual" in note for note in found.notes)
+    assert not any("usual" in note for note in timeline.notes)
 
 
 def test_what_was_learned_of_another_time_is_not_used_and_that_is_said(
@@ -315,9 +319,9 @@ def test_what_was_learned_of_another_time_is_not_used_and_that_is_said(
 # --- a flow --------------------------------------------------------------------------------------
 
 
-def mirrored(base: Path, log: Log, *looks: tuple[float, int]) -> Path:
+def mirrored(base: Path, log: Log, *polls: tuple[float, int]) -> Path:
     """The flow `mm2` with one partition, and its log ends."""
-    made = lake(base, log)
+    path = lake(base, log)
     write(base, GOLD_FLOWS, MIRROR)
     rows = [
         {
@@ -329,10 +333,10 @@ def mirrored(base: Path, log: Log, *looks: tuple[float, int]) -> Path:
             "log_end": end,
             "day": at(round((MORNING + second) * 1000)).date(),
         }
-        for second, end in looks
+        for second, end in polls
     ]
     write(base, BRONZE_LOG_ENDS, *rows)
-    return made
+    return path
 
 
 MIRROR = {
@@ -355,10 +359,10 @@ def copied(log: Log, second: float, last: int | None) -> None:
     log.add(OFFSETS_TOPIC, second, mirror_key("mm2", "west", "orders", 0), value)
 
 
-def behind(found: Timeline) -> list[tuple[float, float, str]]:
+def behind(timeline: Timeline) -> list[tuple[float, float, str]]:
     return [
         (event.at - MORNING, event.until - MORNING, event.said)  # type: ignore[operator]
-        for event in found.events
+        for event in timeline.events
         if event.what is ConnectorEventKind.BEHIND
     ]
 
@@ -366,8 +370,8 @@ def behind(found: Timeline) -> list[tuple[float, float, str]]:
 def test_a_lag_beyond_what_is_usual_is_an_episode(log: Log, tmp_path: Path) -> None:
     copied(log, 0, 99)
     copied(log, 250, 5999)
-    looks = ((60, 100), (120, 2000), (180, 6000), (240, 6000), (300, 6000), (360, 6000))
-    base = mirrored(tmp_path, log, *looks)
+    polls = ((60, 100), (120, 2000), (180, 6000), (240, 6000), (300, 6000), (360, 6000))
+    base = mirrored(tmp_path, log, *polls)
     publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
     ((begins, ends, words),) = behind(told(base, connector="mm2"))
     assert (begins, ends) == (120, 300)
@@ -398,15 +402,15 @@ def test_the_position_of_days_before_is_known_from_their_snapshot(log: Log, tmp_
     log.commit(0, 2)
     base = mirrored(tmp_path, log, (60, 5000), (120, 5000))
     publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
-    ((begins, ends, said),) = behind(told(base, connector="mm2", since=0, until=300))
+    ((begins, ends, answer),) = behind(told(base, connector="mm2", since=0, until=300))
     assert (begins, ends) == (60, 120)
-    assert said.startswith("behind by up to 4900 records for 1 min 0 s, not seen to end")
+    assert answer.startswith("behind by up to 4900 records for 1 min 0 s, not seen to end")
 
 
 def test_one_look_is_no_episode_and_a_hole_between_looks_ends_one(log: Log, tmp_path: Path) -> None:
     copied(log, 0, 99)
-    looks = ((60, 5000), (60 + 901, 5000), (60 + 960, 5000), (60 + 2000, 100))
-    base = mirrored(tmp_path, log, *looks)
+    polls = ((60, 5000), (60 + 901, 5000), (60 + 960, 5000), (60 + 2000, 100))
+    base = mirrored(tmp_path, log, *polls)
     publish(base, usual(connector="mm2", lag=((1.0, 50.0, 500.0),) * HOURS))
     assert [(begins, ends) for begins, ends, _ in behind(told(base, connector="mm2"))] == [
         (961, 1020)
@@ -425,8 +429,8 @@ def test_without_samples_of_weeks_it_says_that_it_cannot_tell(log: Log, tmp_path
     copied(log, 0, 99)
     base = mirrored(tmp_path, log, (60, 5000))
     publish(base, usual(connector="mm2"))
-    found = told(base, connector="mm2", until=300)
-    assert any("what lag is usual is not known" in note for note in found.notes)
+    timeline = told(base, connector="mm2", until=300)
+    assert any("what lag is usual is not known" in note for note in timeline.notes)
 
 
 def test_who_has_no_habit_yet_is_not_called_silent(log: Log, tmp_path: Path) -> None:
@@ -445,8 +449,8 @@ def test_before_a_window_nothing_is_told_and_what_was_then_is_still_known(
     log.config(0, "connector-file", {"properties": PROPERTIES})
     log.config(100, "connector-file", {"properties": {**PROPERTIES, "file": "/other"}})
     log.config(200, "connector-file", {"properties": {**PROPERTIES, "topic": "others"}})
-    found = told(lake(tmp_path, log), since=50)
-    assert [text for _, _, text in said(found)] == [
+    timeline = told(lake(tmp_path, log), since=50)
+    assert [text for _, _, text in said(timeline)] == [
         "configuration changed: file /in -> /other",
         "configuration changed: file /other -> /in",
     ]
@@ -469,8 +473,8 @@ def test_what_was_never_read_and_what_compaction_may_have_taken_is_said(
     log: Log, tmp_path: Path
 ) -> None:
     log.commit(0, 1)
-    found = told(lake(tmp_path, log, read_at=30), since=0)
-    assert [note.split(":")[0] for note in found.notes] == [
+    timeline = told(lake(tmp_path, log, read_at=30), since=0)
+    assert [note.split(":")[0] for note in timeline.notes] == [
         "no configs topic of payments was read",
         "no status topic of payments was read",
         "the offsets topic is read since 2026-11-21T06",
@@ -500,11 +504,11 @@ def test_a_plan_of_this_connector_is_told_and_no_other_ones(log: Log, tmp_path: 
     bench.runner().run(plan_of(Alter((PartitionOffset('{"file":"a"}', '{"position":3}'),))))
     bench.journal.close()
     done = typed(tmp_path, "orders", "--since", str(MORNING - 1), "--json")
-    found = json.loads(done.stdout)["events"]
-    assert [at["origin"] for at in found] == ["status", "journal", "journal"]
-    assert found[1]["said"] == "plan p1 begins: alter offsets"
-    assert "succeeded" in found[2]["said"]
-    assert all(at["at"].startswith("2026-") and at["at"].endswith("Z") for at in found)
+    events = json.loads(done.stdout)["events"]
+    assert [item["origin"] for item in events] == ["status", "journal", "journal"]
+    assert events[1]["said"] == "plan p1 begins: alter offsets"
+    assert "succeeded" in events[2]["said"]
+    assert all(item["at"].startswith("2026-") and item["at"].endswith("Z") for item in events)
     other = json.loads(typed(tmp_path, "orders", "--since", str(MORNING + 9_000), "--json").stdout)
     assert other["events"] == []
 

@@ -21,7 +21,10 @@ OF = Slice(TopicPartition("orders", 0), "west.orders", 0, 100, 0, 100, judged=(0
 
 
 def records(*digests: int, first: int = 0) -> list[HashedRecord]:
-    return [HashedRecord(first + n, at, at, 0, tombstone=False) for n, at in enumerate(digests)]
+    return [
+        HashedRecord(first + n, offset, offset, 0, tombstone=False)
+        for n, offset in enumerate(digests)
+    ]
 
 
 def doubled(up: tuple[int, int], down: tuple[int, int]) -> AuditFinding:
@@ -31,9 +34,10 @@ def doubled(up: tuple[int, int], down: tuple[int, int]) -> AuditFinding:
 def told(
     of: Slice, *windows: DifferenceWindow, elsewhere: dict[int, HashedRecord | None] | None = None
 ):
-    found = classify_records(align_slice(of, windows), elsewhere or {})
+    result = classify_records(align_slice(of, windows), elsewhere or {})
     return [
-        (at.kind.value, at.records) for at in group_differences(found, lambda _item: ("", False))
+        (difference.kind.value, difference.records)
+        for difference in group_differences(result, lambda _item: ("", False))
     ]
 
 
@@ -71,21 +75,25 @@ def test_what_stands_before_all_that_matches_is_judged_only_where_it_could_be_kn
     window = DifferenceWindow(records(1, 2, 3), records(8, 9, 3), None)
     assert told(OF, window) == [("altered", 2)]
     unsure = Slice(OF.at, OF.remote, 0, 100, 0, 100, (0, 100), up_head=False, down_head=False)
-    left = align_slice(unsure, [window])
-    assert left.gaps == ()
-    assert left.up_unjudged == 2
+    remaining = align_slice(unsure, [window])
+    assert remaining.gaps == ()
+    assert remaining.up_unjudged == 2
 
 
 def test_headers_that_differ_are_paired_before_anything_else() -> None:
     up = [HashedRecord(0, 1, 10, 5, tombstone=False), HashedRecord(1, 2, 20, 5, tombstone=False)]
     down = [HashedRecord(7, 3, 20, 5, tombstone=False)]
-    found = group_differences(
+    differences = group_differences(
         classify_records(align_slice(OF, [DifferenceWindow(up, down, None)]), {}),
         lambda _item: ("", False),
     )
-    assert [(at.kind, at.up) for at in found if at.kind is MirrorDifferenceKind.ALTERED] == [
-        (MirrorDifferenceKind.ALTERED, Span(1, 1))
-    ]
-    assert [(at.kind, at.up) for at in found if at.kind is MirrorDifferenceKind.LOST] == [
-        (MirrorDifferenceKind.LOST, Span(0, 0))
-    ]
+    assert [
+        (finding.kind, finding.up)
+        for finding in differences
+        if finding.kind is MirrorDifferenceKind.ALTERED
+    ] == [(MirrorDifferenceKind.ALTERED, Span(1, 1))]
+    assert [
+        (finding.kind, finding.up)
+        for finding in differences
+        if finding.kind is MirrorDifferenceKind.LOST
+    ] == [(MirrorDifferenceKind.LOST, Span(0, 0))]

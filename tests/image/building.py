@@ -64,13 +64,13 @@ class Image:
 
     @property
     def packages(self) -> Path:
-        (found,) = self.venv.glob("lib/python*/site-packages")
-        return found
+        (path,) = self.venv.glob("lib/python*/site-packages")
+        return path
 
     def megabytes(self, part: Path | None = None) -> float:
         """Of files as they lie on a disk, links not followed."""
         folder = self.root if part is None else part
-        sizes = (at.lstat().st_blocks * 512 for at in folder.rglob("*"))
+        sizes = (path.lstat().st_blocks * 512 for path in folder.rglob("*"))
         return sum(sizes) / 1_000_000
 
 
@@ -103,10 +103,10 @@ class Builder:
             *("--build-arg", f"VERSION={VERSION}", "--build-arg", f"REVISION={REVISION}"),
             str(ROOT),
         )
-        told = json.loads(self._do("inspect", "--type", "image", name))["Docker"]
+        report = json.loads(self._do("inspect", "--type", "image", name))["Docker"]
         container = self._do("from", "--pull-never", name).strip()
         root = Path(self._do("mount", container).strip())
-        return Image(name, told["config"], tuple(told["rootfs"]["diff_ids"]), root)
+        return Image(name, report["config"], tuple(report["rootfs"]["diff_ids"]), root)
 
     def _take_base(self) -> None:
         container = self._do("from", "scratch").strip()
@@ -143,8 +143,8 @@ def base() -> Path:
     """Debian with Python as a tar file, made once and kept outside the tree."""
     authorities = sorted(OWN_AUTHORITIES.glob("*.crt"))
     content = sha256("\n".join((SUITE, *PACKAGES, *NEEDED)).encode())
-    for at in authorities:
-        content.update(at.read_bytes())
+    for authority in authorities:
+        content.update(authority.read_bytes())
     folder = cache_directory() / f"image-base-{SUITE}-{content.hexdigest()[:12]}"
 
     def fill(target: Path) -> None:
@@ -153,7 +153,7 @@ def base() -> Path:
             "--quiet",
             "--variant=minbase",
             f"--include={','.join(PACKAGES)}",
-            *(f"--customize-hook=upload {at} {at}" for at in authorities),
+            *(f"--customize-hook=upload {path} {path}" for path in authorities),
             '--customize-hook=chroot "$1" update-ca-certificates',
             SUITE,
             str(target / "root.tar"),
@@ -166,10 +166,10 @@ def base() -> Path:
 
 def pip_settings() -> ConfigParser:
     """Where this machine's pip gets packages from, as a file for pip inside of a build."""
-    told = run(sys.executable, "-m", "pip", "config", "list", environment=dict(os.environ))
+    result = run(sys.executable, "-m", "pip", "config", "list", environment=dict(os.environ))
     settings = ConfigParser(interpolation=None)
     settings["global"] = {"cert": BUNDLE}
-    for line in told.splitlines():
+    for line in result.splitlines():
         name, _, value = line.partition("=")
         name = name.rpartition(".")[2]
         if name in PIP_SETTINGS:
@@ -187,6 +187,6 @@ def run(*command: str, environment: dict[str, str]) -> str:
         env=environment,
     )
     if done.returncode != 0:
-        said = (done.stdout + done.stderr)[-OUTPUT_CHARS_MAX:]
-        raise BuildFailed(f"{' '.join(command)}: exit status {done.returncode}\n{said}")
+        answer = (done.stdout + done.stderr)[-OUTPUT_CHARS_MAX:]
+        raise BuildFailed(f"{' '.join(command)}: exit status {done.returncode}\n{answer}")
     return done.stdout

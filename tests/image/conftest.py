@@ -27,8 +27,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _named(item: pytest.Item) -> set[object]:
     """Fixtures that it needs, and those that it takes by the names it is given."""
     assert isinstance(item, pytest.Function)
-    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    return {*item.fixturenames, *(at for at in given if isinstance(at, str))}
+    inputs = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    return {*item.fixturenames, *(entry for entry in inputs if isinstance(entry, str))}
 
 
 @pytest.fixture(scope="session")
@@ -39,8 +39,8 @@ def builder() -> Iterator[Builder]:
     if missing:
         pytest.fail(f"no {', '.join(missing)} here: {building.HINT}")
     # Not one of pytest's own folders: of these it keeps some, and an image is half a gigabyte.
-    with building.builder(Path(tempfile.mkdtemp(prefix="offsetwatch-images-"))) as made:
-        yield made
+    with building.builder(Path(tempfile.mkdtemp(prefix="offsetwatch-images-"))) as built:
+        yield built
 
 
 @pytest.fixture(scope="session")

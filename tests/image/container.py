@@ -77,7 +77,9 @@ class Container:
         self._image = image
         self._user = user
         entry = (*image.config["Entrypoint"], *(command or image.config["Cmd"]))
-        hosts = (Volume(Path(at), at, read_only=True) for at in OF_THE_HOST if _in(image, at))
+        hosts = (
+            Volume(Path(value), value, read_only=True) for value in OF_THE_HOST if _in(image, value)
+        )
         root = shlex.quote(str(image.root))
         script = PREPARE.format(
             root=root,

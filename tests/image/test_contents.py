@@ -40,13 +40,13 @@ def test_it_runs_as_a_number_that_is_not_root_and_without_a_shell_in_between(ima
 
 def test_it_says_what_it_is_and_of_which_revision(image):
     labels = image.config["Labels"]
-    told = {
+    reports = {
         name.removeprefix("org.opencontainers.image."): text
         for name, text in labels.items()
         if name.startswith("org.opencontainers.image.")
     }
-    told.pop("description")
-    assert told == {
+    reports.pop("description")
+    assert reports == {
         "title": "offsetwatch",
         "licenses": "Apache-2.0",
         "version": VERSION,
@@ -73,18 +73,18 @@ def test_what_may_be_written_to_is_declared_and_the_users_own(daemon, pipeline):
     assert set(pipeline.config["Volumes"]) == {STATE, "/tmp"}
     for image in (daemon, pipeline):
         assert image.config["WorkingDir"] == STATE
-        found = (image.root / STATE.lstrip("/")).stat()
-        assert (found.st_uid, found.st_gid, found.st_mode & 0o777) == (USER, USER, 0o755)
+        result = (image.root / STATE.lstrip("/")).stat()
+        assert (result.st_uid, result.st_gid, result.st_mode & 0o777) == (USER, USER, 0o755)
 
 
 def test_nothing_else_belongs_to_the_user_or_can_be_written_by_everybody(image):
-    ours = [
-        str(at.relative_to(image.root))
-        for at in (image.root / "opt", image.root / "etc/offsetwatch")
-        for at in (at, *at.rglob("*"))
-        if not at.is_symlink() and (at.stat().st_uid != 0 or at.stat().st_mode & 0o022)
+    own = [
+        str(item.relative_to(image.root))
+        for item in (image.root / "opt", image.root / "etc/offsetwatch")
+        for item in (item, *item.rglob("*"))
+        if not item.is_symlink() and (item.stat().st_uid != 0 or item.stat().st_mode & 0o022)
     ]
-    assert ours == []
+    assert own == []
 
 
 def test_the_user_has_a_name(image):
@@ -96,7 +96,7 @@ def test_the_user_has_a_name(image):
 
 def test_the_daemon_has_no_java_no_compiler_and_nothing_to_install_with(daemon):
     assert programs(daemon.root, "java", "mvn", "gcc", "cc", "make", "pip", "pip3", "git") == []
-    installed = {at.name for at in daemon.packages.iterdir()}
+    installed = {item.name for item in daemon.packages.iterdir()}
     assert installed & {"pip", "setuptools", "wheel", "hatchling", "pyspark", "pytest"} == set()
 
 
@@ -108,26 +108,30 @@ def test_the_pipeline_has_java_and_still_nothing_to_build_with(pipeline):
 def programs(root: Path, *names: str) -> list[str]:
     """Where a program by one of these names is, by the usual PATH."""
     folders = ("bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "opt/offsetwatch/bin")
-    places = {(root / folder).resolve() for folder in folders}
-    return [str(at / name) for at in places for name in names if os.path.lexists(at / name)]
+    locations = {(root / folder).resolve() for folder in folders}
+    return [
+        str(path / name) for path in locations for name in names if os.path.lexists(path / name)
+    ]
 
 
 def test_no_cache_of_a_build_no_secret_and_none_of_our_tests_is_left(image):
-    left = ("root/.cache", "root/.m2", "wheel", "build", "src", "report.json", "etc/pip.conf")
-    assert [name for name in left if (image.root / name).exists()] == []
+    remaining = ("root/.cache", "root/.m2", "wheel", "build", "src", "report.json", "etc/pip.conf")
+    assert [name for name in remaining if (image.root / name).exists()] == []
     assert list((image.root / "var/lib/apt/lists").glob("*Packages*")) == []
-    packages = {at.name for at in image.packages.iterdir()}
+    packages = {item.name for item in image.packages.iterdir()}
     assert packages & {"tests", "lab", "tools", "bench", "dashboards"} == set()
 
 
 def test_everything_of_ours_is_compiled_already(image):
     """As nothing can be kept of what is compiled at a start."""
     sources = [
-        at for at in (image.packages / "offsetwatch").rglob("*.py") if "__pycache__" not in at.parts
+        item
+        for item in (image.packages / "offsetwatch").rglob("*.py")
+        if "__pycache__" not in item.parts
     ]
     assert len(sources) > 200
-    compiled = {at.name.partition(".")[0] for at in image.packages.rglob("__pycache__/*.pyc")}
-    assert {at.stem for at in sources} - compiled == set()
+    compiled = {item.name.partition(".")[0] for item in image.packages.rglob("__pycache__/*.pyc")}
+    assert {source.stem for source in sources} - compiled == set()
 
 
 def test_what_is_ours_is_as_large_as_it_has_to_be(image, record_property):
@@ -149,9 +153,9 @@ def test_the_pipeline_has_its_six_jars_where_it_looks_for_them(pipeline):
 
 def bill_of(image: Image, label: str = SBOM) -> dict[str, Any]:
     """The document that a label names."""
-    place = image.config["Labels"][label]
-    found: dict[str, Any] = json.loads((image.root / place.lstrip("/")).read_text())
-    return found
+    location = image.config["Labels"][label]
+    document: dict[str, Any] = json.loads((image.root / location.lstrip("/")).read_text())
+    return document
 
 
 def normalised(name: str) -> str:
@@ -177,19 +181,19 @@ def test_the_sbom_names_what_is_installed_all_of_it_and_nothing_else(image):
 
 def test_the_sbom_says_what_the_product_needs_itself(image):
     edges = bill_of(image)["dependencies"]
-    (ours,) = (each for each in edges if each["ref"].startswith("offsetwatch"))
-    needs = {normalised(ref.partition("==")[0]) for ref in ours["dependsOn"]}
-    wanted = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    texts = wanted["dependencies"]
+    (own,) = (each for each in edges if each["ref"].startswith("offsetwatch"))
+    needs = {normalised(ref.partition("==")[0]) for ref in own["dependsOn"]}
+    expected = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    texts = expected["dependencies"]
     if image.name.endswith("pipeline"):
-        texts = texts + wanted["optional-dependencies"]["history"]
+        texts = texts + expected["optional-dependencies"]["history"]
     assert needs == {normalised(re.split(r"[<>=~]", text)[0]) for text in texts}
 
 
 def test_the_sbom_names_the_jars_that_are_there_with_what_they_hash_to(daemon, pipeline):
-    jars = {at.name: at for at in (pipeline.venv / "share/cache").rglob("*.jar")}
-    told = bill_of(pipeline, JARS_SBOM)["components"]
-    listed = {f"{jar['name']}-{jar['version']}.jar": jar for jar in told}
+    jars = {item.name: item for item in (pipeline.venv / "share/cache").rglob("*.jar")}
+    components = bill_of(pipeline, JARS_SBOM)["components"]
+    listed = {f"{jar['name']}-{jar['version']}.jar": jar for jar in components}
     assert listed.keys() == jars.keys()
     for name, jar in listed.items():
         assert {"alg": "SHA-256", "content": sha256(jars[name])} in jar["hashes"]

@@ -62,7 +62,7 @@ class Keeper:
         config = CONFIG.format(east=self._lab.east, west=self._lab.west, connects=connect)
         config += f"state_dir: {STATE}/state\nhistory: {{path: {STATE}/history}}\n"
         config += MORE.format(listen=f"{LOOPBACK}:{self._port}", username=USERNAME, ends_s=ends_s)
-        shown = self._authority.issue(f"for-{password}")
+        certificate = self._authority.issue(f"for-{password}")
         hashed = bcrypt.hashpw(password.encode(), bcrypt.gensalt(4)).decode()
         web = {
             "tls_server_config": {"cert_file": "tls.crt", "key_file": "tls.key"},
@@ -72,8 +72,8 @@ class Keeper:
             {
                 "config.yaml": config,
                 "web.yaml": yaml.safe_dump(web),
-                "tls.crt": shown.cert.read_text(),
-                "tls.key": shown.key.read_text(),
+                "tls.crt": certificate.cert.read_text(),
+                "tls.key": certificate.key.read_text(),
                 "password": password,
             }
         )
@@ -107,8 +107,8 @@ class Keeper:
     def get(self, path: str) -> dict[str, Any]:
         answer = self.answer(path)
         answer.raise_for_status()
-        found: dict[str, Any] = answer.json()
-        return found
+        document: dict[str, Any] = answer.json()
+        return document
 
     def metrics(self) -> str:
         answer = self.answer("/metrics")
@@ -141,8 +141,8 @@ def kept(lab: Lab, daemon: Image, folder: Path) -> Iterator[Keeper]:
 
 @pytest.fixture(scope="module")
 def keeper(lab: Lab, daemon: Image, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Keeper]:
-    with kept(lab, daemon, tmp_path_factory.mktemp("daemon")) as made:
-        yield made
+    with kept(lab, daemon, tmp_path_factory.mktemp("daemon")) as built:
+        yield built
 
 
 def test_it_serves_what_rest_and_brokers_say(lab, keeper):
@@ -155,15 +155,15 @@ def test_it_serves_what_rest_and_brokers_say(lab, keeper):
         assert tally.mismatches == []
         assert tally.compared >= 7
     # And as Prometheus has it: Connect's position of each partition that is mirrored.
-    told = {
-        (dict(at)["topic"], int(dict(at)["partition"])): position
-        for at, position in scraped(keeper.metrics(), "mm2_replicated_offset").items()
+    reports = {
+        (dict(item)["topic"], int(dict(item)["partition"])): position
+        for item, position in scraped(keeper.metrics(), "mm2_replicated_offset").items()
     }
-    assert told == {
-        (at["partition"]["topic"], at["partition"]["partition"]): at["offset"]["offset"]
-        for at in lab.offsets("mm2-source")
+    assert reports == {
+        (offset["partition"]["topic"], offset["partition"]["partition"]): offset["offset"]["offset"]
+        for offset in lab.offsets("mm2-source")
     }
-    assert told.keys() == set(MIRRORED)
+    assert reports.keys() == set(MIRRORED)
 
 
 def test_it_ends_well_and_soon_when_it_is_told_to(lab, daemon, tmp_path):

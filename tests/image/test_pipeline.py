@@ -34,9 +34,9 @@ SOURCES = ("file-source", "mm2-source")
 def positions(lab: Lab) -> dict[tuple[str, str], str]:
     """Connect's own answer."""
     return {
-        (name, text(at["partition"])): text(at["offset"])
+        (name, text(offset["partition"])): text(offset["offset"])
         for name in SOURCES
-        for at in lab.offsets(name)
+        for offset in lab.offsets(name)
     }
 
 
@@ -47,10 +47,10 @@ def committed(lab: Lab) -> dict[tuple[str, str], str]:
     whole = {f'{{"position":{lines}}}', *(f'{{"offset":{end - 1}}}' for end in ends.values())}
 
     def complete() -> dict[tuple[str, str], str]:
-        found = positions(lab)
-        if len(found) != 1 + len(MIRRORED) or set(found.values()) != whole:
-            raise NotYet(str(found))
-        return found
+        result = positions(lab)
+        if len(result) != 1 + len(MIRRORED) or set(result.values()) != whole:
+            raise NotYet(str(result))
+        return result
 
     return until("the end of all that was produced", complete, timeout_s=COMMITTED_S_MAX)
 
@@ -102,9 +102,9 @@ def test_it_reads_what_is_there_into_tables_without_a_network_for_jars(
     container, history = beside(lab, pipeline, tmp_path, command=ONCE)
     with running(container):
         print(container.finish(timeout_s=PIPELINE_S_MAX))  # noqa: T201
-    found = stored(history)
-    assert {at: found.get(at) for at in expected} == expected
-    assert {at.stat().st_uid for at in history.rglob("*")} == {USER}
+    result = stored(history)
+    assert {item: result.get(item) for item in expected} == expected
+    assert {path.stat().st_uid for path in history.rglob("*")} == {USER}
 
 
 def test_by_default_it_reads_on_until_it_is_told_to_stop_and_ends_well(
@@ -116,11 +116,11 @@ def test_by_default_it_reads_on_until_it_is_told_to_stop_and_ends_well(
         if not container.running:
             raise LabError(f"it ended\n{container.evidence()}")
         try:
-            found = stored(history)
+            result = stored(history)
         except HistoryError as exc:
             raise NotYet(str(exc)) from exc
-        if {at: found.get(at) for at in expected} != expected:
-            raise NotYet(str(found))
+        if {item: result.get(item) for item in expected} != expected:
+            raise NotYet(str(result))
 
     with running(container):
         until("all in gold", whole, timeout_s=PIPELINE_S_MAX, evidence=container.evidence)

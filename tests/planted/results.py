@@ -30,7 +30,7 @@ def read_rows() -> dict[str, Row]:
     if not FILE.exists():
         return {}
     cells = [_cells(line) for line in FILE.read_text().splitlines() if line.startswith("| ")]
-    rows = [Row(*found) for found in cells[2:] if len(found) == len(_COLUMNS)]
+    rows = [Row(*cell) for cell in cells[2:] if len(cell) == len(_COLUMNS)]
     return {row.name: row for row in rows}
 
 

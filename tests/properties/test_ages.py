@@ -47,18 +47,18 @@ class Log:
     shown: tuple[int, int] = (0, 0)
     seen: list[tuple[float, int]] = field(default_factory=list)
 
-    def write(self, at: float) -> None:
-        self.records[self.end] = at
+    def write(self, moment: float) -> None:
+        self.records[self.end] = moment
         self.end += 1
 
     def first(self, offset: int) -> FirstRecord | NoRecordBefore:
-        for at in range(max(offset, self.start), self.end):
-            if at in self.records:
-                return FirstRecord(at, self.records[at])
+        for number in range(max(offset, self.start), self.end):
+            if number in self.records:
+                return FirstRecord(number, self.records[number])
         return NoRecordBefore(max(offset, self.end))
 
     def not_before(self, offset: int) -> float | None:
-        return max((at for at, end in self.seen if end <= offset), default=None)
+        return max((moment for moment, end in self.seen if end <= offset), default=None)
 
 
 def stretch(log: Log) -> UnreadRange:
@@ -82,16 +82,18 @@ def step(log: Log, ages: OldestRecordAges, verb: str, number: int) -> None:
             log.following = max(0, log.following - number)
         case "retain":
             log.start = min(log.start + number, log.end)
-            log.records = {at: when for at, when in log.records.items() if at >= log.start}
+            log.records = {
+                offset: when for offset, when in log.records.items() if offset >= log.start
+            }
         case "ends":
             log.shown = (log.start, log.end)
             log.seen.append((log.now, log.end))
             ages.identify("west", {"orders": f"id-{log.lives}"}, log.now)
             ages.apply_bounds("west", [(WHO, stretch(log))], at=log.now, now=log.now)
         case "probe":
-            wanted = ages.compute_lateness("west", WHO, stretch(log)).probe_from
-            if wanted is not None and log.start <= wanted <= log.end:
-                ages.apply_probes([ProbeResult(WHO, wanted, log.first(wanted))], log.now)
+            expected = ages.compute_lateness("west", WHO, stretch(log)).probe_from
+            if expected is not None and log.start <= expected <= log.end:
+                ages.apply_probes([ProbeResult(WHO, expected, log.first(expected))], log.now)
         case "recreate":
             # Its end may be anywhere, and MirrorMaker still stands where it stood in the old one.
             log.start, log.end, log.records, log.seen = 0, 4 * number, {}, []
@@ -106,28 +108,28 @@ def test_what_is_told_is_true_and_nothing_older_than_the_truth_is_told_of_a_reco
     step(log, ages, "ends", 0)
     for verb, number in steps:
         step(log, ages, verb, number)
-        at = stretch(log)
-        told = ages.compute_lateness("west", WHO, at)
-        truth = log.first(at.following)
+        item = stretch(log)
+        lateness = ages.compute_lateness("west", WHO, item)
+        truth = log.first(item.following)
         waits = isinstance(truth, FirstRecord)
-        if told.caught_up:
-            assert not waits or truth.offset >= at.end
-            assert (told.since, told.probe_from) == (None, None)
-        elif told.caught_up is False:
-            assert told.probe_from is None
+        if lateness.caught_up:
+            assert not waits or truth.offset >= item.end
+            assert (lateness.since, lateness.probe_from) == (None, None)
+        elif lateness.caught_up is False:
+            assert lateness.probe_from is None
             # Retention may have taken the record since, which the next log ends will tell.
-            if waits and log.start == at.start:
+            if waits and log.start == item.start:
                 floor = log.not_before(truth.offset)
                 exact = truth.at if floor is None else max(truth.at, floor)
-                assert told.told_by == RECORD
-                assert truth.at <= told.since <= exact
+                assert lateness.told_by == RECORD
+                assert truth.at <= lateness.since <= exact
                 rewound = log.following < max((end for _, end in log.seen), default=0)
-                assert told.since == exact or rewound
+                assert lateness.since == exact or rewound
         else:
-            assert at.following <= told.probe_from <= at.end
-            assert (told.told_by == LOG_ENDS) is (told.since is not None)
-            if told.since is not None and waits:
-                assert told.since <= (log.not_before(truth.offset) or told.since)
+            assert item.following <= lateness.probe_from <= item.end
+            assert (lateness.told_by == LOG_ENDS) is (lateness.since is not None)
+            if lateness.since is not None and waits:
+                assert lateness.since <= (log.not_before(truth.offset) or lateness.since)
 
 
 @given(STEPS)

@@ -44,11 +44,18 @@ def test_the_order_in_which_different_keys_are_applied_does_not_matter(commits, 
             {"filename": f"/{key}"},
             None if offset is None else {"position": offset},
             log_offset=number,
-            at=NOW + number,
+            moment=NOW + number,
         )
         for number, (key, offset) in enumerate(commits)
     ]
-    queues = [[at for at in records if at.key.label == f"filename=/{key}"] for key in range(4)]
+    queues = [
+        [
+            stored_record
+            for stored_record in records
+            if stored_record.key.label == f"filename=/{key}"
+        ]
+        for key in range(4)
+    ]
     shuffled = []
     while any(queues):
         queue = random.choice([queue for queue in queues if queue])
@@ -56,8 +63,8 @@ def test_the_order_in_which_different_keys_are_applied_does_not_matter(commits, 
     views = []
     for course in (records, shuffled):
         book = SourceBook("lab", partitions_max=100)
-        for at in course:
-            book.apply((at,), NOW)
+        for item in course:
+            book.apply((item,), NOW)
         views.append(book.views(frozenset({"files"})))
     assert views[0] == views[1]
 

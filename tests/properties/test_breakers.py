@@ -140,11 +140,11 @@ of_none = st.one_of(
 
 @st.composite
 def journals(draw: Any) -> list[tuple[str, AnyRecord]]:
-    found = []
+    results = []
     for plan in draw(st.lists(plans, min_size=1, max_size=3)):
-        found += [(plan.plan_id, at) for at in draw(st.lists(of_a_plan(plan), max_size=8))]
-    found += [("control", at) for at in draw(st.lists(of_none, max_size=4))]
-    return draw(st.permutations(found))
+        results += [(plan.plan_id, item) for item in draw(st.lists(of_a_plan(plan), max_size=8))]
+    results += [("control", item) for item in draw(st.lists(of_none, max_size=4))]
+    return draw(st.permutations(results))
 
 
 @given(journals())
@@ -163,10 +163,10 @@ def test_an_open_breaker_is_closed_by_a_person_and_keeps_its_reason_until_then(j
 @given(journals())
 def test_whoever_is_parked_has_an_open_breaker_until_a_person_has_looked(journal):
     fleet = FleetState()
-    seen: set[str] = set()
+    observed: set[str] = set()
     for seq, (plan_id, record) in enumerate(journal, start=1):
         fleet.take(seq, plan_id, record)
         if isinstance(record, BreakerSet) and not record.open:
-            seen.add(record.scope)
+            observed.add(record.scope)
         for connect, connector in fleet.parked():
-            assert f"{connect}/{connector}" in set(fleet.breakers) | seen
+            assert f"{connect}/{connector}" in set(fleet.breakers) | observed

@@ -18,14 +18,14 @@ PARTS = st.lists(st.integers(0, 3), max_size=4)
 
 @given(st.lists(PARTS, max_size=30), st.data())
 def test_a_join_is_its_parts_one_after_the_other(steps, data):
-    pool = [tuple(range(at, at + at)) for at in range(4)]
+    pool = [tuple(range(number, number + number)) for number in range(4)]
     joined: TupleMemo[int] = TupleMemo()
     for step in steps:
         changed = data.draw(st.integers(0, 3))
         pool[changed] = (*pool[changed][1:], changed)
-        parts = tuple(pool[at] for at in step)
+        parts = tuple(pool[item] for item in step)
         whole = joined.of(parts)
-        assert whole == tuple(at for part in parts for at in part)
+        assert whole == tuple(item for part in parts for item in part)
         assert joined.of(parts) is whole
 
 
@@ -40,11 +40,11 @@ def forget(world: World) -> None:
     replication._positions_made.clear()
     replication._views._made.clear()
     replication._sync_views_memo, replication._shared_syncs_memo = Memo(), Memo()
-    for site in book._sites.values():
-        site._joined = TupleMemo()
-        site._homes, site._layout, site._wanted_histories = Memo(), Memo(), Memo()
-        site._superseded.clear()
-        for source_book in site._books.values():
+    for cluster in book._sites.values():
+        cluster._joined = TupleMemo()
+        cluster._homes, cluster._layout, cluster._wanted_histories = Memo(), Memo(), Memo()
+        cluster._superseded.clear()
+        for source_book in cluster._books.values():
             source_book._shown = Memo()
             source_book._in_order = source_book._wanted = None
             source_book._unread.clear()
@@ -86,13 +86,15 @@ def commit(world: World, number: int, offset: dict | None, *, topic: KafkaTopic 
 def ends(world: World, number: int) -> None:
     end = 7 if number & 4 else 5  # of the last that is committed, or before
     start = 3 if number & 16 else 0
-    found = {TopicPartition("orders", at): LogBounds(start, end, end) for at in range(number & 3)}
-    world.ends(found, ids={"orders": "another" if number & 8 else "one"})
+    partition = {
+        TopicPartition("orders", index): LogBounds(start, end, end) for index in range(number & 3)
+    }
+    world.ends(partition, ids={"orders": "another" if number & 8 else "one"})
 
 
 def probe(world: World, number: int) -> None:
-    found = NoRecordBefore(9) if number & 2 else FirstRecord(offset=8, at=world.now)
-    world.probed(number, found, partition=number % 2)
+    result = NoRecordBefore(9) if number & 2 else FirstRecord(offset=8, at=world.now)
+    world.probed(number, result, partition=number % 2)
 
 
 def wait(world: World, seconds: int) -> None:
@@ -105,7 +107,7 @@ PLAY = {
     "own": lambda world, number: commit(world, number, {"position": number}, topic=OWN),
     "reset": lambda world, number: commit(world, number, None),
     "freeze": lambda world, number: world.tail(
-        frozen=tuple(at for at in (0, 1) if number & (1 << at))
+        frozen=tuple(value for value in (0, 1) if number & (1 << value))
     ),
     "whole": lambda world, number: world.tail(topic=OWN if number else SYNCS, whole=True),
     "ends": ends,
@@ -141,13 +143,13 @@ def test_ages_are_told_as_much_by_what_has_changed_as_by_everything(steps):
 def test_a_snapshot_is_what_it_would_be_if_nothing_were_remembered(steps, unseen):
     """`unseen` are steps after which nobody looks."""
     world = whole()
-    for at, (verb, number) in enumerate(steps):
+    for offset, (verb, number) in enumerate(steps):
         PLAY[verb](world, number)
-        if at in unseen:
+        if offset in unseen:
             continue
         remembered = world.snapshot()
         assert world.snapshot().source_partitions is remembered.source_partitions
         assert world.snapshot().mirror_partitions is remembered.mirror_partitions
-        anew = deepcopy(world)  # the world itself goes on from what it remembers
-        forget(anew)
-        assert anew.snapshot() == remembered
+        recreated = deepcopy(world)  # the world itself goes on from what it remembers
+        forget(recreated)
+        assert recreated.snapshot() == remembered

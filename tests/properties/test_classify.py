@@ -51,36 +51,38 @@ MESSAGES = st.lists(
 def test_no_message_makes_a_records_fault_of_what_is_none(kept, data):
     case, listed = kept
     trace = case.trace
-    for at in reversed(beginnings(trace)):
+    for beginning in reversed(beginnings(trace)):
         if data.draw(st.booleans()):
-            trace = with_message(trace, at, data.draw(MESSAGES))
-    found = classify(trace, listed)
-    assert found is None or found.kind not in SKIPPABLE
+            trace = with_message(trace, beginning, data.draw(MESSAGES))
+    failure = classify(trace, listed)
+    assert failure is None or failure.kind not in SKIPPABLE
 
 
 @pytest.mark.parametrize("share", [5, pytest.param(1, marks=pytest.mark.proof)])
 def test_none_of_the_first_things_to_try_makes_a_records_fault_of_what_is_none(share):
-    tried, kept = forgeries(), {}
+    tried, retained = forgeries(), {}
     assert len(tried) > 40
     for case, _ in KEPT:
         listed = case.listed | LISTED
-        found = classify(case.trace, listed)
-        if found.kind not in SKIPPABLE:
-            kept.setdefault((found.chain, found.stage, listed), case)
-    assert len(kept) > 100
-    places = [
-        (case, listed, at) for (_, _, listed), case in kept.items() for at in beginnings(case.trace)
+        failure = classify(case.trace, listed)
+        if failure.kind not in SKIPPABLE:
+            retained.setdefault((failure.chain, failure.stage, listed), case)
+    assert len(retained) > 100
+    locations = [
+        (case, listed, beginning)
+        for (_, _, listed), case in retained.items()
+        for beginning in beginnings(case.trace)
     ]
-    for number, (case, listed, at) in enumerate(places):
+    for number, (case, listed, offset) in enumerate(locations):
         for message in tried[number % share :: share]:
-            found = classify(with_message(case.trace, at, message), listed)
-            assert found is None or found.kind not in SKIPPABLE, (case.name, at, message)
+            failure = classify(with_message(case.trace, offset, message), listed)
+            assert failure is None or failure.kind not in SKIPPABLE, (case.name, offset, message)
 
 
 def plain(trace):
     """The trace with messages that say nothing."""
-    for at in reversed(beginnings(trace)):
-        trace = with_message(trace, at, "x")
+    for beginning in reversed(beginnings(trace)):
+        trace = with_message(trace, beginning, "x")
     return trace
 
 
@@ -94,12 +96,12 @@ SAID = tuple(
 
 @given(st.sampled_from(SAID), st.data())
 def test_the_same_failure_of_another_record_has_the_same_signature(case, data):
-    said = st.text(st.characters(blacklist_characters="\n")) | st.just("a\nb\n\tc")
+    answer = st.text(st.characters(blacklist_characters="\n")) | st.just("a\nb\n\tc")
     trace = case.trace
-    for at in reversed(beginnings(trace)[1:]):  # the first text is Connect's own
-        trace = with_message(trace, at, data.draw(said))
-    found, other = classify(trace, case.listed), classify(plain(case.trace), case.listed)
-    assert (found.signature, found.kind, found.stage, found.chain) == (
+    for beginning in reversed(beginnings(trace)[1:]):  # the first text is Connect's own
+        trace = with_message(trace, beginning, data.draw(answer))
+    failure, other = classify(trace, case.listed), classify(plain(case.trace), case.listed)
+    assert (failure.signature, failure.kind, failure.stage, failure.chain) == (
         other.signature,
         other.kind,
         other.stage,
@@ -118,20 +120,20 @@ def test_whatever_forbids_does_so_in_any_message(case, data):
 @given(st.sampled_from(SKIPPED), st.data())
 def test_what_was_cut_is_never_a_records_fault(case, data):
     cut = case.trace[: data.draw(st.integers(0, len(case.trace) - 2))]
-    found = classify(cut, case.listed)
+    failure = classify(cut, case.listed)
     whole = [line for line in lines_of(cut) if isinstance(line, ExceptionHeader)]
     # Cut between two lines of Java's, it is whole, but for what is not there.
     if not cut.endswith("\n") or len(whole) < 2:
-        assert found is None or found.kind not in SKIPPABLE
+        assert failure is None or failure.kind not in SKIPPABLE
 
 
 @given(st.text() | MESSAGES, st.frozensets(st.sampled_from(sorted(LISTED))))
 @example("\n", frozenset())
 @example("\tat a.B.c(B.java:1)", frozenset())
 def test_any_text_has_a_failure_or_none(text, listed):
-    found = classify(text, listed)
-    if found is not None:
-        assert isinstance(found, Failure)
-        assert 1 <= len(found.chain) <= CHAIN_MAX
-        assert len(found.signature) == 16
-        assert found.veto in {None, found.kind}
+    failure = classify(text, listed)
+    if failure is not None:
+        assert isinstance(failure, Failure)
+        assert 1 <= len(failure.chain) <= CHAIN_MAX
+        assert len(failure.signature) == 16
+        assert failure.veto in {None, failure.kind}

@@ -36,7 +36,7 @@ def written(
                 {"position": number},
                 log_offset=number,
                 kafka_partition=writer,
-                at=now + skew_s * writer,
+                moment=now + skew_s * writer,
                 raw_key=keys[writer],
             )
         )
@@ -63,20 +63,24 @@ def test_of_one_key_in_two_kafka_partitions_no_older_one_is_shown_at_first(
     commits, skew_s, reverse
 ):
     newest: dict[int, SourceRecord] = {}
-    for found in written(commits, skew_s, (raw_key(FIELDS), raw_key(FIELDS))):
-        newest[found.partition] = record(
+    for result in written(commits, skew_s, (raw_key(FIELDS), raw_key(FIELDS))):
+        newest[result.partition] = record(
             "files",
             {},
-            {"position": found.offset.number("position")},
-            log_offset=found.log_offset,
-            kafka_partition=found.partition,
-            at=found.at,
-            raw_key=found.raw_key,
+            {"position": result.offset.number("position")},
+            log_offset=result.log_offset,
+            kafka_partition=result.partition,
+            moment=result.at,
+            raw_key=result.raw_key,
             live=False,
         )
     book = SourceBook("lab", 10)
     book.apply(
-        tuple(sorted(newest.values(), reverse=reverse, key=lambda at: at.partition)),
+        tuple(
+            sorted(
+                newest.values(), reverse=reverse, key=lambda stored_record: stored_record.partition
+            )
+        ),
         NOW,
         whole=True,
     )

@@ -29,19 +29,19 @@ JSON = st.recursive(
 )
 
 
-def known(*at: str) -> bool:
-    return at in KNOWN
+def known(*item: str) -> bool:
+    return item in KNOWN
 
 
 def taken(body: bytes) -> None:
     """As the listener does it."""
     try:
         document = parse_json(body)
-        found = parse_payload(document, known)
+        alert_hints = parse_payload(document, known)
     except MalformedRequest:
         return
-    assert len(found.hints) + found.unknown == len(document["alerts"])
-    for hint in found.hints:
+    assert len(alert_hints.hints) + alert_hints.unknown == len(document["alerts"])
+    for hint in alert_hints.hints:
         assert (hint.connect_cluster, hint.connector) in KNOWN
         assert hint.partition is None or 0 <= hint.partition < 2**31
         assert hint.topic is None or (hint.topic.isascii() and len(hint.topic) < 250)
@@ -62,17 +62,17 @@ def test_any_json_is_refused_or_read(value: Any):
 @given(st.data())
 def test_a_payload_with_anything_anywhere_is_refused_or_read(data: st.DataObject):
     body = json.loads(json.dumps(payload()))
-    places: list[tuple[Any, Any]] = []
+    locations: list[tuple[Any, Any]] = []
 
-    def walk(at: Any) -> None:
-        for key in list(at) if isinstance(at, dict) else range(len(at)):
-            places.append((at, key))
-            if isinstance(at[key], dict | list):
-                walk(at[key])
+    def walk(entry: Any) -> None:
+        for key in list(entry) if isinstance(entry, dict) else range(len(entry)):
+            locations.append((entry, key))
+            if isinstance(entry[key], dict | list):
+                walk(entry[key])
 
     walk(body)
     for _ in range(data.draw(st.integers(1, 3))):
-        holder, key = data.draw(st.sampled_from(places))
+        holder, key = data.draw(st.sampled_from(locations))
         holder[key] = data.draw(JSON)
     taken(json.dumps(body).encode())
 
@@ -86,29 +86,35 @@ def test_a_payload_with_bytes_in_the_middle_is_refused_or_read(strange: bytes, a
 
 @given(st.dictionaries(st.sampled_from(["connect_cluster", "connector", "topic", "x"]), st.text()))
 def test_only_a_name_that_is_known_exactly_is_taken_for_known(labels: dict[str, str]):
-    found = parse_payload(payload({**ALERT, "labels": labels}), known)
+    alert_hints = parse_payload(payload({**ALERT, "labels": labels}), known)
     exact = (labels.get("connect_cluster"), labels.get("connector")) in KNOWN
-    assert bool(found.hints) == exact
+    assert bool(alert_hints.hints) == exact
 
 
 @given(st.data())
 def test_a_wish_with_anything_anywhere_is_refused_or_says_what_was_said(data: st.DataObject):
-    body: dict[str, Any] = {**SKIP, "action": data.draw(st.sampled_from([at.value for at in Wish]))}
+    body: dict[str, Any] = {
+        **SKIP,
+        "action": data.draw(st.sampled_from([item.value for item in Wish])),
+    }
     fields = (*body, "backup", "x")
     for _ in range(data.draw(st.integers(1, 3))):
         body[data.draw(st.sampled_from(fields))] = data.draw(JSON)
     try:
-        wish = build_plan_request(
+        request = build_plan_request(
             convert_body(WantPlan, parse_json(json.dumps(body).encode())), "key"
         )
     except MalformedRequest:
         return
-    assert (wish.connect_cluster, wish.connector) == (body["connect_cluster"], body["connector"])
-    assert (wish.pair is not None) == (wish.wish is Wish.SKIP_ONE)
-    assert (wish.backup is not None) == (wish.wish is Wish.RESTORE)
-    if wish.pair is not None:
-        assert json.loads(wish.pair.partition) == body["partition"]
-        assert json.loads(wish.pair.offset) == body["offset"]
+    assert (request.connect_cluster, request.connector) == (
+        body["connect_cluster"],
+        body["connector"],
+    )
+    assert (request.pair is not None) == (request.wish is Wish.SKIP_ONE)
+    assert (request.backup is not None) == (request.wish is Wish.RESTORE)
+    if request.pair is not None:
+        assert json.loads(request.pair.partition) == body["partition"]
+        assert json.loads(request.pair.offset) == body["offset"]
 
 
 @given(st.integers() | st.floats() | st.booleans() | st.text(max_size=5) | st.none())

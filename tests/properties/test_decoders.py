@@ -140,7 +140,7 @@ def raw(whole: list[bytes]) -> st.SearchStrategy[bytes | None]:
         | mutated(whole)
         | mutated(whole)
         | st.sampled_from(whole)
-        | JSON.map(lambda at: json.dumps(at).encode())
+        | JSON.map(lambda group: json.dumps(group).encode())
     )
 
 
@@ -184,13 +184,13 @@ def _holds_for(dialect: str, value: SourceOffset) -> None:
     """What every dialect promises of any offset."""
     assert refine_dialect(dialect, value).name in DIALECTS
     assert refine_dialect(dialect, value).time is DIALECTS[dialect].time
-    at = read_position(dialect, value)
-    place = build_order_key(dialect, value)
-    if at is not None:
-        assert -(2**63) <= at < 2**63
+    offset = read_position(dialect, value)
+    key = build_order_key(dialect, value)
+    if offset is not None:
+        assert -(2**63) <= offset < 2**63
         assert not is_poisoned(dialect, value) or dialect == "jdbc"
-    if place is not None:
-        assert all(type(number) is int for number in place.place)
+    if key is not None:
+        assert all(type(number) is int for number in key.place)
     assert compare_offsets(dialect, value, value) is Order.SAME
     seconds = read_event_time(dialect, value)
     assert seconds is None or 315_532_800 <= seconds < 4_102_444_800
@@ -262,9 +262,9 @@ def test_an_order_goes_one_way_and_has_no_circles(drawn):
     dialect, (first, second, third) = drawn
     mirrored = {Order.AHEAD: Order.BEHIND, Order.BEHIND: Order.AHEAD}
     for before, after in pairwise((first, second, third, first)):
-        found = compare_offsets(dialect, before, after)
-        assert compare_offsets(dialect, after, before) is mirrored.get(found, found)
-        assert (found is Order.SAME) == (before.text == after.text)
+        order = compare_offsets(dialect, before, after)
+        assert compare_offsets(dialect, after, before) is mirrored.get(order, order)
+        assert (order is Order.SAME) == (before.text == after.text)
     if (
         compare_offsets(dialect, first, second)
         is compare_offsets(dialect, second, third)
@@ -273,7 +273,7 @@ def test_an_order_goes_one_way_and_has_no_circles(drawn):
         assert compare_offsets(dialect, first, third) is Order.AHEAD
 
 
-@given(JSON.filter(lambda at: isinstance(at, list | dict)), st.binary(max_size=20))
+@given(JSON.filter(lambda group: isinstance(group, list | dict)), st.binary(max_size=20))
 def test_what_follows_the_first_value_changes_nothing(value, more):
     text = msgspec.json.encode(value)
     assert parse_json(text + more) == parse_json(text)
@@ -343,14 +343,14 @@ def test_a_checkpoint_means_what_was_written(group, topic, number, up, down, met
 @given(TEXT, TEXT, st.integers(0, 2**43), WRITTEN)
 def test_a_heartbeat_means_what_was_written(source, target, millis, written):
     key, value = _string(source) + _string(target), struct.pack(">hq", 0, millis)
-    found = decode_heartbeat(written(key), written(value))
-    assert found == Heartbeat(source=source, target=target, at=millis / 1000)
+    heartbeat = decode_heartbeat(written(key), written(value))
+    assert heartbeat == Heartbeat(source=source, target=target, at=millis / 1000)
 
 
 @given(RAW_KEYS, RAW_VALUES)
 def test_a_status_is_decoded_or_undecodable_and_never_an_error(key, value):
-    found = decode_status(key, value)
-    assert isinstance(found, Undecodable) or isinstance(format_record(found), str)
+    status = decode_status(key, value)
+    assert isinstance(status, Undecodable) or isinstance(format_record(status), str)
 
 
 def _trace(*messages):
@@ -374,20 +374,20 @@ MESSAGES = st.lists(
 @example("password=hunter2\nCaused by: hunter2\n\tat hunter2\n\tat hunter2()", [])
 @example('{"name": "x"}\nCaused by: a.b: hunter2', ["\n\tat a b(hunter2)"])
 def test_no_word_of_a_message_is_in_a_failure(outer, causes):
-    found = failure_of(_trace(outer, *causes))
-    assert found == failure_of(_trace("", *("" for _ in causes)))
+    result = failure_of(_trace(outer, *causes))
+    assert result == failure_of(_trace("", *("" for _ in causes)))
 
 
 @given(st.text() | st.binary() | st.none() | st.integers() | MESSAGES)
 def test_a_failure_is_a_short_line_or_none(trace):
-    found = failure_of(trace)
-    assert found is None or (0 < len(found) <= FAILURE_CHARS_MAX and "\n" not in found)
+    result = failure_of(trace)
+    assert result is None or (0 < len(result) <= FAILURE_CHARS_MAX and "\n" not in result)
 
 
 @given(RAW_KEYS, RAW_VALUES)
 def test_a_config_is_decoded_or_undecodable_and_never_an_error(key, value):
-    found = decode_config(key, value)
-    assert isinstance(found, Undecodable) or isinstance(format_record(found), str)
+    config = decode_config(key, value)
+    assert isinstance(config, Undecodable) or isinstance(format_record(config), str)
 
 
 @given(st.sampled_from(TopicKind), st.sampled_from(RECORDS) | st.tuples(RAW_KEYS, RAW_VALUES))
@@ -396,8 +396,8 @@ def test_a_record_of_any_role_has_an_observation_or_a_reason(role, record):
     if isinstance(noun, Undecodable):
         assert noun.reason.startswith(("key_", "value_"))
         return
-    shown = json.loads(format_record(noun))
-    assert list(shown) == sorted(shown)
+    document = json.loads(format_record(noun))
+    assert list(document) == sorted(document)
     assert decode_record(role, *record) == noun
 
 
@@ -431,7 +431,9 @@ def test_a_sync_is_decoded_or_undecodable_and_never_an_error(key, value):
         assert min(sync.partition, sync.upstream_offset, sync.downstream_offset) >= 0
 
 
-@given(st.binary(max_size=200) | mutated([LISTED]) | JSON.map(lambda at: json.dumps(at).encode()))
+@given(
+    st.binary(max_size=200) | mutated([LISTED]) | JSON.map(lambda group: json.dumps(group).encode())
+)
 @example(b'{"c":' * 5_000)
 @example(b'{"offsets":' + b"[" * 5_000)
 def test_an_answer_of_connect_is_decoded_or_undecodable_and_never_an_error(body):
@@ -442,9 +444,9 @@ def test_an_answer_of_connect_is_decoded_or_undecodable_and_never_an_error(body)
 
 @given(st.lists(st.fixed_dictionaries({"partition": JSON, "offset": JSON}), max_size=3))
 def test_offsets_of_any_shape_are_decoded(entries):
-    found = decode_offsets(json.dumps({"offsets": entries}).encode())
-    assert isinstance(found, tuple)
-    assert len(found) == len(entries)
+    offsets = decode_offsets(json.dumps({"offsets": entries}).encode())
+    assert isinstance(offsets, tuple)
+    assert len(offsets) == len(entries)
 
 
 @given(TEXT, MAPS)

@@ -72,8 +72,8 @@ def test_what_is_written_is_read_as_it_was(sections):
 @given(st.binary(max_size=60) | NEARLY.map(lambda value: json.dumps(value).encode()))
 def test_whatever_comes_is_a_document_or_is_told_what_is_wrong(raw):
     for patch_of in (None, "c"):
-        found = parse_document(raw, patch_of=patch_of)
-        assert isinstance(found, OffsetsDocument) or all(problem.wrong for problem in found)
+        document = parse_document(raw, patch_of=patch_of)
+        assert isinstance(document, OffsetsDocument) or all(problem.wrong for problem in document)
 
 
 @given(WORLDS, st.lists(st.tuples(NEARLY, NEARLY), max_size=3), st.booleans())
@@ -84,9 +84,10 @@ def test_every_request_is_sound_or_told_where_it_is_not(facts, entries, allow_ne
         return
     (section,) = document.sections
     request = OffsetsRequest(facts.connector, section.pairs, "c", allow_new=allow_new)
-    said = find_problems(request, facts)
+    problems = find_problems(request, facts)
     assert all(
-        isinstance(at, ValidationProblem) and at.where.startswith("c") and at.wrong for at in said
+        isinstance(problem, ValidationProblem) and problem.where.startswith("c") and problem.wrong
+        for problem in problems
     )
     assert all(collect_notes(request, facts))
 

@@ -213,7 +213,7 @@ def judge(progress: PlanProgress) -> None:
         assert ended.ending is PlanEnding.RESTORED
         assert progress.undoing
         gone = (Delete, DeleteTopic, Restart)
-        steps = [progress.plan.steps[at] for at in progress.touched]
+        steps = [progress.plan.steps[number] for number in progress.touched]
         assert not any(isinstance(step, gone[:2]) for step in steps), "that cannot be restored"
 
 

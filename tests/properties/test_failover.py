@@ -10,7 +10,7 @@ from tests.unit.state.test_failover_groups import answered, checkpoint, checkpoi
 
 OFFSETS = st.integers(0, 60)
 SYNCS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)
-BOUNDS = st.tuples(OFFSETS, OFFSETS).map(lambda at: LogBounds(min(at), max(at), max(at)))
+BOUNDS = st.tuples(OFFSETS, OFFSETS).map(lambda item: LogBounds(min(item), max(item), max(item)))
 
 
 @given(
@@ -27,10 +27,10 @@ def test_what_is_read_again_and_what_is_skipped_lie_between_the_landing_and_the_
     steps, boot, upstream, own, landed, up, down, answers
 ):
     world = readable()
-    at = (0, 0)
+    item = (0, 0)
     for number, step in enumerate(steps):
-        at = (at[0] + step[0], at[1] + step[1])
-        world.synced(at[0], downstream=at[1])
+        item = (item[0] + step[0], item[1] + step[1])
+        world.synced(item[0], downstream=item[1])
         if number == boot and landed is not None:
             checkpointed(world, checkpoint(landed))
     for _ in range(answers):
@@ -48,6 +48,6 @@ def test_what_is_read_again_and_what_is_skipped_lie_between_the_landing_and_the_
     if all(up_step >= down_step for up_step, down_step in steps):
         assert view.landing + view.reread - view.skip == view.best
     # Nothing beyond the log, but for what was written since its end was read.
-    ends = [down.end, at[1] + 1, view.landing]
+    ends = [down.end, item[1] + 1, view.landing]
     assert down.start <= view.best <= max(ends)
     assert upstream <= up.end

@@ -59,19 +59,19 @@ class Mm2World:
         if not any(topic == self.topic for topic, _ in self.copied):
             return
         gone = range(self.start, min(self.end, self.start + records))
-        self.lost |= {(self.topic, at) for at in gone} - self.copied
+        self.lost |= {(self.topic, number) for number in gone} - self.copied
         self.start += len(gone)
 
     def copy(self, records: int) -> None:
         """MM2 writes a sync of the first record after a jump, and here of the last one as well."""
         last = min(self.following + records, self.end) - 1 if self.running else -1
         while self.following <= last:
-            skipped = {(self.topic, at) for at in range(self.start, self.following)}
+            skipped = {(self.topic, number) for number in range(self.start, self.following)}
             self.lost |= skipped - self.copied
             self.copied.add((self.topic, self.following))
             self.uncommitted = self.following
             if self.emits and (self.jumped or self.following == last):
-                written = (sync(self.following, downstream=self.downstream, at=self.now),)
+                written = (sync(self.following, downstream=self.downstream, moment=self.now),)
                 self.trail.apply(self.syncs.newest, written, whole=False)
                 self.syncs.apply(written, self.now)
             self.jumped = False
@@ -118,7 +118,7 @@ class Mm2World:
         if self.running:
             self.flush()
             self.look()
-        self.lost |= {(self.topic, at) for at in range(self.start, self.end)} - self.copied
+        self.lost |= {(self.topic, number) for number in range(self.start, self.end)} - self.copied
         self.topic += 1
         self.start, self.end = 0, records
         for _ in range(8):
@@ -152,7 +152,7 @@ class Mm2World:
             self.syncs.runs.get(ORDERS),
             self.now,
         )
-        told = self.fates.inspect(
+        report = self.fates.inspect(
             FlowInspection(
                 now=self.now,
                 flow=FLOW,
@@ -161,11 +161,13 @@ class Mm2World:
                 ids={"orders": str(self.topic)},
                 doing="running" if self.running else "stopped",
                 came=self.trail.came,
-                news_of=lambda at: self.trail.since(at, None if newest is None else newest.offset),
+                news_of=lambda partition: self.trail.since(
+                    partition, None if newest is None else newest.offset
+                ),
                 patience_s=FLUSH_S,
             )
         )
-        self.trail.forget(told)
+        self.trail.forget(report)
 
     def counted(self) -> dict[str, int]:
         return dict(self.fates.find_losses(FLOW, ORDERS)[0])
@@ -222,6 +224,6 @@ def test_a_restart_changes_no_count(steps, emits):
 @settings(max_examples=300)
 @given(STEPS, st.booleans())
 def test_the_ranges_and_the_counts_agree_and_no_offset_is_in_two_ranges_of_a_topic(steps, emits):
-    world = act([at for at in steps if at[0] != "remake"], emits=emits)
-    offsets = [at for loss in world.fates.losses for at in range(loss.first, loss.last + 1)]
+    world = act([step for step in steps if step[0] != "remake"], emits=emits)
+    offsets = [number for loss in world.fates.losses for number in range(loss.first, loss.last + 1)]
     assert len(offsets) == len(set(offsets)) == sum(world.counted().values())

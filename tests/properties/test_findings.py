@@ -16,13 +16,13 @@ NAMES = st.sampled_from(("files", "more", "mm2"))
 
 
 def listed(play: Play, state: str, tasks: list[str], missing: str) -> None:
-    given_tasks = tuple(Task(number, at, BAD) for number, at in enumerate(tasks))
-    made = (
+    given_tasks = tuple(Task(number, name, BAD) for number, name in enumerate(tasks))
+    built = (
         source("files", state=state, tasks=given_tasks),
         source("more", dedicated_offsets_topic="own"),
         mirror(),
     )
-    play.world.listed(*(at for at in made if at.name != missing))
+    play.world.listed(*(any_connector for any_connector in built if any_connector.name != missing))
 
 
 EVENTS = st.one_of(
@@ -33,25 +33,27 @@ EVENTS = st.one_of(
         st.sampled_from(("", "files", "mm2")),
     ),
     st.builds(
-        lambda name, at: (
-            lambda play: play.world.commit(name, FILE, None if at is None else {"position": at})
+        lambda name, item: (
+            lambda play: play.world.commit(name, FILE, None if item is None else {"position": item})
         ),
         NAMES,
         st.none() | st.integers(-5, 50),
     ),
     st.builds(
-        lambda number, at: lambda play: play.world.commit("mm2", orders(number), at),
+        lambda number, item: lambda play: play.world.commit("mm2", orders(number), item),
         st.integers(0, 2),
-        st.none() | st.integers(0, 300).map(lambda at: {"offset": at}) | st.just({"offset": "x"}),
+        st.none()
+        | st.integers(0, 300).map(lambda offset: {"offset": offset})
+        | st.just({"offset": "x"}),
     ),
-    st.builds(lambda at: lambda play: play.world.synced(at), st.integers(0, 300)),
-    st.builds(lambda at: lambda play: play.world.ends(at), st.integers(0, 300)),
+    st.builds(lambda item: lambda play: play.world.synced(item), st.integers(0, 300)),
+    st.builds(lambda item: lambda play: play.world.ends(item), st.integers(0, 300)),
     st.builds(
         lambda reason: lambda play: play.world.tail_failed(reason, SYNCS),
         st.sampled_from(("not_found", "timeout")),
     ),
     st.builds(
-        lambda at: lambda play: play.world.see(InputFailed(at, "timeout", "no luck")),
+        lambda item: lambda play: play.world.see(InputFailed(item, "timeout", "no luck")),
         st.sampled_from(
             (InputId(CONNECT_REST, connect_cluster="lab"), InputId(LOG_ENDS, kafka="west"))
         ),
@@ -81,16 +83,20 @@ def test_whatever_happens_findings_are_sound_and_outlive_a_restart(events):
     play.status_followed()
     for event in events:
         event(play)
-        found = play.look()
-        assert len({at.key for at in found}) == len(found)
-        assert all(at.since <= play.world.now for at in found)
-        assert all(at.summary.endswith(".") and at.summary.isprintable() for at in found)
-        assert all(item.name and format_value(item) for at in found for item in at.evidence)
-        ranks = [("critical", "warning", "info").index(at.severity) for at in found]
+        results = play.look()
+        assert len({finding.key for finding in results}) == len(results)
+        assert all(finding.since <= play.world.now for finding in results)
+        assert all(
+            finding.summary.endswith(".") and finding.summary.isprintable() for finding in results
+        )
+        assert all(
+            item.name and format_value(item) for finding in results for item in finding.evidence
+        )
+        ranks = [("critical", "warning", "info").index(finding.severity) for finding in results]
         assert ranks == sorted(ranks)
-    before = {(at.key, at.since) for at in play.look()}
+    before = {(finding.key, finding.since) for finding in play.look()}
     play.restart()
-    after = {(at.key, at.since) for at in play.register.found(play.snapshot())}
+    after = {(finding.key, finding.since) for finding in play.register.found(play.snapshot())}
     assert after == before
 
 
@@ -106,7 +112,7 @@ def test_what_is_not_looked_at_again_would_be_seen_the_same(events):
             event(play)
         plays[1].register._memory.falls._before = None
         assert plays[0].look() == plays[1].look()
-        first, second = (at.register._memory.falls for at in plays)
+        first, second = (item.register._memory.falls for item in plays)
         assert (first.recopies, first._stands, first.meant) == (
             second.recopies,
             second._stands,

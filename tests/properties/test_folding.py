@@ -30,7 +30,7 @@ SYNC_KEYS = [bytes.fromhex("00066f726465727300000003"), bytes.fromhex("000161" +
 SYNC_VALUES = [(number).to_bytes(8, "big") * 2 for number in (1, 2, 3)] + [None, b"short"]
 APART_MS = 700_000  # further than the clocks of two writers may be apart: they order partitions
 PAIRS = [(1, 1), (2, 2), (3, 3), (9, 4), (10, 5), (40, 70), (41, 71)]
-SYNCS = [upstream.to_bytes(8, "big") + at.to_bytes(8, "big") for upstream, at in PAIRS]
+SYNCS = [upstream.to_bytes(8, "big") + offset.to_bytes(8, "big") for upstream, offset in PAIRS]
 
 
 def topic(keys: list, values: list, *, partitions: int) -> st.SearchStrategy[list[Message]]:
@@ -42,7 +42,7 @@ def topic(keys: list, values: list, *, partitions: int) -> st.SearchStrategy[lis
 def _messages(rows: list[tuple]) -> list[Message]:
     ends: dict[int, int] = {}
     messages = []
-    for at, (key, value, partition) in enumerate(rows):
+    for index, (key, value, partition) in enumerate(rows):
         offset = ends.get(partition, 0)
         ends[partition] = offset + 1
         messages.append(
@@ -52,7 +52,7 @@ def _messages(rows: list[tuple]) -> list[Message]:
                 offset=offset,
                 key=key,
                 value=value,
-                timestamp=(1, 1_000 + at * APART_MS),
+                timestamp=(1, 1_000 + index * APART_MS),
             )
         )
     return messages
@@ -139,7 +139,7 @@ def test_what_all_syncs_tell_survives_the_folding_of_their_topic(messages, cuts)
     bootstrapped.apply(folded(OffsetSyncsTopicReader(), messages, cuts), 0.0, whole=True)
     whole.apply(OffsetSyncsTopicReader().live(messages)[0], 0.0, whole=True)
     assert bootstrapped.read.keys() == whole.read.keys()
-    for at, known in whole.read.items():
-        assert bootstrapped.read[at].history.pieces == known.history.pieces
+    for partition, known in whole.read.items():
+        assert bootstrapped.read[partition].history.pieces == known.history.pieces
         for offset in range(45):
-            assert bootstrapped.read[at].at_least(offset) == known.at_least(offset)
+            assert bootstrapped.read[partition].at_least(offset) == known.at_least(offset)

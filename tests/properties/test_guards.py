@@ -41,7 +41,7 @@ from tests.unit.remedy.guarded import (
 names = st.sampled_from(["", "plan", "record", "config", "token", "first", "lab", CONNECTOR, "*"])
 numbers = st.one_of(st.integers(-2, 3), st.integers(), st.sampled_from([1_234, 1_235, 99_999]))
 seconds = st.one_of(
-    st.floats(0, 1e4).map(lambda at: NOW - at),
+    st.floats(0, 1e4).map(lambda moment: NOW - moment),
     st.floats(allow_nan=False, allow_infinity=False, min_value=-1e12, max_value=1e12),
 )
 whose = st.tuples(names, names)
@@ -74,16 +74,16 @@ OF_TYPE: dict[Any, st.SearchStrategy[Any]] = {
 
 def any_fact(hint: Any) -> st.SearchStrategy[Any]:
     known = next(
-        at for at in (*typing.get_args(hint), hint) if at is not type(None) and at in OF_TYPE
+        arg for arg in (*typing.get_args(hint), hint) if arg is not type(None) and arg in OF_TYPE
     )
     return st.one_of(st.none(), OF_TYPE[known])
 
 
 KNOWN = {
-    at.name: typing.get_type_hints(type(getattr(facts(), group.name)))[at.name]
+    field.name: typing.get_type_hints(type(getattr(facts(), group.name)))[field.name]
     for group in dataclasses.fields(GuardFacts)
     if group.name not in {"now", "target"}
-    for at in dataclasses.fields(getattr(facts(), group.name))
+    for field in dataclasses.fields(getattr(facts(), group.name))
 }
 windows = st.builds(
     Window,
@@ -95,7 +95,7 @@ rules = st.builds(
     Rule,
     st.sampled_from([CONNECT, "other"]),
     st.lists(st.sampled_from([CONNECTOR, "*", "orders*", "", ".*"]), max_size=2).map(tuple),
-    st.lists(st.sampled_from([at.value for at in Action]), max_size=4).map(tuple),
+    st.lists(st.sampled_from([action.value for action in Action]), max_size=4).map(tuple),
     st.booleans(),
 )
 budgets = st.builds(Budgets, *[st.integers(0, 5)] * 5)
@@ -141,7 +141,7 @@ def test_every_guard_answers_whatever_it_is_asked_and_always_the_same(asked):
     again = guards.evaluate(given_facts, policy, stage, by_person=by_person)
     assert once == again
     assert all(answer.said and isinstance(answer.answer, GuardResult) for answer in once)
-    assert acts(once) == (bool(once) and all(at.answer is GuardResult.PASS for at in once))
+    assert acts(once) == (bool(once) and all(answer.answer is GuardResult.PASS for answer in once))
 
 
 @given(anything())
@@ -166,9 +166,9 @@ def test_nothing_is_done_by_itself_for_whom_nobody_has_named(asked):
 def test_what_a_person_may_do_by_a_plan_of_his_own_is_never_less_than_what_is_done_by_itself(asked):
     given_facts, policy, stage, _ = asked
     by_itself = guards.evaluate(given_facts, policy, stage, by_person=False)
-    by_person = guards.evaluate(given_facts, policy, stage, by_person=True)
-    if acts(by_itself) and by_person:
-        assert acts(by_person)
+    answers = guards.evaluate(given_facts, policy, stage, by_person=True)
+    if acts(by_itself) and answers:
+        assert acts(answers)
 
 
 RELEVANT = [
@@ -187,11 +187,11 @@ RELEVANT = [
 ]
 
 
-@pytest.mark.parametrize(("stage", "kind"), sorted({(at[0], at[1]) for at in RELEVANT}))
+@pytest.mark.parametrize(("stage", "kind"), sorted({(item[0], item[1]) for item in RELEVANT}))
 @given(data=st.data())
 def test_a_skip_is_not_done_while_anything_that_it_rests_on_is_not_known(data, stage, kind):
     """Whatever else is known, and whatever is configured."""
-    name = data.draw(st.sampled_from([at[2] for at in RELEVANT if at[:2] == (stage, kind)]))
+    name = data.draw(st.sampled_from([item[2] for item in RELEVANT if item[:2] == (stage, kind)]))
     base = standing if stage is Stage.ALTER else facts
     policy = data.draw(st.one_of(st.just(POLICY), policies))
     given_facts = base(
@@ -199,9 +199,9 @@ def test_a_skip_is_not_done_while_anything_that_it_rests_on_is_not_known(data, s
         kind,
         **({"policy_sha256": policy.sha256} | data.draw(changes) | {name: None, "approval": None}),
     )
-    said = guards.evaluate(given_facts, policy, stage, by_person=False)
-    assert not acts(said)
-    assert any(at.answer is GuardResult.UNKNOWN for at in said)
+    answers = guards.evaluate(given_facts, policy, stage, by_person=False)
+    assert not acts(answers)
+    assert any(answer.answer is GuardResult.UNKNOWN for answer in answers)
 
 
 @given(anything(), st.frozensets(whose, max_size=40))
@@ -215,7 +215,10 @@ def test_more_that_are_unhealthy_never_end_a_storm(asked, more):
         changed(given_facts, in_remedy=(given_facts.others.in_remedy or frozenset()) | more),
     ):
         before, after = (
-            {at.guard: at.answer for at in guards.evaluate(one, policy, stage, by_person=by_person)}
+            {
+                answer.guard: answer.answer
+                for answer in guards.evaluate(one, policy, stage, by_person=by_person)
+            }
             for one in (given_facts, worse)
         )
         if before.get("storm") is GuardResult.DENY:
@@ -231,11 +234,11 @@ def test_more_that_are_unhealthy_never_end_a_storm(asked, more):
 )
 def test_a_storm_ends_after_a_quarter_of_an_hour_below_and_not_before(looks):
     """Held against the same said in words: when too many were ill last."""
-    storm, now, last = MassFailure(), NOW, None
+    failure, now, last = MassFailure(), NOW, None
     calm_from = None
     for connectors, unhealthy, later_s in looks:
         now += later_s
-        storm = update_mass_failure(storm, connectors=connectors, unhealthy=unhealthy, now=now)
+        failure = update_mass_failure(failure, connectors=connectors, unhealthy=unhealthy, now=now)
         if unhealthy > max(3, connectors / 10) or (unhealthy >= 3 and unhealthy > connectors / 2):
             last, calm_from = now, None
         elif calm_from is None:
@@ -243,7 +246,7 @@ def test_a_storm_ends_after_a_quarter_of_an_hour_below_and_not_before(looks):
         over = last is None or (calm_from is not None and now - calm_from >= 900)
         if over:
             last, calm_from = None, None
-        assert storm.rages is not over
+        assert failure.rages is not over
 
 
 @given(st.lists(st.sampled_from(["a", "b", "*", "ab", ""]), max_size=6).map("".join), st.text("ab"))
@@ -252,7 +255,7 @@ def test_a_selector_means_what_a_reader_takes_it_for(selector, name):
         if not pattern:
             return not text
         if pattern[0] == "*":
-            return any(means(pattern[1:], text[at:]) for at in range(len(text) + 1))
+            return any(means(pattern[1:], text[number:]) for number in range(len(text) + 1))
         return bool(text) and text[0] == pattern[0] and means(pattern[1:], text[1:])
 
     assert is_selected(selector, name) == (name != "" and means(selector, name))
@@ -261,7 +264,7 @@ def test_a_selector_means_what_a_reader_takes_it_for(selector, name):
 @given(anything())
 def test_who_approves_is_not_asked_what_only_holds_back_the_automatic(asked):
     given_facts, policy, stage, _ = asked
-    said = guards.evaluate(given_facts, policy, stage, by_person=False)
-    wanted = changed(given_facts, approval=APPROVED, created_by="detector", plan_sha256="plan")
-    approved = guards.evaluate(wanted, policy, stage, by_person=False)
-    assert {at.guard for at in approved} <= {at.guard for at in said}
+    answers = guards.evaluate(given_facts, policy, stage, by_person=False)
+    expected = changed(given_facts, approval=APPROVED, created_by="detector", plan_sha256="plan")
+    approved = guards.evaluate(expected, policy, stage, by_person=False)
+    assert {answer.guard for answer in approved} <= {answer.guard for answer in answers}

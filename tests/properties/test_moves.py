@@ -34,11 +34,11 @@ LOG = LogBounds(0, 200, 200)
 
 
 def added_up(steps: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    found, at = [], (5, 5)
+    results, item = [], (5, 5)
     for step in steps:
-        at = (max(0, at[0] + step[0]), max(0, at[1] + step[1]))
-        found.append(at)
-    return found
+        item = (max(0, item[0] + step[0]), max(0, item[1] + step[1]))
+        results.append(item)
+    return results
 
 
 @given(steps=STEPS, upstream=OFFSETS, own=st.none() | OFFSETS, landed=st.none() | OFFSETS)
@@ -46,12 +46,12 @@ def test_a_moment_is_what_the_daemon_said_at_it(steps, upstream, own, landed):
     """Of syncs that came one by one, each a second, with a look at the group after each."""
     world = readable()
     pairs = added_up(steps)
-    said = LoggedCheckpoint(0.5, 0.5, "billing", COPY, landed or 0, None, True)
+    answer = LoggedCheckpoint(0.5, 0.5, "billing", COPY, landed or 0, None, True)
     known = FailoverInputs(
         flow=FLOW,
         remote={"orders": "west.orders"},
         syncs=[LoggedSync(n, n, ORDERS, *pair, joined=n > 0) for n, pair in enumerate(pairs)],
-        checkpoints=[] if landed is None else [said],
+        checkpoints=[] if landed is None else [answer],
         restarts=[-1.0],
     )
     known.positions["billing", "orders", 0] = positions = Series()
@@ -62,12 +62,12 @@ def test_a_moment_is_what_the_daemon_said_at_it(steps, upstream, own, landed):
         world.synced(pair[0], downstream=pair[1])
         if number == 0 and landed is not None:
             checkpointed(world, checkpoint(landed))
-        at = number + 0.75
-        positions.add(at, upstream)
+        moment = number + 0.75
+        positions.add(moment, upstream)
         if own is not None:
-            owned.add(at, own)
-        known.here[ORDERS].add(at, SampledLogBounds(LOG.start, LOG.end))
-        known.there[ORDERS].add(at, SampledLogBounds(LOG.start, LOG.end))
+            owned.add(moment, own)
+        known.here[ORDERS].add(moment, SampledLogBounds(LOG.start, LOG.end))
+        known.there[ORDERS].add(moment, SampledLogBounds(LOG.start, LOG.end))
         # The daemon looks twice: what it knew before the log ends it knows from the first.
         for _ in range(2):
             answered(world, upstream, own, up=LOG, down=LOG)
@@ -76,8 +76,8 @@ def test_a_moment_is_what_the_daemon_said_at_it(steps, upstream, own, landed):
     moments, _ = replay_samples(known, 0.0, float(len(pairs)))
     (series,) = moments.values()
     assert [
-        (at.met.best, at.landing, at.landing_from, at.met.reread, at.met.skip)
-        for at in series.values
+        (value.met.best, value.landing, value.landing_from, value.met.reread, value.met.skip)
+        for value in series.values
     ] == lived
 
 
@@ -108,7 +108,7 @@ def test_a_replay_up_to_a_moment_is_the_live_store_fed_with_what_there_was_by_th
 @settings(max_examples=25, deadline=None)
 def test_the_corners_of_what_was_before_the_window_tell_as_much_as_all_of_it(steps, upstream, own):
     """Once written long before the window, where only corners are read, and once inside of it."""
-    found = []
+    results = []
     with TemporaryDirectory() as folder:
         for name, begin in (("before", -10_000), ("inside", -200)):
             past = Past()
@@ -120,5 +120,5 @@ def test_the_corners_of_what_was_before_the_window_tell_as_much_as_all_of_it(ste
             known = inputs.load_inputs(base, flow, inputs.ReportWindow(NOON, NOON + 60))
             moments, _ = replay_samples(known, NOON, NOON + 60)
             ((moment,),) = (series.values for series in moments.values())
-            found.append(moment)
-    assert found[0] == found[1]
+            results.append(moment)
+    assert results[0] == results[1]

@@ -23,7 +23,7 @@ from tests.unit.serve.control.stage import DEADLINE_S, Stage, serving, token
 SCHEMA = schemathesis.openapi.from_dict(build_document())
 OPERATIONS = {
     operation.label: operation
-    for operation in (found.ok() for found in SCHEMA.get_all_operations())
+    for operation in (all_operation.ok() for all_operation in SCHEMA.get_all_operations())
 }
 CHECKS = [
     not_a_server_error,
@@ -39,15 +39,15 @@ KNOWN = {"connect_cluster": "lab", "connector": "orders", "scope": "lab/orders"}
 
 @pytest.fixture(scope="module")
 def stage() -> Iterator[Stage]:
-    with serving() as made:
-        yield made
+    with serving() as built:
+        yield built
 
 
 @pytest.fixture(scope="module")
 def session() -> Iterator[requests.Session]:
-    with requests.Session() as made:
-        made.trust_env = False
-        yield made
+    with requests.Session() as built:
+        built.trust_env = False
+        yield built
 
 
 def answered(
@@ -72,7 +72,7 @@ def answered(
 def vanishes(value: object) -> bool:
     """Is nothing of it left in a URL, so that the request may be a valid one after all?"""
     return value is None or (
-        isinstance(value, list | tuple | dict) and all(at is None for at in value)
+        isinstance(value, list | tuple | dict) and all(item is None for item in value)
     )
 
 

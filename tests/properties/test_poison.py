@@ -54,13 +54,20 @@ ODD = [*[""] * 30, "gap", "log_start", "topic_id", "short", "unread", "corrupt",
 ODD += ["window", "end_seen", "moved", "perhaps_moved", "read_short"]
 
 
-def sight(dice: Random, odd: str, at: TopicPartition, start: int) -> PartitionReading:
+def sight(dice: Random, odd: str, partition: TopicPartition, start: int) -> PartitionReading:
     """What a reader may have found."""
     first = start + (odd == "gap")
     offsets = range(first, first + dice.randrange(4))
     records = tuple(
         RawRecord(
-            at.topic, at.partition, n, 0, 1, "create", dice.choice(BODIES), dice.choice(BODIES)
+            partition.topic,
+            partition.partition,
+            n,
+            0,
+            1,
+            "create",
+            dice.choice(BODIES),
+            dice.choice(BODIES),
         )
         for n in offsets
     )
@@ -74,7 +81,14 @@ def sight(dice: Random, odd: str, at: TopicPartition, start: int) -> PartitionRe
         corrupt_at=start if odd == "corrupt" else None,
     )
     saved = RawRecord(
-        at.topic, at.partition, start + dice.choice((0, 0, 0, 1)), 0, 1, "create", None, GOOD
+        partition.topic,
+        partition.partition,
+        start + dice.choice((0, 0, 0, 1)),
+        0,
+        1,
+        "create",
+        None,
+        GOOD,
     )
     return PartitionReading(
         topic_id=dice.choice(("new", None)) if odd == "topic_id" else "id",
@@ -97,28 +111,34 @@ def standing(odd: str, pair: PartitionOffset) -> SubjectPartition:
 
 def failure(dice: Random) -> Failed | None:
     kind = ["deserialization"] * 15 + ["sink_data"] * 3 + ["corrupt", "producer_size", "auth"]
-    found = Failed(
+    failed = Failed(
         kind=dice.choice(kind),
         stage=dice.choice([*[*STAGES.values(), "converter_value"] * 3, "poll"]),
         veto="auth" if dice.random() < 0.02 else None,
         size_bytes=dice.choice((None, 20_086, 20_100, 9)),
     )
-    return None if dice.random() < 0.02 else found
+    return None if dice.random() < 0.02 else failed
 
 
 @st.composite
 def sinks(draw: st.DrawFn) -> tuple:
     dice = Random(draw(st.integers(0, 2**32)))
-    committed = {at: draw(small) for at in PLACES}
-    odd = {at: dice.choice(ODD) for at in PLACES}
+    committed = {partition: draw(small) for partition in PLACES}
+    odd = {partition: dice.choice(ODD) for partition in PLACES}
 
     def said() -> list[tuple[TopicPartition, int, str]]:
         count = dice.choice((0, 0, 1, 1, 2))
-        places = [dice.choice(PLACES) for _ in range(count)]
-        return [(at, committed[at] + dice.choice((0, 0, 0, 1, -1)), word(dice)) for at in places]
+        partition = [dice.choice(PLACES) for _ in range(count)]
+        return [
+            (item, committed[item] + dice.choice((0, 0, 0, 1, -1)), word(dice))
+            for item in partition
+        ]
 
     subject = sink(
-        *(standing(odd[at], sink_pair(committed[at], at)) for at in PLACES[: dice.choice((1, 2))]),
+        *(
+            standing(odd[partition], sink_pair(committed[partition], partition))
+            for partition in PLACES[: dice.choice((1, 2))]
+        ),
         failure=failure(dice),
         facts=SinkFacts(
             converters=ConnectorConverters(*(dice.choice(CONVERTERS) for _ in range(3))),
@@ -129,11 +149,23 @@ def sinks(draw: st.DrawFn) -> tuple:
         ),
         failures_alone=dice.randrange(4),
         put_at_once=dice.random() < 0.5,
-        log="\n".join(log_line(max(0, n), at=at, stage=word) for at, n, word in said()),
+        log="\n".join(
+            log_line(max(0, n), at=partition, stage=word) for partition, n, word in said()
+        ),
     )
-    seen = {at: sight(dice, odd[at], at, committed[at]) for at in PLACES}
-    found = tuple(letter(max(0, n), at=at, stage=word) for at, n, word in said())
-    return subject, seen, found, dice.choice((None, *[frozenset()] * 20, frozenset({PLACES[0]})))
+    observed = {
+        partition: sight(dice, odd[partition], partition, committed[partition])
+        for partition in PLACES
+    }
+    results = tuple(
+        letter(max(0, n), partition=partition, stage=word) for partition, n, word in said()
+    )
+    return (
+        subject,
+        observed,
+        results,
+        dice.choice((None, *[frozenset()] * 20, frozenset({PLACES[0]}))),
+    )
 
 
 def word(dice: Random) -> str:
@@ -143,21 +175,21 @@ def word(dice: Random) -> str:
 @settings(max_examples=EXAMPLES)
 @given(sinks())
 def test_a_sinks_poison_is_what_is_committed_and_its_target_the_next(drawn: tuple) -> None:
-    subject, seen, letters, uncommitted = drawn
-    answer = find_in_sink(subject, seen, letters, uncommitted)
+    subject, observed, letters, uncommitted = drawn
+    answer = find_in_sink(subject, observed, letters, uncommitted)
     event(answer.method if isinstance(answer, IdentifiedRecord) else answer.reason)
     if not isinstance(answer, IdentifiedRecord):
         return
-    at = TopicPartition(answer.record.topic, answer.record.partition)
+    partition = TopicPartition(answer.record.topic, answer.record.partition)
     offset = answer.record.offset
-    assert answer.frm == sink_pair(offset, at)
-    assert answer.to == sink_pair(offset + 1, at)
+    assert answer.frm == sink_pair(offset, partition)
+    assert answer.to == sink_pair(offset + 1, partition)
     assert subject.failure is not None
     assert subject.failure.veto is None
-    window = seen[at].window
+    window = observed[partition].window
     assert window is not None
     assert window.log_start <= offset < window.end
-    assert seen[at].topic_id == "id"
+    assert observed[partition].topic_id == "id"
     if answer.method != "checksum":
         assert window.records[0].offset == offset
         assert answer.sha256 == window.records[0].sha256
@@ -166,28 +198,28 @@ def test_a_sinks_poison_is_what_is_committed_and_its_target_the_next(drawn: tupl
 @settings(max_examples=EXAMPLES)
 @given(sinks())
 def test_no_record_of_a_sink_is_named_while_two_ways_of_knowing_disagree(drawn: tuple) -> None:
-    subject, seen, letters, uncommitted = drawn
-    answer = find_in_sink(subject, seen, letters, uncommitted)
+    subject, observed, letters, uncommitted = drawn
+    answer = find_in_sink(subject, observed, letters, uncommitted)
     if not isinstance(answer, IdentifiedRecord) or answer.method == "checksum":
         return
     assert subject.failure is not None
     stage, facts = subject.failure.stage, subject.facts
     committed = dict.fromkeys(PLACES, 0) | {
-        place.at: place.next
-        for place in (parse_sink_position(each.pair) for each in subject.partitions)
-        if place is not None
+        location.at: location.next
+        for location in (parse_sink_position(each.pair) for each in subject.partitions)
+        if location is not None
     }
     named = (TopicPartition(answer.record.topic, answer.record.partition), answer.record.offset)
     if facts.logs_records:
-        for at in PLACES:
-            for offset in range(committed[at], 20):
-                words = [word for word, mine in STAGES.items() if mine == stage]
-                lines = [log_line(offset, at=at, stage=word) for word in words]
-                said = any(line in (subject.log or "") for line in lines)
-                assert not said or (at, offset) == named
+        for partition in PLACES:
+            for offset in range(committed[partition], 20):
+                words = [word for word, own in STAGES.items() if own == stage]
+                lines = [log_line(offset, at=partition, stage=word) for word in words]
+                text = any(line in (subject.log or "") for line in lines)
+                assert not text or (partition, offset) == named
     by = {"converter_key": facts.converters.key, "converter_value": facts.converters.value}
     if stage in by:
-        window = seen[named[0]].window
+        window = observed[named[0]].window
         assert window is not None
         first = window.records[0]
         raw = first.key if stage == "converter_key" else first.value
@@ -197,14 +229,17 @@ def test_no_record_of_a_sink_is_named_while_two_ways_of_knowing_disagree(drawn: 
 @st.composite
 def mirrors(draw: st.DrawFn) -> tuple:
     dice = Random(draw(st.integers(0, 2**32)))
-    copied = {at: draw(small) for at in PLACES}
-    odd = {at: dice.choice([*ODD, *["corrupt"] * 10]) for at in PLACES}
+    copied = {partition: draw(small) for partition in PLACES}
+    odd = {partition: dice.choice([*ODD, *["corrupt"] * 10]) for partition in PLACES}
     rows = PLACES[: dice.choice((1, 2))]
     failed = failure(dice)
     if failed is not None and dice.random() < 0.7:
         failed = replace(failed, kind="producer_size")
     subject = mirror(
-        *(standing(odd[at], mirror_pair(copied[at], at)) for at in rows),
+        *(
+            standing(odd[partition], mirror_pair(copied[partition], partition))
+            for partition in rows
+        ),
         failure=failed if dice.random() < 0.6 else None,
         facts=MirrorFacts(
             alias="east",
@@ -212,22 +247,32 @@ def mirrors(draw: st.DrawFn) -> tuple:
             compressed=dice.choice((None, False, True)),
         ),
     )
-    return subject, {at: sight(dice, odd[at], at, copied[at] + 1) for at in PLACES}, copied
+    return (
+        subject,
+        {
+            partition: sight(dice, odd[partition], partition, copied[partition] + 1)
+            for partition in PLACES
+        },
+        copied,
+    )
 
 
 @settings(max_examples=EXAMPLES)
 @given(mirrors())
 def test_a_mirrors_poison_is_the_first_record_that_there_is(drawn: tuple) -> None:
-    subject, seen, copied = drawn
-    answer = find_in_mirror(subject, seen)
+    subject, observed, copied = drawn
+    answer = find_in_mirror(subject, observed)
     event(answer.method if isinstance(answer, IdentifiedRecord) else answer.reason)
     if not isinstance(answer, IdentifiedRecord):
         return
-    at = TopicPartition(answer.record.topic, answer.record.partition)
+    partition = TopicPartition(answer.record.topic, answer.record.partition)
     offset = answer.record.offset
-    assert (answer.frm, answer.to) == (mirror_pair(copied[at], at), mirror_pair(offset, at))
-    assert offset > copied[at]
-    window = seen[at].window
+    assert (answer.frm, answer.to) == (
+        mirror_pair(copied[partition], partition),
+        mirror_pair(offset, partition),
+    )
+    assert offset > copied[partition]
+    window = observed[partition].window
     assert window is not None
     assert all(record.offset >= offset for record in window.records)
     if answer.method == "size":

@@ -97,9 +97,9 @@ def copy_of(record: RawRecord, about: QuarantineContext) -> RawRecord:
 
 @given(records(), abouts)
 def test_every_record_comes_out_of_a_topic_as_it_went_in(record, about):
-    found = rebuild_record(copy_of(record, about))
-    assert found == QuarantinedRecord(record, about)
-    assert found.record.sha256 == record.sha256
+    result = rebuild_record(copy_of(record, about))
+    assert result == QuarantinedRecord(record, about)
+    assert result.record.sha256 == record.sha256
 
 
 @given(records(), abouts)
@@ -121,13 +121,13 @@ def test_no_copy_that_was_changed_passes_for_what_was_written(record, about, dat
     number = data.draw(st.integers(0, len(copy.headers)))
     other = data.draw(st.tuples(names, parts))
     headers = (*copy.headers[:number], other, *copy.headers[number + 1 :])
-    found = rebuild_record(replace(copy, headers=headers))
+    result = rebuild_record(replace(copy, headers=headers))
     # What it tells beside the record may differ, and is not vouched for; the record may not.
-    if not isinstance(found, QuarantinedRecord):
-        assert found is None or isinstance(found, DamagedCopy)
+    if not isinstance(result, QuarantinedRecord):
+        assert result is None or isinstance(result, DamagedCopy)
     else:
-        assert held(found.record) == held(record)
-        assert found.record.sha256 == record.sha256
+        assert held(result.record) == held(record)
+        assert result.record.sha256 == record.sha256
 
 
 @given(records(), abouts, st.data())
@@ -135,6 +135,6 @@ def test_no_file_that_was_changed_passes_for_what_was_written(record, about, dat
     content = bytearray(b"".join(build_file_lines(record, about, 1.0)))
     at = data.draw(st.integers(0, len(content) - 1))
     content[at] ^= data.draw(st.integers(1, 255))
-    found = parse_file_lines(bytes(content).splitlines(keepends=True))
-    if isinstance(found, QuarantinedRecord):
-        assert held(found.record) == held(record)
+    file_lines = parse_file_lines(bytes(content).splitlines(keepends=True))
+    if isinstance(file_lines, QuarantinedRecord):
+        assert held(file_lines.record) == held(record)

@@ -43,45 +43,55 @@ VALUES = (
 NAMES = (b"c", b"d")
 
 stored = st.builds(
-    lambda key, name, value, at: StoredOffsetRecord(key % name, value, at % 3, at, float(at)),
+    lambda key, name, value, item: StoredOffsetRecord(
+        key % name, value, item % 3, item, float(item)
+    ),
     st.sampled_from(KEYS),
     st.sampled_from(NAMES),
     st.sampled_from(VALUES),
     st.integers(0, 50),
 )
-contents = st.lists(stored, unique_by=lambda at: (at.key, at.kpartition), max_size=12).map(
-    lambda found: OffsetStoreContents("east/offsets", tuple(found), 3)
-)
+contents = st.lists(
+    stored, unique_by=lambda offset: (offset.key, offset.kpartition), max_size=12
+).map(lambda offset: OffsetStoreContents("east/offsets", tuple(offset), 3))
 wanted = st.dictionaries(
     st.sampled_from(PARTITIONS),
     st.one_of(st.none(), st.integers(4, 9).map(lambda number: f'{{"offset":{number}}}')),
     min_size=1,
-).map(lambda found: tuple(PartitionOffset(*item) for item in found.items()))
+).map(lambda result: tuple(PartitionOffset(*item) for item in result.items()))
 
 
 def after(before: OffsetStoreContents, records: tuple[RawOffsetRecord, ...]) -> OffsetStoreContents:
     """What the topic holds once these have been written to it."""
     written = {
-        (base64.b64decode(at.key), at.kpartition): StoredOffsetRecord(
-            base64.b64decode(at.key),
-            decode_record_value(at),
-            at.kpartition,
+        (base64.b64decode(record.key), record.kpartition): StoredOffsetRecord(
+            base64.b64decode(record.key),
+            decode_record_value(record),
+            record.kpartition,
             100 + number,
             100.0 + number,
         )
-        for number, at in enumerate(records)
+        for number, record in enumerate(records)
     }
-    kept = [at for at in before.stored if (at.key, at.kpartition) not in written]
-    return OffsetStoreContents(before.where, (*kept, *written.values()), before.partitions)
+    retained = [
+        offset for offset in before.stored if (offset.key, offset.kpartition) not in written
+    ]
+    return OffsetStoreContents(before.where, (*retained, *written.values()), before.partitions)
 
 
 @given(contents, wanted)
 def test_a_task_is_handed_what_was_asked_for_and_otherwise_what_it_was(before, asked):
     then = after(before, build_set_records(before, "c", asked))
     named = {pair.partition: pair.offset for pair in asked}
-    found = {pair.partition: pair.offset for pair in list_pairs(then, "c")}
-    kept = {at.partition: at.offset for at in list_pairs(before, "c") if at.partition not in named}
-    assert found == kept | {name: offset for name, offset in named.items() if offset is not None}
+    results = {pair.partition: pair.offset for pair in list_pairs(then, "c")}
+    retained = {
+        pair.partition: pair.offset
+        for pair in list_pairs(before, "c")
+        if pair.partition not in named
+    }
+    assert results == retained | {
+        name: offset for name, offset in named.items() if offset is not None
+    }
     assert list_pairs(then, "d") == list_pairs(before, "d")
 
 
@@ -101,13 +111,15 @@ def test_a_reset_leaves_nothing_of_one_connector_and_everything_of_the_other(bef
 @given(contents, wanted)
 def test_putting_back_what_was_kept_leaves_every_byte_as_it_was(before, asked):
     records = build_set_records(before, "c", asked)
-    were = {(at.key, at.kpartition): at for at in list_raw_records(before, "c")}
+    were = {(record.key, record.kpartition): record for record in list_raw_records(before, "c")}
     back = tuple(
-        were.get((at.key, at.kpartition), RawOffsetRecord(at.key, None, at.kpartition))
-        for at in records
+        were.get(
+            (record.key, record.kpartition), RawOffsetRecord(record.key, None, record.kpartition)
+        )
+        for record in records
     )
     then = index_by_key(after(after(before, records), back))
-    live = {place: value for place, value in then.items() if value is not None}
+    live = {location: value for location, value in then.items() if value is not None}
     assert live == {
-        place: value for place, value in index_by_key(before).items() if value is not None
+        location: value for location, value in index_by_key(before).items() if value is not None
     }

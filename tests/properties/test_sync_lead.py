@@ -36,12 +36,14 @@ class Task:
 
     def commit(self, offset: int) -> None:
         self.log_offset += 1
-        at = self.world.now + self.skews[0]
-        written = record("mm2", orders(), {"offset": offset}, log_offset=self.log_offset, at=at)
+        moment = self.world.now + self.skews[0]
+        written = record(
+            "mm2", orders(), {"offset": offset}, log_offset=self.log_offset, moment=moment
+        )
         self.waiting.append((self.ticks + self.delays[0], (written, None)))
 
     def sync(self, offset: int) -> None:
-        written = sync(offset, at=self.world.now + self.skews[1])
+        written = sync(offset, moment=self.world.now + self.skews[1])
         self.waiting.append((self.ticks + self.delays[1], (written, SYNCS)))
 
     def flush(self) -> None:
@@ -72,8 +74,8 @@ class Task:
         self.world.now += TICK_S
         if not self.stopped:
             self.copy()
-        due = [told for at, told in self.waiting if at <= self.ticks]
-        self.waiting = [told for told in self.waiting if told[0] > self.ticks]
+        due = [reports for offset, reports in self.waiting if offset <= self.ticks]
+        self.waiting = [reports for reports in self.waiting if reports[0] > self.ticks]
         for written, topic in due:
             self.world.tail(written, **({} if topic is None else {"topic": topic}))
         self.world.tail()

@@ -41,8 +41,8 @@ def compared(up: list[int], down: list[int]) -> tuple[AuditFinding, ...]:
         down_end=DOWN_BEGINS + len(down),
         judged=(0, len(up)),
     )
-    left = align_slice(of, [DifferenceWindow(records(up), records(down, DOWN_BEGINS), None)])
-    return group_differences(classify_records(left, {}), lambda _item: ("", False))
+    remaining = align_slice(of, [DifferenceWindow(records(up), records(down, DOWN_BEGINS), None)])
+    return group_differences(classify_records(remaining, {}), lambda _item: ("", False))
 
 
 def up_to(count: int) -> st.SearchStrategy[tuple[int, int, int]]:
@@ -74,8 +74,8 @@ def test_a_lost_range_is_exactly_what_is_found(where: tuple[int, int, int]) -> N
 def test_a_range_that_is_there_twice_is_exactly_what_is_found(where: tuple[int, int, int]) -> None:
     size, first, length = where
     up = list(range(size))
-    (found,) = compared(up, up[: first + length] + up[first:])
-    assert (found.kind, found.records, found.up) == (
+    (finding,) = compared(up, up[: first + length] + up[first:])
+    assert (finding.kind, finding.records, finding.up) == (
         MirrorDifferenceKind.DUPLICATED,
         length,
         Span(first, first + length - 1),
@@ -86,7 +86,7 @@ def test_a_range_that_is_there_twice_is_exactly_what_is_found(where: tuple[int, 
 def test_an_altered_range_is_exactly_what_is_found(where: tuple[int, int, int]) -> None:
     size, first, length = where
     up = list(range(size))
-    down = [-1 - at if first <= at < first + length else at for at in up]
+    down = [-1 - number if first <= number < first + length else number for number in up]
     assert compared(up, down) == (
         AuditFinding(
             MirrorDifferenceKind.ALTERED,
@@ -105,10 +105,10 @@ def test_a_range_that_moved_is_all_that_is_found(
     up = list(range(size))
     rest = up[:first] + up[first + length :]
     to = data.draw(st.integers(0, len(rest)))
-    found = compared(up, rest[:to] + up[first : first + length] + rest[to:])
-    assert {at.kind for at in found} <= {MirrorDifferenceKind.REORDERED}
+    results = compared(up, rest[:to] + up[first : first + length] + rest[to:])
+    assert {finding.kind for finding in results} <= {MirrorDifferenceKind.REORDERED}
     # What moved past more than itself is told; past less, what it moved past is.
-    assert sum(at.records for at in found) == min(length, abs(to - first))
+    assert sum(finding.records for finding in results) == min(length, abs(to - first))
 
 
 @given(SHORT, SHORT)
@@ -116,19 +116,19 @@ def test_every_record_is_matched_or_told_once_whatever_the_sides_are(
     up: list[int], down: list[int]
 ) -> None:
     matched = sum(run.length for run in align_sequences(up, down))
-    told = dict.fromkeys(MirrorDifferenceKind, 0)
-    for at in compared(up, down):
-        told[at.kind] += at.records
+    report = dict.fromkeys(MirrorDifferenceKind, 0)
+    for finding in compared(up, down):
+        report[finding.kind] += finding.records
     ups = (
-        told[MirrorDifferenceKind.LOST]
-        + told[MirrorDifferenceKind.REORDERED]
-        + told[MirrorDifferenceKind.ALTERED]
+        report[MirrorDifferenceKind.LOST]
+        + report[MirrorDifferenceKind.REORDERED]
+        + report[MirrorDifferenceKind.ALTERED]
     )
     downs = (
-        told[MirrorDifferenceKind.ADDED]
-        + told[MirrorDifferenceKind.REORDERED]
-        + told[MirrorDifferenceKind.ALTERED]
-        + told[MirrorDifferenceKind.DUPLICATED]
+        report[MirrorDifferenceKind.ADDED]
+        + report[MirrorDifferenceKind.REORDERED]
+        + report[MirrorDifferenceKind.ALTERED]
+        + report[MirrorDifferenceKind.DUPLICATED]
     )
     assert matched + ups == len(up)
     assert matched + downs == len(down)
@@ -141,7 +141,7 @@ def test_what_is_aligned_is_the_same_on_both_sides_and_in_order(
     runs = align_sequences(up, down)
     for run in runs:
         assert up[run.up : run.up + run.length] == down[run.down : run.down + run.length]
-    places = [(run.up, run.down) for run in runs]
-    assert places == sorted(places)
-    left = [up[gap.up : gap.up_end] for gap in find_gaps(runs, len(up), len(down))]
-    assert sum(map(len, left)) + sum(run.length for run in runs) == len(up)
+    locations = [(run.up, run.down) for run in runs]
+    assert locations == sorted(locations)
+    remaining = [up[gap.up : gap.up_end] for gap in find_gaps(runs, len(up), len(down))]
+    assert sum(map(len, remaining)) + sum(run.length for run in runs) == len(up)

@@ -33,42 +33,44 @@ def sink_with_a_bad_record(lab: Lab, directory: Path) -> Told:
     """A person approves the first skip; the second, a thousand records later, needs nobody; the
     third does, since nobody says any more that no operator sets the connector back.
     """
-    told = Told()
+    report = Told()
     with sink_of(lab, "act-sink") as sink:
         name = sink.connector
         rule = {"connect": "lab", "connectors": [name], "actions": ["skip_one"]}
         auto = {"mode": "auto", "auto": [{**rule, "unmanaged": True}]}
         with guarded(lab, directory, [name], **auto) as daemon:
             first = poison.one_bad(sink, after=poison.good(5, 3))
-            plan = told.plans["first"] = daemon.proposed(name, "skip_one")
-            told.values["first against"] = against(proposal(daemon, plan))
-            told.values["approval"] = daemon.cli(
+            plan = report.plans["first"] = daemon.proposed(name, "skip_one")
+            report.values["first against"] = against(proposal(daemon, plan))
+            report.values["approval"] = daemon.cli(
                 *("plan", "approve", plan["plan_id"], "--yes", "--because", "looked at it")
             )
-            told.ends["first"] = daemon.ended(plan)
+            report.ends["first"] = daemon.ended(plan)
             lab.wait_running(name)
-            told.changes["first"] = daemon.changes(name)
-            expected = [poison.line(at) for at in poison.good(0, 8)]
-            told.values["first lines"] = (poison.delivered(sink, poison.good(0, 8)), expected)
+            report.changes["first"] = daemon.changes(name)
+            expected = [poison.line(value) for value in poison.good(0, 8)]
+            report.values["first lines"] = (poison.delivered(sink, poison.good(0, 8)), expected)
 
             cluster_actions.produce_texts(lab.east, sink.topic, poison.good(8, 1000))
             knows(daemon, sink)
             second = poison.one_bad(sink, after=poison.good(1008, 3))
             approved = daemon.awaits(
-                name, "approved by nobody", lambda at: at["record"] == "approved" and _policy(at)
+                name,
+                "approved by nobody",
+                lambda entry: entry["record"] == "approved" and _policy(entry),
             )
-            told.values["second by"] = approved["by"]
-            plan = told.plans["second"] = plan_of(daemon, name, approved["plan_id"])
-            told.ends["second"] = daemon.ended(plan)
+            report.values["second by"] = approved["by"]
+            plan = report.plans["second"] = plan_of(daemon, name, approved["plan_id"])
+            report.ends["second"] = daemon.ended(plan)
             lab.wait_running(name)
-            told.changes["second"] = daemon.changes(name)
-            expected = [poison.line(at) for at in poison.good(0, 1011)]
-            told.values["second lines"] = (poison.delivered(sink, poison.good(0, 1011)), expected)
+            report.changes["second"] = daemon.changes(name)
+            expected = [poison.line(value) for value in poison.good(0, 1011)]
+            report.values["second lines"] = (poison.delivered(sink, poison.good(0, 1011)), expected)
 
-            told.values["poison"] = (first, second)
-            told.values["quarantine"] = kept = kept_of(daemon, name)
-            told.values["copies"] = [
-                daemon.cli("quarantine", "get", at["id"], "--raw") for at in kept
+            report.values["poison"] = (first, second)
+            report.values["quarantine"] = retained = kept_of(daemon, name)
+            report.values["copies"] = [
+                daemon.cli("quarantine", "get", entry["id"], "--raw") for entry in retained
             ]
             daemon.cli("journal", "verify")  # or it ends
 
@@ -78,12 +80,12 @@ def sink_with_a_bad_record(lab: Lab, directory: Path) -> Told:
             cluster_actions.produce_texts(lab.east, sink.topic, poison.good(1011, 1000))
             knows(daemon, sink)
             poison.one_bad(sink)
-            plan = told.plans["third"] = daemon.proposed(name, "skip_one")
-            told.values["third against"] = against(proposal(daemon, plan))
+            plan = report.plans["third"] = daemon.proposed(name, "skip_one")
+            report.values["third against"] = against(proposal(daemon, plan))
             looks_again(daemon)
-            told.values["third stands"] = plan_of(daemon, name, plan["plan_id"])["state"]
-            told.changes["third"] = daemon.changes(name)
-    return told
+            report.values["third stands"] = plan_of(daemon, name, plan["plan_id"])["state"]
+            report.changes["third"] = daemon.changes(name)
+    return report
 
 
 def knows(daemon: Guarded, sink: Sink) -> None:
@@ -94,47 +96,47 @@ def knows(daemon: Guarded, sink: Sink) -> None:
     log_end = cluster_actions.bounds(sink.lab.east, sink.topic)[1]
 
     def probe() -> None:
-        found = daemon.product.get("/api/v1/connectors")["connectors"]
-        seen = [row["committed"] for at in found for row in at["sink_partitions"]]
-        if seen != [log_end]:
-            raise NotYet(str(seen))
+        connectors = daemon.product.get("/api/v1/connectors")["connectors"]
+        observed = [row["committed"] for item in connectors for row in item["sink_partitions"]]
+        if observed != [log_end]:
+            raise NotYet(str(observed))
 
     until(f"{sink.topic} known", probe, timeout_s=SEEN_S_MAX)
 
 
-def _policy(at: Json) -> bool:
-    return bool(at["by"] == "policy")
+def _policy(entry: Json) -> bool:
+    return bool(entry["by"] == "policy")
 
 
 def kept_of(daemon: Guarded, connector: str) -> list[Json]:
     """What stands in quarantine for it; all stories have one topic."""
-    found = json.loads(daemon.cli("quarantine", "list", "--json"))
-    return [at for at in found if at["connector"] == connector]
+    document = json.loads(daemon.cli("quarantine", "list", "--json"))
+    return [item for item in document if item["connector"] == connector]
 
 
 def mirror_with_a_large_record(lab: Lab, directory: Path) -> Told:
     """A record above max.request.size of MirrorMaker's producer, and good ones behind it."""
-    told = Told()
+    report = Told()
     flow = begin(Flow(lab, "act-mirror"), records=10, config=stalls.LARGE_TOPIC)
     try:
         name = flow.connector
         with guarded(lab, directory, [name]) as daemon:
             poisoned = stalls.too_large(flow, restarts=1)
-            plan = told.plans["skip"] = daemon.proposed(name, "skip_one")
+            plan = report.plans["skip"] = daemon.proposed(name, "skip_one")
             daemon.approve(plan)
-            told.ends["skip"] = daemon.ended(plan)
+            report.ends["skip"] = daemon.ended(plan)
             lab.wait_running(name)
-            told.changes["skip"] = daemon.changes(name)
+            report.changes["skip"] = daemon.changes(name)
             until("all others copied", lambda: _copies(flow, 15), timeout_s=SEEN_S_MAX)
             upstream = records(lab.west, flow.topic)[0]
             del upstream[poisoned.offset]
-            told.values["copied"] = (records(lab.east, flow.remote)[0], upstream)
-            told.values["poison"] = poisoned.offset
-            told.values["quarantine"] = kept_of(daemon, name)
+            report.values["copied"] = (records(lab.east, flow.remote)[0], upstream)
+            report.values["poison"] = poisoned.offset
+            report.values["quarantine"] = kept_of(daemon, name)
             daemon.cli("journal", "verify")  # or it ends
     finally:
         end(flow)
-    return told
+    return report
 
 
 def _copies(flow: Flow, n: int) -> None:
@@ -146,7 +148,7 @@ def mirror_that_copies_again(lab: Lab, directory: Path) -> Told:
     """An alert says so before we see it, and again when we do; it is stopped for what we found, and
     stays so until a person has it run.
     """
-    told = Told()
+    report = Told()
     flow = begin(Flow(lab, "act-again"), records=30)
     try:
         name = flow.connector
@@ -154,19 +156,19 @@ def mirror_that_copies_again(lab: Lab, directory: Path) -> Told:
             becomes(daemon.product, 29, "mm2_offset_sync_upstream_offset", topic=flow.topic)
             alarm = daemon.alert(name)
             looks_again(daemon)
-            told.values["alert alone"] = (alarm.status_code, daemon.plans(name))
+            report.values["alert alone"] = (alarm.status_code, daemon.plans(name))
             resets.copied_again(flow)
             until("found by us", lambda: _found(daemon, "recopy"), timeout_s=SEEN_S_MAX)
-            told.values["alert"] = daemon.alert(name, fingerprint="fedcba9876543210").status_code
-            plan = told.plans["stop"] = daemon.proposed(name, "stop")
-            told.values["evidence"] = evidence_of(daemon, plan)
+            report.values["alert"] = daemon.alert(name, fingerprint="fedcba9876543210").status_code
+            plan = report.plans["stop"] = daemon.proposed(name, "stop")
+            report.values["evidence"] = evidence_of(daemon, plan)
             daemon.approve(plan)
-            told.ends["stop"] = daemon.ended(plan)
+            report.ends["stop"] = daemon.ended(plan)
             until("it is not found any more", lambda: _found(daemon), timeout_s=SEEN_S_MAX)
-            told.values["alert later"] = daemon.alert(name, fingerprint="00ff00ff00ff00ff").json()
+            report.values["alert later"] = daemon.alert(name, fingerprint="00ff00ff00ff00ff").json()
             looks_again(daemon, rounds=5)
-            told.values["states"] = flow.states()
-            told.values["held"] = total(
+            report.values["states"] = flow.states()
+            report.values["held"] = total(
                 daemon.product,
                 "remediation_stopped_since_timestamp_seconds",
                 connector=name,
@@ -175,8 +177,8 @@ def mirror_that_copies_again(lab: Lab, directory: Path) -> Told:
             lab.wait_running(name)
             daemon.awaits(name, "the incident is over", lambda _: _over(daemon, plan))
             looks_again(daemon)
-            told.values["states later"] = flow.states()
-            told.changes["all"] = daemon.changes(name)
+            report.values["states later"] = flow.states()
+            report.changes["all"] = daemon.changes(name)
             becomes(
                 daemon.product,
                 None,
@@ -185,20 +187,21 @@ def mirror_that_copies_again(lab: Lab, directory: Path) -> Told:
             )
     finally:
         end(flow)
-    return told
+    return report
 
 
 def _found(daemon: Guarded, *names: str) -> None:
     """NotYet unless exactly these are found."""
-    found = [at["name"] for at in daemon.product.get("/api/v1/findings")["findings"]]
-    if set(names) != set(found) & ({*names} or {*found}):
-        raise NotYet(str(found))
+    results = [finding["name"] for finding in daemon.product.get("/api/v1/findings")["findings"]]
+    if set(names) != set(results) & ({*names} or {*results}):
+        raise NotYet(str(results))
 
 
 def _over(daemon: Guarded, plan: Json) -> bool:
     incident = proposal(daemon, plan)["plan"]["remedy"]["incident"]
     return any(
-        at["record"] == "incident_over" and at["incident"] == incident for at in daemon.journal()
+        entry["record"] == "incident_over" and entry["incident"] == incident
+        for entry in daemon.journal()
     )
 
 

@@ -37,16 +37,16 @@ class Beds:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Put ours in order, where they are."""
-        ours = {item for item in items if item.path.is_relative_to(HERE)}
-        ordered = iter(sorted((item for item in items if item in ours), key=_place))
-        items[:] = [next(ordered) if item in ours else item for item in items]
+        own = {item for item in items if item.path.is_relative_to(HERE)}
+        ordered = iter(sorted((item for item in items if item in own), key=_place))
+        items[:] = [next(ordered) if item in own else item for item in items]
 
     def pytest_fixture_setup(
         self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest
     ) -> None:
         """Take down what is there; a module may have one of its own by the same name."""
-        ours = request.config.rootpath / fixturedef.baseid == HERE
-        if ours and fixturedef.scope == "session" and fixturedef.argname in SHARED:
+        own = request.config.rootpath / fixturedef.baseid == HERE
+        if own and fixturedef.scope == "session" and fixturedef.argname in SHARED:
             self._made[fixturedef.argname] = fixturedef, request
 
     @pytest.hookimpl(wrapper=True)
@@ -55,16 +55,16 @@ class Beds:
         try:
             yield
         finally:
-            kept = _kept(nextitem)
-            for name in [name for name in SHARED if name in self._made and name not in kept]:
+            retained = _kept(nextitem)
+            for name in [name for name in SHARED if name in self._made and name not in retained]:
                 fixture, request = self._made.pop(name)
                 fixture.finish(request)  # type: ignore[arg-type]  # it is what was handed to us
 
 
 def _place(item: pytest.Item) -> int:
     """Where in the order."""
-    found = _needs(item)
-    return next((number for number, name in enumerate(SHARED) if name in found), len(SHARED))
+    result = _needs(item)
+    return next((number for number, name in enumerate(SHARED) if name in result), len(SHARED))
 
 
 def _needs(item: pytest.Item) -> set[str]:
@@ -72,8 +72,8 @@ def _needs(item: pytest.Item) -> set[str]:
     same name.
     """
     assert isinstance(item, pytest.Function)
-    given = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    names = (*item.fixturenames, *given)
+    inputs = item.callspec.params.values() if hasattr(item, "callspec") else ()
+    names = (*item.fixturenames, *inputs)
     return {name for name in SHARED if name in names and not hasattr(item.module, name)}
 
 

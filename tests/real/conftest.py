@@ -95,8 +95,8 @@ def older() -> Iterator[Lab]:
 @pytest.fixture(scope="session")
 def product(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     directory: Path = tmp_path_factory.mktemp("product")
-    with onlooker(lab, directory, extra=FAST, connect_extra=FAST_CONNECT) as (made, _):
-        yield made
+    with onlooker(lab, directory, extra=FAST, connect_extra=FAST_CONNECT) as (built, _):
+        yield built
 
 
 @pytest.fixture(scope="session")
@@ -121,7 +121,7 @@ def exact_product(exact: Lab, tmp_path_factory: pytest.TempPathFactory) -> Itera
     """
     with unchanged(exact.connect_urls[0], exact.other_url) as recorders:
         sites = dict(zip(SITES, recorders, strict=True))
-        made = Product(
+        built = Product(
             exact,
             directory=tmp_path_factory.mktemp("exact-product"),
             port=free_port(),
@@ -132,9 +132,9 @@ def exact_product(exact: Lab, tmp_path_factory: pytest.TempPathFactory) -> Itera
                 for name, recorder in sites.items()
             ],
         )
-        made.start_daemon()
-        yield made
-        made.stop()
+        built.start_daemon()
+        yield built
+        built.stop()
 
 
 @contextmanager
@@ -142,9 +142,9 @@ def staged(lab: Lab, directory: Path) -> Iterator[Stage]:
     """A daemon of the default install beside a lab, and somebody who looks at all it finds."""
     rhythm = f"judge: {{interval_s: {INTERVAL_S}}}\nstate_dir: {directory / 'state'}\n"
     watches = onlooker(lab, directory, extra=FAST + rhythm, connect_extra=FAST_CONNECT)
-    with watches as (made, recorder):
-        lookout = Lookout(made.url)
-        yield Stage(lab, made, lookout, recorder)
+    with watches as (built, recorder):
+        lookout = Lookout(built.url)
+        yield Stage(lab, built, lookout, recorder)
         lookout.stop()
 
 
@@ -155,9 +155,9 @@ def stage(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]
     try:
         with (
             Load(lab, rate_per_s=5.0),
-            staged(lab, tmp_path_factory.mktemp("stage")) as made,
+            staged(lab, tmp_path_factory.mktemp("stage")) as built,
         ):
-            yield made
+            yield built
     finally:
         lab.terminate(SECOND_WORKER)
         for name in STANDARD_CONNECTORS:
@@ -173,16 +173,16 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     with (
         Lab(options) as running,
         Load(running, rate_per_s=5.0),
-        staged(running, tmp_path_factory.mktemp("watched")) as made,
+        staged(running, tmp_path_factory.mktemp("watched")) as built,
     ):
-        yield made
+        yield built
 
 
 @pytest.fixture(scope="session")
 def begun(watched: Stage, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stories]:
-    told = Stories(watched.lab, tmp_path_factory.mktemp("remedies"), STORIES)
-    yield told
-    told.stop()
+    stories = Stories(watched.lab, tmp_path_factory.mktemp("remedies"), STORIES)
+    yield stories
+    stories.stop()
 
 
 @pytest.fixture(scope="module")

@@ -111,8 +111,8 @@ class _Work:
     def grow(self, n: int, *, bad: bool = False) -> None:
         raise AssertionError((n, bad))
 
-    def pair(self, at: int | None) -> Pair:
-        raise AssertionError(at)
+    def pair(self, offset: int | None) -> Pair:
+        raise AssertionError(offset)
 
     def came(self) -> list[str]:
         raise AssertionError(self.name)
@@ -176,11 +176,11 @@ class _Lines(_Work):
     def grow(self, n: int, *, bad: bool = False) -> None:
         assert not bad, "no line is"
         with self._file.open("a") as handle:
-            handle.writelines(f"{line(self.name, self._have + at)}\n" for at in range(n))
+            handle.writelines(f"{line(self.name, self._have + number)}\n" for number in range(n))
         self._have += n
 
-    def pair(self, at: int | None) -> Pair:
-        return source_pair(str(self._file), self.name, at)
+    def pair(self, offset: int | None) -> Pair:
+        return source_pair(str(self._file), self.name, offset)
 
     def came(self) -> list[str]:
         return sample_connectors.records(self._lab.east, self._topic).get(0, [])
@@ -196,19 +196,19 @@ class _Records(_Work):
         lab.create_topic("east", self._topic)
 
     def grow(self, n: int, *, bad: bool = False) -> None:
-        texts = [str(self._have + at) for at in range(n)]
+        texts = [str(self._have + number) for number in range(n)]
         if bad:
             texts[-1] = BAD
         self._have += n
         cluster_actions.produce_texts(self._lab.east, self._topic, texts)
 
     def fill(self, n: int) -> None:
-        texts = [large(self._have + at) for at in range(n)]
+        texts = [large(self._have + number) for number in range(n)]
         self._have += n
         cluster_actions.produce_texts(self._lab.east, self._topic, texts)
 
-    def pair(self, at: int | None) -> Pair:
-        return sink_pair(self._topic, at)
+    def pair(self, offset: int | None) -> Pair:
+        return sink_pair(self._topic, offset)
 
     def jam(self, where: str) -> None:
         self._pipe = _Pipe(self._file)
@@ -245,14 +245,14 @@ class _Copies(_Work):
         lab.create_topic("west", self._topic)
 
     def grow(self, n: int, *, bad: bool = False) -> None:
-        texts = [str(self._have + at) for at in range(n)]
+        texts = [str(self._have + number) for number in range(n)]
         if bad:
             texts[-1] = LARGE
         self._have += n
         cluster_actions.produce_texts(self._lab.west, self._topic, texts)
 
-    def pair(self, at: int | None) -> Pair:
-        return mirror_pair(self.name, self._topic, at)
+    def pair(self, offset: int | None) -> Pair:
+        return mirror_pair(self.name, self._topic, offset)
 
     def came(self) -> list[str]:
         try:

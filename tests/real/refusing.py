@@ -29,31 +29,31 @@ def server_away(lab: Lab, directory: Path) -> Told:
     """A database and a registry are away, and every restart fails at the same record. Nothing is
     skipped; once the database is back, a restart that was proposed all along is all it takes.
     """
-    told = Told()
+    report = Told()
     with poison.Server() as database, poison.Server() as registry:
         put = poison.begin(lab, "ref-database", database, "put")
         convert = poison.begin(lab, "ref-registry", registry, "converter")
         names = {"put": put.sink.connector, "convert": convert.sink.connector}
         try:
             with guarded(lab, directory, list(names.values())) as daemon:
-                for at in (put, convert):
-                    poison.away(at, poison.good(5, 4))
+                for dependent in (put, convert):
+                    poison.away(dependent, poison.good(5, 4))
                 for stage, name in names.items():
-                    told.plans[stage] = daemon.proposed(name, "restart_failed")
-                    told.values[f"{stage} evidence"] = evidence_of(daemon, told.plans[stage])
-                    told.values[f"{stage} actions"] = actions(daemon, name)
-                    told.changes[f"{stage} away"] = daemon.changes(name)
+                    report.plans[stage] = daemon.proposed(name, "restart_failed")
+                    report.values[f"{stage} evidence"] = evidence_of(daemon, report.plans[stage])
+                    report.values[f"{stage} actions"] = actions(daemon, name)
+                    report.changes[f"{stage} away"] = daemon.changes(name)
                 database.back()
-                told.ends["restart"] = _restarted(daemon, names["put"])
+                report.ends["restart"] = _restarted(daemon, names["put"])
                 lab.wait_running(names["put"])
                 sinks.taken(put.sink)
-                told.changes["put"] = daemon.changes(names["put"])
-                told.changes["convert"] = daemon.changes(names["convert"])
-                told.values["rows"] = (database.lines, poison.good(0, 9))
+                report.changes["put"] = daemon.changes(names["put"])
+                report.changes["convert"] = daemon.changes(names["convert"])
+                report.values["rows"] = (database.lines, poison.good(0, 9))
         finally:
             for name in names.values():
                 lab.delete(name)
-    return told
+    return report
 
 
 def _restarted(daemon: Guarded, connector: str) -> Json:
@@ -74,36 +74,36 @@ def all_bad_and_in_the_middle(lab: Lab, directory: Path) -> Told:
     """A batch in which nothing can be read, and one in which the fourth record cannot; beside them
     a sink that is well, of which an alert says otherwise, and a person asks for what cannot be.
     """
-    told = Told()
+    report = Told()
     with (
         sink_of(lab, "ref-all") as every,
         sink_of(lab, "ref-middle") as middle,
         sink_of(lab, "ref-well") as well,
     ):
-        names = [at.connector for at in (every, middle, well)]
+        names = [sink.connector for sink in (every, middle, well)]
         with guarded(lab, directory, names) as daemon:
             poison.at_once(every, [NOT_JSON] * 6)
             poison.at_once(middle, [*poison.good(5, 3), NOT_JSON, *poison.good(8, 2)])
-            told.refusals["all"] = daemon.refused(names[0], "more_than_one_record_fails")
-            told.refusals["middle"] = daemon.refused(names[1], "committed_before_poison")
-            _alerts(told, daemon, well)
-            _past_the_end(told, daemon, well)
+            report.refusals["all"] = daemon.refused(names[0], "more_than_one_record_fails")
+            report.refusals["middle"] = daemon.refused(names[1], "committed_before_poison")
+            _alerts(report, daemon, well)
+            _past_the_end(report, daemon, well)
             for name in names:
-                told.changes[name] = daemon.changes(name)
-                told.values[f"{name} plans"] = actions(daemon, name)
+                report.changes[name] = daemon.changes(name)
+                report.values[f"{name} plans"] = actions(daemon, name)
             for name in names[:2]:
-                told.values[f"{name} explained"] = _explained(daemon, name)
-    return told
+                report.values[f"{name} explained"] = _explained(daemon, name)
+    return report
 
 
 def actions(daemon: Guarded, connector: str) -> list[str]:
     """Of all plans for it there ever were; a restart is proposed for whatever fails once."""
-    return sorted({at["action"] for at in daemon.plans(connector)})
+    return sorted({plan["action"] for plan in daemon.plans(connector)})
 
 
-def _alerts(told: Told, daemon: Guarded, well: Sink) -> None:
+def _alerts(report: Told, daemon: Guarded, well: Sink) -> None:
     name = well.connector
-    told.values["alerts"] = [
+    report.values["alerts"] = [
         daemon.alert(name, token="0" * 64).status_code,
         daemon.alert(name, token=daemon.person_token).status_code,
         daemon.alert("no-such-connector").status_code,
@@ -111,12 +111,12 @@ def _alerts(told: Told, daemon: Guarded, well: Sink) -> None:
         daemon.alert(name).status_code,  # the same once more
     ]
     looks_again(daemon)
-    told.values["alerted"] = daemon.of(name)
+    report.values["alerted"] = daemon.of(name)
 
 
-def _past_the_end(told: Told, daemon: Guarded, well: Sink) -> None:
+def _past_the_end(report: Told, daemon: Guarded, well: Sink) -> None:
     log_end = cluster_actions.bounds(well.lab.east, well.topic)[1]
-    wish = {
+    requests = {
         "action": "skip_one",
         "connect_cluster": "lab",
         "connector": well.connector,
@@ -124,8 +124,8 @@ def _past_the_end(told: Told, daemon: Guarded, well: Sink) -> None:
         "partition": {"kafka_topic": well.topic, "kafka_partition": 0},
     }
     for key, offset in (("just past", log_end + 1), ("far past", 10 * log_end)):
-        answer = daemon.ask({**wish, "offset": {"kafka_offset": offset}}, key.replace(" ", "-"))
-        told.values[key] = (answer.status_code, answer.json())
+        answer = daemon.ask({**requests, "offset": {"kafka_offset": offset}}, key.replace(" ", "-"))
+        report.values[key] = (answer.status_code, answer.json())
 
 
 def _explained(daemon: Guarded, connector: str) -> str:
@@ -136,64 +136,64 @@ def one_bad_record_after_the_other(lab: Lab, directory: Path) -> Told:
     """Whoever writes has changed his mind about what he writes, and a person who approves whatever
     is proposed: after two skips the breaker is open.
     """
-    told = Told()
+    report = Told()
     with sink_of(lab, "ref-schema") as sink:
         name = sink.connector
         with guarded(lab, directory, [name]) as daemon:
             for nth in ("first", "second"):
                 poison.one_bad(sink)
-                plan = told.plans[nth] = daemon.proposed(name, "skip_one")
+                plan = report.plans[nth] = daemon.proposed(name, "skip_one")
                 daemon.approve(plan)
-                told.ends[nth] = daemon.ended(plan)
+                report.ends[nth] = daemon.ended(plan)
                 lab.wait_running(name)
                 sinks.taken(sink)
             poison.one_bad(sink)
-            told.refusals["third"] = daemon.refused(name, "breaker")
+            report.refusals["third"] = daemon.refused(name, "breaker")
             looks_again(daemon)
-            told.changes["all"] = daemon.changes(name)
-            told.values["explained"] = _explained(daemon, name)
-            told.values["breakers"] = daemon.cli("breaker", "list", status=1)
-    return told
+            report.changes["all"] = daemon.changes(name)
+            report.values["explained"] = _explained(daemon, name)
+            report.values["breakers"] = daemon.cli("breaker", "list", status=1)
+    return report
 
 
 def person_at_work(lab: Lab, directory: Path) -> Told:
     """A person resumes the connector while a plan has it stopped, edits its configuration before
     another one begins, and edits it once more while that stands still.
     """
-    told = Told()
+    report = Told()
     with sink_of(lab, "ref-person") as sink:
         name = sink.connector
         with guarded(lab, directory, [name]) as daemon:
             poison.one_bad(sink)
-            plan = told.plans["resumes"] = daemon.proposed(name, "skip_one")
+            plan = report.plans["resumes"] = daemon.proposed(name, "skip_one")
             daemon.approve(plan)
             _stopped(daemon, plan)
             lab.resume(name)
-            told.ends["resumes"] = daemon.ended(plan)
-            told.changes["resumes"] = daemon.changes(name)
+            report.ends["resumes"] = daemon.ended(plan)
+            report.changes["resumes"] = daemon.changes(name)
 
-            _over_for_a_person(daemon, plan, told.ends["resumes"])
+            _over_for_a_person(daemon, plan, report.ends["resumes"])
             poison.fails(sink)
-            plan = told.plans["edits before"] = daemon.proposed(name, "skip_one")
+            plan = report.plans["edits before"] = daemon.proposed(name, "skip_one")
             lab.create(name, {**sink.config(), "errors.log.enable": "true"})
             daemon.approve(plan)
-            told.ends["edits before"] = daemon.ended(plan)
-            told.changes["edits before"] = daemon.changes(name)
+            report.ends["edits before"] = daemon.ended(plan)
+            report.changes["edits before"] = daemon.changes(name)
 
             poison.fails(sink)
             plan = daemon.proposed(name, "skip_one", after=plan["plan_id"])
-            told.plans["edits meanwhile"] = plan
+            report.plans["edits meanwhile"] = plan
             daemon.approve(plan)
             _stopped(daemon, plan)
             lab.create(name, {**sink.config(), "errors.retry.timeout": "0"})
-            told.ends["edits meanwhile"] = daemon.ended(plan)
-            told.changes["edits meanwhile"] = daemon.changes(name)
-            told.values["committed"] = (
+            report.ends["edits meanwhile"] = daemon.ended(plan)
+            report.changes["edits meanwhile"] = daemon.changes(name)
+            report.values["committed"] = (
                 sink.committed(),
                 cluster_actions.bounds(lab.east, sink.topic)[1],
             )
-            told.values["told"] = daemon.of(name)
-    return told
+            report.values["told"] = daemon.of(name)
+    return report
 
 
 def _over_for_a_person(daemon: Guarded, plan: Json, ended: Json) -> None:
@@ -207,10 +207,10 @@ def _stopped(daemon: Guarded, plan: Json) -> None:
     has resumed it or the stop is still to come about, and it is asked for again.
     """
 
-    def seen(at: Json) -> bool:
-        return bool(at["plan_id"] == plan["plan_id"] and at["record"] == "verified") and at[
-            "said"
-        ].startswith("stopped")
+    def seen(entry: Json) -> bool:
+        return bool(
+            entry["plan_id"] == plan["plan_id"] and entry["record"] == "verified"
+        ) and entry["said"].startswith("stopped")
 
     daemon.awaits(plan["connector"], "stopped by the plan", seen)
 
@@ -219,9 +219,9 @@ def paused_and_made_again(lab: Lab, directory: Path) -> Told:
     """A person pauses one connector, and deletes and makes again another one, before the plans for
     them are approved.
     """
-    told = Told()
+    report = Told()
     with sink_of(lab, "ref-paused") as paused, sink_of(lab, "ref-again") as again:
-        names = [at.connector for at in (paused, again)]
+        names = [item.connector for item in (paused, again)]
         with guarded(lab, directory, names) as daemon:
             for sink in (paused, again):
                 poison.one_bad(sink)
@@ -230,35 +230,35 @@ def paused_and_made_again(lab: Lab, directory: Path) -> Told:
             lab.delete(names[1])
             lab.create(names[1], again.config())
             for name, plan in zip(names, plans, strict=True):
-                told.plans[name] = plan
-                told.values[f"{name} approval"] = _approval(daemon, plan)
-                told.ends[name] = daemon.ended(plan)
-            told.refusals["paused"] = daemon.refused(names[0], "wanted_running")
+                report.plans[name] = plan
+                report.values[f"{name} approval"] = _approval(daemon, plan)
+                report.ends[name] = daemon.ended(plan)
+            report.refusals["paused"] = daemon.refused(names[0], "wanted_running")
             looks_again(daemon)
             for name in names:
-                told.changes[name] = daemon.changes(name)
-                told.values[f"{name} explained"] = _explained(daemon, name)
-    return told
+                report.changes[name] = daemon.changes(name)
+                report.values[f"{name} explained"] = _explained(daemon, name)
+    return report
 
 
 def set_back_by_an_operator(lab: Lab, directory: Path) -> Told:
     """An operator keeps the connector running, of which the daemon cannot know; a person approves
     that it is stopped and its offset moved.
     """
-    told = Told()
+    report = Told()
     with sink_of(lab, "ref-operator") as sink:
         name = sink.connector
         with guarded(lab, directory, [name]) as daemon, Operator(lab, name, sink.config()) as other:
-            told.values["poison"] = poison.one_bad(sink)
-            plan = told.plans["approved"] = daemon.proposed(name, "skip_one")
+            report.values["poison"] = poison.one_bad(sink)
+            plan = report.plans["approved"] = daemon.proposed(name, "skip_one")
             daemon.approve(plan)
-            told.ends["approved"] = daemon.ended(plan)
+            report.ends["approved"] = daemon.ended(plan)
             until("set back", other.has_set_back, timeout_s=SEEN_S_MAX)
             looks_again(daemon)
             poison.fails(sink)
-            told.values["committed"] = sink.committed()
-            told.changes["all"] = daemon.changes(name)
-    return told
+            report.values["committed"] = sink.committed()
+            report.changes["all"] = daemon.changes(name)
+    return report
 
 
 def _approval(daemon: Guarded, plan: Json) -> str:

@@ -22,19 +22,19 @@ def samples(product: Product, name: str, **labels: str) -> dict[tuple[tuple[str,
 
 def scraped(text: str, name: str, **labels: str) -> dict[tuple[tuple[str, str], ...], float]:
     """The same, of one scrape: what must be seen together is looked at together."""
-    wanted = f"offsetwatch_{name}"
+    expected = f"offsetwatch_{name}"
     return {
         tuple(sorted(sample.labels.items())): sample.value
         for family in text_string_to_metric_families(text)
         for sample in family.samples
-        if sample.name == wanted and labels.items() <= sample.labels.items()
+        if sample.name == expected and labels.items() <= sample.labels.items()
     }
 
 
 def total(product: Product, name: str, **labels: str) -> float | None:
     """Their sum; None if there is no such series."""
-    found = samples(product, name, **labels)
-    return sum(found.values()) if found else None
+    result = samples(product, name, **labels)
+    return sum(result.values()) if result else None
 
 
 def eventually(
@@ -43,9 +43,9 @@ def eventually(
     """Wait until `holds()` is true; say what it was last."""
 
     def probe() -> None:
-        seen = holds()
-        if not seen:
-            raise NotYet(str(seen))
+        observed = holds()
+        if not observed:
+            raise NotYet(str(observed))
 
     until(what, probe, timeout_s=timeout_s, evidence=product.evidence)
 
@@ -54,9 +54,9 @@ def becomes(product: Product, expected: float | None, name: str, **labels: str) 
     """Wait until the sum of these samples is `expected`; None waits until they are gone."""
 
     def probe() -> None:
-        seen = total(product, name, **labels)
-        if seen != expected:
-            raise NotYet(f"{name}{labels} is {seen}")
+        observed = total(product, name, **labels)
+        if observed != expected:
+            raise NotYet(f"{name}{labels} is {observed}")
 
     until(f"{name}{labels} = {expected}", probe, timeout_s=WAIT_S_MAX, evidence=product.evidence)
 

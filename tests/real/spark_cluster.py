@@ -119,9 +119,9 @@ class SparkCluster:
             # As on a cluster with an HDFS; this one cannot even be asked.
             "spark.hadoop.fs.defaultFS": "hdfs://nowhere.invalid:8020",
         }
-        given = [part for pair in settings.items() for part in ("--conf", "=".join(pair))]
+        inputs = [part for pair in settings.items() for part in ("--conf", "=".join(pair))]
         done = subprocess.run(
-            [str(HOME / "bin" / "spark-submit"), "--master", self.master, *given, *arguments],
+            [str(HOME / "bin" / "spark-submit"), "--master", self.master, *inputs, *arguments],
             cwd=self._directory,
             env={**os.environ, **_ENVIRONMENT},
             stdin=subprocess.DEVNULL,
@@ -148,13 +148,13 @@ class Submitted:
 
     def executors(self) -> dict[str, int]:
         """Tasks that ended well, by executor."""
-        found: dict[str, int] = {}
+        results: dict[str, int] = {}
         for event in self.events:
             if event["Event"] == "SparkListenerTaskEnd":
                 assert event["Task End Reason"] == {"Reason": "Success"}
                 executor = event["Task Info"]["Executor ID"]
-                found[executor] = found.get(executor, 0) + 1
-        return found
+                results[executor] = results.get(executor, 0) + 1
+        return results
 
 
 def _events(file: Path) -> list[dict[str, Any]]:
@@ -165,9 +165,9 @@ def bare_python(folder: Path, requirements: Path) -> Path:
     """An interpreter that has these distributions and what they need, and nothing else."""
     venv.create(folder, with_pip=False, symlinks=True)
     (packages,) = folder.glob("lib/python3*/site-packages")
-    wanted = [line.split("==")[0] for line in requirements.read_text().split()]
+    expected = [line.split("==")[0] for line in requirements.read_text().split()]
     here = Path(site.getsitepackages()[0])
-    for name in sorted(_with_dependencies(wanted)):
+    for name in sorted(_with_dependencies(expected)):
         for top in {file.parts[0] for file in metadata.files(name) or ()}:
             if top != ".." and not (packages / top).exists():
                 (packages / top).symlink_to(here / top)
@@ -175,11 +175,11 @@ def bare_python(folder: Path, requirements: Path) -> Path:
 
 
 def _with_dependencies(names: list[str]) -> set[str]:
-    found: set[str] = set()
+    result: set[str] = set()
     while names:
         name = names.pop()
-        if name not in found:
-            found.add(name)
+        if name not in result:
+            result.add(name)
             needs = metadata.requires(name) or []
             names += [re.split(r"[^\w.-]", need)[0] for need in needs if "extra ==" not in need]
-    return found
+    return result

@@ -68,10 +68,12 @@ class Lookout:
                 except httpx.TransportError:
                     continue
                 if answer.status_code == httpx.codes.OK:
-                    said = answer.json()
-                    findings = tuple(said["findings"])
-                    seen = Sight(time.time(), seconds(said["at"]), said["ready"], findings)
-                    self.sights.append(seen)
+                    document = answer.json()
+                    findings = tuple(document["findings"])
+                    observed = Sight(
+                        time.time(), seconds(document["at"]), document["ready"], findings
+                    )
+                    self.sights.append(observed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,16 +108,16 @@ class Stage:
         Each as `named` names it. Those in `also` may come with them: they say of the same incident
         what is true as well.
         """
-        told = Story(
+        report = Story(
             stage=self,
             expected=frozenset(expected),
             also=frozenset(also),
             begun_at=time.time(),
         )
-        yield told
-        told.cleared()
-        assert not (others := told.unexpected()), "\n".join(others)
-        assert not (missing := told.expected - told.appeared()), missing
+        yield report
+        report.cleared()
+        assert not (others := report.unexpected()), "\n".join(others)
+        assert not (missing := report.expected - report.appeared()), missing
 
 
 @dataclass(slots=True)
@@ -127,23 +129,23 @@ class Story:
     also: frozenset[str]
     begun_at: float
 
-    def found(self, wanted: str, at: float) -> Found:
+    def found(self, required: str, moment: float) -> Found:
         """Wait for a finding. How many intervals it took is told; tests/scenarios, whose clock is
         their own, holds it to three.
         """
 
         def probe() -> tuple[float, Found]:
-            for sight in self.sights(at):
-                for finding in sight.findings:
-                    if named(finding) == wanted:
-                        return sight.at, finding
+            for visibility in self.sights(moment):
+                for finding in visibility.findings:
+                    if named(finding) == required:
+                        return visibility.at, finding
             raise NotYet(f"found: {self._now()}")
 
-        seen_at, finding = until(
-            wanted, probe, timeout_s=SEEN_S_MAX, evidence=self.stage.product.evidence
+        observed_at, finding = until(
+            required, probe, timeout_s=SEEN_S_MAX, evidence=self.stage.product.evidence
         )
-        delay_s = seen_at - at
-        _tell(f"{wanted}: after {delay_s:.1f} s, {delay_s / INTERVAL_S:.1f} intervals: {finding}")
+        delay_s = observed_at - moment
+        _tell(f"{required}: after {delay_s:.1f} s, {delay_s / INTERVAL_S:.1f} intervals: {finding}")
         return finding
 
     def cleared(self) -> float:
@@ -154,9 +156,11 @@ class Story:
             now = self.sights(since)
             if not now or not now[-1].ready:
                 raise NotYet("no answer since")
-            left = {named(at) for at in now[-1].findings} & (self.expected | self.also)
-            if left:
-                raise NotYet(f"left: {left}")
+            remaining = {named(finding) for finding in now[-1].findings} & (
+                self.expected | self.also
+            )
+            if remaining:
+                raise NotYet(f"left: {remaining}")
             return now[-1].at
 
         cleared_at = until(
@@ -170,7 +174,9 @@ class Story:
         begun = time.time()
 
         def probe() -> None:
-            watched = [sight.judged_at for sight in self.sights(begun) if sight.ready]
+            watched = [
+                visibility.judged_at for visibility in self.sights(begun) if visibility.ready
+            ]
             watched_s = max(watched) - min(watched) if watched else 0.0
             if watched_s < seconds:
                 raise NotYet(f"{watched_s:.0f} s in {len(watched)} answers")
@@ -179,22 +185,28 @@ class Story:
 
     def appeared(self) -> set[str]:
         """All that was found since the story began."""
-        return {named(at) for sight in self.sights(self.begun_at) for at in sight.findings}
+        return {
+            named(finding)
+            for visibility in self.sights(self.begun_at)
+            for finding in visibility.findings
+        }
 
     def unexpected(self) -> list[str]:
         """What was found meanwhile and matters, each once, as it was first seen."""
         others: dict[str, str] = {}
         known = self.expected | self.also
-        for sight in self.sights(self.begun_at):
-            for finding in sight.findings:
+        for visibility in self.sights(self.begun_at):
+            for finding in visibility.findings:
                 if named(finding) not in known and finding["severity"] in MATTERS:
-                    late_s = sight.at - self.begun_at
+                    late_s = visibility.at - self.begun_at
                     others.setdefault(named(finding), f"after {late_s:.1f} s: {finding}")
         return list(others.values())
 
     def sights(self, since: float) -> list[Sight]:
         """All answers from then on."""
-        return [sight for sight in tuple(self.stage.lookout.sights) if sight.at >= since]
+        return [
+            visibility for visibility in tuple(self.stage.lookout.sights) if visibility.at >= since
+        ]
 
     def _now(self) -> list[Found]:
         sights = self.stage.lookout.sights

@@ -72,7 +72,7 @@ def guarded(
     lab: Lab, directory: Path, connectors: Sequence[str], interval_s: float = 3.0, **remedy: object
 ) -> Iterator[Guarded]:
     """A daemon that proposes, unless told otherwise."""
-    made = Guarded(
+    built = Guarded(
         lab,
         directory=directory,
         connectors=connectors,
@@ -80,10 +80,10 @@ def guarded(
         interval_s=interval_s,
     )
     try:
-        made.start()
-        yield made
+        built.start()
+        yield built
     finally:
-        made.stop()
+        built.stop()
 
 
 @contextmanager
@@ -98,27 +98,29 @@ def sink_of(lab: Lab, name: str, *, records: int = 5) -> Iterator[Sink]:
 
 def asked(changes: list[Exchange]) -> list[str]:
     """What was asked for, without the connector's name and without what was asked how."""
-    return [f"{at.method} /{at.path.split('/', 3)[-1].partition('?')[0]}" for at in changes]
+    return [
+        f"{change.method} /{change.path.split('/', 3)[-1].partition('?')[0]}" for change in changes
+    ]
 
 
 def against(plan_record: Json) -> set[str]:
     """The guards that do not let a proposed plan be carried out without a person."""
-    return {at["guard"] for at in plan_record["answers"] if at["answer"] != "pass"}
+    return {answer["guard"] for answer in plan_record["answers"] if answer["answer"] != "pass"}
 
 
 def proposal(daemon: Guarded, plan: Json) -> Json:
     """The journal's record of it."""
     return next(
-        at
-        for at in daemon.journal()
-        if at["plan_id"] == plan["plan_id"] and at["record"] == "proposed"
+        entry
+        for entry in daemon.journal()
+        if entry["plan_id"] == plan["plan_id"] and entry["record"] == "proposed"
     )
 
 
 def evidence_of(daemon: Guarded, plan: Json) -> Json:
     """What a plan rests on, by name."""
-    found = proposal(daemon, plan)["plan"]["remedy"]["evidence"]
-    return {at["name"]: at["value"] for at in found}
+    evidence = proposal(daemon, plan)["plan"]["remedy"]["evidence"]
+    return {item["name"]: item["value"] for item in evidence}
 
 
 def looks_again(daemon: Guarded, rounds: int = 3) -> None:

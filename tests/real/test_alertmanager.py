@@ -42,15 +42,15 @@ receivers: [{{name: hook, webhook_configs: [{{url: "{url}", send_resolved: true}
 @pytest.fixture
 def person() -> Iterator[Endpoint]:
     """Whoever Alertmanager tells in the end."""
-    with endpoint() as made:
-        yield made
+    with endpoint() as built:
+        yield built
 
 
 @pytest.fixture
 def url(tmp_path: Path, person: Endpoint) -> Iterator[str]:
-    with alertmanager(tmp_path, free_port(), CONFIG.format(url=person.url)) as at:
-        until("Alertmanager is up", lambda: up(at), timeout_s=DEADLINE_S)
-        yield at
+    with alertmanager(tmp_path, free_port(), CONFIG.format(url=person.url)) as name:
+        until("Alertmanager is up", lambda: up(name), timeout_s=DEADLINE_S)
+        yield name
 
 
 def up(at: str) -> None:
@@ -69,10 +69,10 @@ def test_an_alert_of_a_known_connector_becomes_a_hint_once(tmp_path: Path):
         config = hook.replace('[{url: "', f'[{{{auth}url: "').replace(
             "1s}", "1s, repeat_interval: 1s}"
         )
-        with alertmanager(tmp_path, free_port(), config) as at:
-            until("Alertmanager is up", lambda: up(at), timeout_s=DEADLINE_S)
+        with alertmanager(tmp_path, free_port(), config) as name:
+            until("Alertmanager is up", lambda: up(name), timeout_s=DEADLINE_S)
             httpx.post(
-                f"{at}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
+                f"{name}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
             ).raise_for_status()
 
             def twice() -> None:
@@ -89,16 +89,16 @@ def test_an_alert_of_a_known_connector_becomes_a_hint_once(tmp_path: Path):
 
 def active(url: str) -> dict[tuple[str, str], dict]:
     """(alertname, severity) -> alert, as its own API tells."""
-    found = httpx.get(f"{url}/api/v2/alerts").raise_for_status().json()
-    return {(at["labels"]["alertname"], at["labels"]["severity"]): at for at in found}
+    document = httpx.get(f"{url}/api/v2/alerts").raise_for_status().json()
+    return {(item["labels"]["alertname"], item["labels"]["severity"]): item for item in document}
 
 
 def awaits(url: str, *names: tuple[str, str]) -> dict[tuple[str, str], dict]:
     def probe() -> dict[tuple[str, str], dict]:
-        found = active(url)
-        if set(found) != set(names):
-            raise NotYet(str(sorted(found)))
-        return found
+        result = active(url)
+        if set(result) != set(names):
+            raise NotYet(str(sorted(result)))
+        return result
 
     return until(f"{names} are active", probe, timeout_s=DEADLINE_S)
 
@@ -107,13 +107,13 @@ def told(person: Endpoint, *expected: tuple[str, str]) -> None:
     """The person was told (alertname, status) of each alert, in any order and nothing else."""
 
     def probe() -> None:
-        found = {
-            (at["labels"]["alertname"], at["status"])
+        results = {
+            (alert["labels"]["alertname"], alert["status"])
             for got in person.got
-            for at in got.body["alerts"]
+            for alert in got.body["alerts"]
         }
-        if found != set(expected):
-            raise NotYet(str(sorted(found)))
+        if results != set(expected):
+            raise NotYet(str(sorted(results)))
 
     until(f"somebody was told {expected}", probe, timeout_s=DEADLINE_S)
 
@@ -127,22 +127,22 @@ def test_what_alertmanager_posts_of_our_alert_is_what_we_post_of_it(
 
     def posted(message: Message) -> None:
         def probe() -> None:
-            if not person.got or person.got[-1].body["status"] != ours["status"]:
+            if not person.got or person.got[-1].body["status"] != own["status"]:
                 raise NotYet(str(len(person.got)))
 
-        ours = json.loads(encode_webhook_body(message, receiver="hook", external_url=page))
-        until(f"it was posted as {ours['status']}", probe, timeout_s=DEADLINE_S)
+        own = json.loads(encode_webhook_body(message, receiver="hook", external_url=page))
+        until(f"it was posted as {own['status']}", probe, timeout_s=DEADLINE_S)
         theirs = person.got[-1].body
-        assert {**ours, "externalURL": theirs["externalURL"]} == theirs
-        assert take(json.dumps(theirs).encode()).group_key == ours["groupKey"]
+        assert {**own, "externalURL": theirs["externalURL"]} == theirs
+        assert take(json.dumps(theirs).encode()).group_key == own["groupKey"]
 
     config = CONFIG.format(url=person.url).replace("[alertname, subject]", "['...']")
-    with alertmanager(tmp_path, free_port(), config) as at:
-        until("Alertmanager is up", lambda: up(at), timeout_s=DEADLINE_S)
+    with alertmanager(tmp_path, free_port(), config) as name:
+        until("Alertmanager is up", lambda: up(name), timeout_s=DEADLINE_S)
         for message in (began, ended):
             body = encode_alerts_body([message], time.time(), lasts_s=3600.0, external_url=page)
             httpx.post(
-                f"{at}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
+                f"{name}/api/v2/alerts", content=body, headers={"Content-Type": "application/json"}
             ).raise_for_status()
             posted(message)
 
@@ -203,10 +203,10 @@ def value_at(document: Any, path: str) -> Any:
 def test_a_finding_is_an_active_alert_and_a_mended_one_is_resolved(url: str, person: Endpoint):
     now = time.time() - 60  # an end that lies ahead of its own clock, Alertmanager does not believe
     mild = replace(LOST, severity=Severity.WARNING, since=now - 60)
-    shown = [snapshot(mild, replace(STUCK, since=now - 30))]
+    rows = [snapshot(mild, replace(STUCK, since=now - 30))]
     notifier = Notifier(
         build_receivers(NotifyConfig.model_validate({"alertmanagers": [{"url": url}]}), 0.0),
-        snapshot=lambda: shown[0],
+        snapshot=lambda: rows[0],
         save=lambda _: True,
         report=lambda counts: pytest.fail(str(counts)) if any(n for _, n in counts) else None,
         clock=VirtualClock(),
@@ -222,13 +222,13 @@ def test_a_finding_is_an_active_alert_and_a_mended_one_is_resolved(url: str, per
 
     deliver(now)
     lost, stuck = ("MirrorMaker2RecordsLost", "warning"), ("ConnectorStalled", "warning")
-    found = awaits(url, lost, stuck)
-    assert found[lost]["labels"]["subject"] == "orders-3"
-    assert found[lost]["annotations"]["summary"] == LOST.summary
-    assert found[lost]["annotations"]["description"] == "lost offsets: 100 to 150\nlog start: 151"
-    started = found[lost]["startsAt"]
+    result = awaits(url, lost, stuck)
+    assert result[lost]["labels"]["subject"] == "orders-3"
+    assert result[lost]["annotations"]["summary"] == LOST.summary
+    assert result[lost]["annotations"]["description"] == "lost offsets: 100 to 150\nlog start: 151"
+    started = result[lost]["startsAt"]
 
-    shown[0] = snapshot(replace(mild, severity=Severity.CRITICAL))
+    rows[0] = snapshot(replace(mild, severity=Severity.CRITICAL))
     deliver(now + 1)
     worse = ("MirrorMaker2RecordsLost", "critical")
     assert awaits(url, worse)[worse]["startsAt"] == started
@@ -241,14 +241,15 @@ def test_a_finding_is_an_active_alert_and_a_mended_one_is_resolved(url: str, per
     )
 
     before = len(person.got)
-    shown[0] = snapshot()
+    rows[0] = snapshot()
     deliver(now + 2)
     awaits(url)
 
     def over() -> None:
-        last = [at for got in person.got[before:] for at in got.body["alerts"]]
+        last = [alert for got in person.got[before:] for alert in got.body["alerts"]]
         if not any(
-            (at["labels"]["severity"], at["status"]) == ("critical", "resolved") for at in last
+            (item["labels"]["severity"], item["status"]) == ("critical", "resolved")
+            for item in last
         ):
             raise NotYet(str(last))
 

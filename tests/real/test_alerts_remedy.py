@@ -32,66 +32,66 @@ def told(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Told]:
 
 
 def tell(at: Alerted) -> Told:
-    told = Told()
-    seen = told.values
-    seen["before"] = ([*at.alerting.alerts(), *at.alerting.active()], at.alerting.hooks())
-    seen["poison"] = at.meets()
-    seen["firing"], seen["active"], seen["hooks"] = at.alarmed()
-    incident = seen["incident"] = at.incident()
+    report = Told()
+    observed = report.values
+    observed["before"] = ([*at.alerting.alerts(), *at.alerting.active()], at.alerting.hooks())
+    observed["poison"] = at.meets()
+    observed["firing"], observed["active"], observed["hooks"] = at.alarmed()
+    incident = observed["incident"] = at.incident()
     at.restarted()
-    seen["suspected"] = at.alerting.raised(POISON, at.connector)
-    plan = told.plans["skip"] = at.proposed()
-    seen["misled"] = at.misled()
+    observed["suspected"] = at.alerting.raised(POISON, at.connector)
+    plan = report.plans["skip"] = at.proposed()
+    observed["misled"] = at.misled()
     looks_again(at.daemon)
-    seen["after misled"] = (
+    observed["after misled"] = (
         plan_of(at.daemon, at.connector, plan["plan_id"])["state"],
         at.ended(incident),
     )
-    seen["listed"] = at.asks("plan", "list").stdout
-    told.changes["before"] = at.daemon.changes(at.connector)
+    observed["listed"] = at.asks("plan", "list").stdout
+    report.changes["before"] = at.daemon.changes(at.connector)
 
     approve = ("plan", "approve", plan["plan_id"], *APPROVED)
-    seen["by the alert"] = at.asks(*approve, who=ALERTS)
-    seen["stands then"] = plan_of(at.daemon, at.connector, plan["plan_id"])["state"]
-    seen["approval"] = at.asks(*approve)
-    told.ends["skip"] = at.daemon.ended(plan)
+    observed["by the alert"] = at.asks(*approve, who=ALERTS)
+    observed["stands then"] = plan_of(at.daemon, at.connector, plan["plan_id"])["state"]
+    observed["approval"] = at.asks(*approve)
+    report.ends["skip"] = at.daemon.ended(plan)
 
-    seen["lines"] = at.mended()
-    seen["committed"] = (
+    observed["lines"] = at.mended()
+    observed["committed"] = (
         at.sink.committed(),
         cluster_actions.bounds(at.sink.lab.east, at.sink.topic)[1],
     )
-    seen["states"] = [task["state"] for task in at.sink.lab.status(at.connector)["tasks"]]
-    seen["hooks later"] = at.over(incident)
-    seen["left"] = [
-        found.name
-        for found in (*at.alerting.alerts(), *at.alerting.active())
-        if found.connector == at.connector
+    observed["states"] = [task["state"] for task in at.sink.lab.status(at.connector)["tasks"]]
+    observed["hooks later"] = at.over(incident)
+    observed["left"] = [
+        alert.name
+        for alert in (*at.alerting.alerts(), *at.alerting.active())
+        if alert.connector == at.connector
     ]
     looks_again(at.daemon)
-    told.changes["all"] = at.daemon.changes(at.connector)
-    seen["plans"] = at.daemon.plans(at.connector)
-    seen["quarantine"] = at.kept()
-    seen["copies"] = [
-        at.daemon.cli("quarantine", "get", row["id"], "--raw") for row in seen["quarantine"]
+    report.changes["all"] = at.daemon.changes(at.connector)
+    observed["plans"] = at.daemon.plans(at.connector)
+    observed["quarantine"] = at.kept()
+    observed["copies"] = [
+        at.daemon.cli("quarantine", "get", row["id"], "--raw") for row in observed["quarantine"]
     ]
-    seen["journal"] = at.daemon.journal()
+    observed["journal"] = at.daemon.journal()
     at.daemon.cli("journal", "verify")  # or it ends
-    return told
+    return report
 
 
-def of_plan(told: Told, kind: str) -> dict[str, Any]:
-    (found,) = (
-        at
-        for at in told.values["journal"]
-        if (at["plan_id"], at["record"]) == (told.plans["skip"]["plan_id"], kind)
+def of_plan(report: Told, kind: str) -> dict[str, Any]:
+    (result,) = (
+        item
+        for item in report.values["journal"]
+        if (item["plan_id"], item["record"]) == (report.plans["skip"]["plan_id"], kind)
     )
-    return found
+    return result
 
 
 def test_a_sink_that_is_well_raises_no_alert_and_nothing_is_posted(told: Told) -> None:
     alerts, hooks = told.values["before"]
-    assert [at for at in alerts if at.connector] == []
+    assert [alert for alert in alerts if alert.connector] == []
     assert hooks == {}
 
 
@@ -121,7 +121,7 @@ def test_there_is_an_incident_for_what_offsetwatch_itself_has_seen_fail(told: To
 
 
 def test_once_restarts_did_not_help_poison_is_suspected(told: Told) -> None:
-    assert [at.name for at in told.values["suspected"]] == [POISON, POISON]
+    assert [item.name for item in told.values["suspected"]] == [POISON, POISON]
 
 
 def test_the_skip_of_that_record_is_proposed_for_that_incident_and_nothing_is_done(
@@ -129,12 +129,14 @@ def test_the_skip_of_that_record_is_proposed_for_that_incident_and_nothing_is_do
 ) -> None:
     plan = told.plans["skip"]
     offset = told.values["poison"]
-    said = f"skip the record at offset {offset} of east/{NAME}-0 for {NAME}-sink"
-    assert (plan["state"], plan["created_by"], plan["verb"]) == ("proposed", "detector", said)
+    answer = f"skip the record at offset {offset} of east/{NAME}-0 for {NAME}-sink"
+    assert (plan["state"], plan["created_by"], plan["verb"]) == ("proposed", "detector", answer)
     remedy = of_plan(told, "proposed")["plan"]["remedy"]
     assert remedy["incident"] == told.values["incident"]["incident"]
-    (row,) = (at for at in told.values["listed"].splitlines() if at.startswith(plan["plan_id"]))
-    assert re.search(rf" {said} +proposed +detector ", row)
+    (row,) = (
+        item for item in told.values["listed"].splitlines() if item.startswith(plan["plan_id"])
+    )
+    assert re.search(rf" {answer} +proposed +detector ", row)
     assert told.changes["before"] == []
 
 
@@ -163,7 +165,7 @@ def test_an_operator_approves_it_from_elsewhere_and_follows_it_to_its_end(told: 
 def test_exactly_that_record_is_skipped_and_nothing_else_is_asked_for(told: Told) -> None:
     changes = told.changes["all"]
     assert asked(changes) == SKIP
-    assert {at.reached for at in changes} == {1}
+    assert {change.reached for change in changes} == {1}
     assert json.loads(changes[1].body)["offsets"] == [
         {
             "partition": {"kafka_topic": NAME, "kafka_partition": 0},
@@ -171,7 +173,7 @@ def test_exactly_that_record_is_skipped_and_nothing_else_is_asked_for(told: Told
         }
     ]
     assert told.values["poison"] == GOOD_BEFORE
-    assert told.values["lines"] == [poison.line(at) for at in good()]
+    assert told.values["lines"] == [poison.line(name) for name in good()]
 
 
 def test_the_connector_runs_and_has_committed_everything_behind_it(told: Told) -> None:
@@ -194,10 +196,12 @@ def test_the_alert_is_resolved_everywhere_and_the_incident_is_over(told: Told) -
     assert set(told.values["left"]) <= {POISON}
     incident = told.values["incident"]["incident"]
     of_it = [
-        at["record"]
-        for at in told.values["journal"]
-        if at["plan_id"] == "control" and at.get("incident") == incident
+        item["record"]
+        for item in told.values["journal"]
+        if item["plan_id"] == "control" and item.get("incident") == incident
     ]
     assert (of_it[0], of_it[-1]) == ("incident_seen", "incident_over")
-    others = [at for at in told.values["plans"] if at["plan_id"] != told.plans["skip"]["plan_id"]]
-    assert {(at["action"], at["state"]) for at in others} <= {("restart_failed", "expired")}
+    others = [
+        plan for plan in told.values["plans"] if plan["plan_id"] != told.plans["skip"]["plan_id"]
+    ]
+    assert {(item["action"], item["state"]) for item in others} <= {("restart_failed", "expired")}

@@ -107,13 +107,13 @@ def send(bootstrap: str, topic: str, sent: list[Sent]) -> None:
     assert failures == []
 
 
-def copied(lab: Lab, at: Mirror, ends: dict[str, int]) -> None:
+def copied(lab: Lab, mirror: Mirror, ends: dict[str, int]) -> None:
     """Wait until Connect has it on record that each topic is copied up to its end."""
 
     def probe() -> None:
         held = {
             pair["partition"]["topic"]: pair["offset"]["offset"]
-            for pair in sample_connectors.offsets(lab, at.name)
+            for pair in sample_connectors.offsets(lab, mirror.name)
         }
         if held != {topic: end - 1 for topic, end in ends.items()}:
             raise NotYet(str(held))
@@ -129,19 +129,19 @@ def bed(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         lab.create_topic("west", topic, 1)
         send(lab.west, topic, [record(topic, number) for number in range(BEFORE)])
     config = {"topics": f"{PREFIX}-.*", "header.converter": AS_THEY_ARE}
-    with sample_connectors.mirror(lab, PREFIX, config) as at:
-        copied(lab, at, dict.fromkeys(topics, BEFORE))
-        lab.stop_connector(at.name)
+    with sample_connectors.mirror(lab, PREFIX, config) as mirror:
+        copied(lab, mirror, dict.fromkeys(topics, BEFORE))
+        lab.stop_connector(mirror.name)
         for what, fault in FAULTS.items():
             topic = named(what)
             planted = [record(topic, number) for number in range(BEFORE, BEFORE + PLANTED)]
             send(lab.west, topic, planted)
-            send(lab.east, f"{at.source}.{topic}", fault(planted))
+            send(lab.east, f"{mirror.source}.{topic}", fault(planted))
         lab.alter_offsets(
-            at.name,
+            mirror.name,
             [
                 {
-                    "partition": {"cluster": at.source, "partition": 0, "topic": named(what)},
+                    "partition": {"cluster": mirror.source, "partition": 0, "topic": named(what)},
                     "offset": {"offset": BEFORE + PLANTED - 1},
                 }
                 for what in FAULTS
@@ -150,38 +150,45 @@ def bed(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bed]:
         skipped = named("skipped")
         send(lab.west, skipped, [record(skipped, BEFORE)])
         toolbox.change(
-            *("offsets", "reset", "--flow", f"{at.source}->{at.target}", "--topics", skipped),
+            *(
+                "offsets",
+                "reset",
+                "--flow",
+                f"{mirror.source}->{mirror.target}",
+                "--topics",
+                skipped,
+            ),
             *("--to-offset", str(BEFORE + 1), "--allow-skip"),
         )
-        lab.resume(at.name)
+        lab.resume(mirror.name)
         ends = {}
         for topic in topics:
             first = len(cluster_actions.records(lab.west, topic))
             send(lab.west, topic, [record(topic, first + number) for number in range(AFTER)])
             ends[topic] = first + AFTER
-        copied(lab, at, ends)
-        yield Bed(lab, toolbox, at)
+        copied(lab, mirror, ends)
+        yield Bed(lab, toolbox, mirror)
 
 
 @pytest.fixture(scope="module")
 def found(bed: Bed, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     report: Path = tmp_path_factory.mktemp("report") / "audit.json"
-    told = bed.audit("--report", str(report), status=1)
-    assert json.loads(report.read_text()) == told
-    return {at["topic"]: at for at in told["partitions"]} | {"": told}
+    message = bed.audit("--report", str(report), status=1)
+    assert json.loads(report.read_text()) == message
+    return {partition["topic"]: partition for partition in message["partitions"]} | {"": message}
 
 
-def told(found: dict[str, Any], what: str) -> list[tuple[str, int, Any, Any]]:
+def told(result: dict[str, Any], what: str) -> list[tuple[str, int, Any, Any]]:
     """Each finding of a topic: what, how many records, which upstream, which downstream; counted
     from where we took MirrorMaker's part.
     """
 
-    def span(at: dict[str, int] | None) -> tuple[int, int] | None:
-        return None if at is None else (at["first"] - BEFORE, at["last"] - BEFORE)
+    def span(entry: dict[str, int] | None) -> tuple[int, int] | None:
+        return None if entry is None else (entry["first"] - BEFORE, entry["last"] - BEFORE)
 
     return [
-        (at["kind"], at["records"], span(at["up"]), span(at["down"]))
-        for at in found[named(what)]["findings"]
+        (finding["kind"], finding["records"], span(finding["up"]), span(finding["down"]))
+        for finding in result[named(what)]["findings"]
     ]
 
 
@@ -222,31 +229,33 @@ def test_a_skip_is_explained_by_the_plan_in_the_journal(bed: Bed, found: dict[st
 
 
 def test_what_is_explained_is_no_reason_to_fail(bed: Bed) -> None:
-    told = bed.audit("--topic", named("skipped"), "--topic", named("clean"), status=0)
-    assert told["unexplained"] == 0
-    assert told["looked_at"] == 1.0
+    report = bed.audit("--topic", named("skipped"), "--topic", named("clean"), status=0)
+    assert report["unexplained"] == 0
+    assert report["looked_at"] == 1.0
 
 
 def test_what_lies_beyond_the_bounds_is_not_judged(bed: Bed) -> None:
     bounds = ("--from-offset", str(BEFORE + 120), "--to-offset", str(BEFORE + 130))
     cut = bed.audit("--topic", named("lost"), *bounds, status=1)
-    (at,) = cut["partitions"]
-    (one,) = at["findings"]
+    (partition,) = cut["partitions"]
+    (one,) = partition["findings"]
     assert (one["kind"], one["up"]) == ("lost", {"first": BEFORE + 120, "last": BEFORE + 129})
 
 
 def test_headers_that_a_converter_has_changed_are_told_and_can_be_left_out(bed: Bed) -> None:
-    with sample_connectors.mirror(bed.lab, "headed", partitions=1) as at:
-        send(bed.lab.west, at.topic, [record(at.topic, number) for number in range(20)])
-        copied(bed.lab, at, {at.topic: 20})
-        headed = Bed(bed.lab, bed.toolbox, at)
+    with sample_connectors.mirror(bed.lab, "headed", partitions=1) as mirror:
+        send(bed.lab.west, mirror.topic, [record(mirror.topic, number) for number in range(20)])
+        copied(bed.lab, mirror, {mirror.topic: 20})
+        headed = Bed(bed.lab, bed.toolbox, mirror)
         (one,) = headed.audit(status=1)["partitions"]
-        told = headed.audit("--no-headers", status=0)
-    meant = sum(bool(record(at.topic, number)[2]) for number in range(20))
-    assert sum(found["records"] for found in one["findings"]) == meant
-    assert {(found["kind"], found["certain"]) for found in one["findings"]} == {("altered", False)}
-    assert all("header converter" in found["explained"] for found in one["findings"])
-    assert told["unexplained"] == 0
+        report = headed.audit("--no-headers", status=0)
+    meant = sum(bool(record(mirror.topic, number)[2]) for number in range(20))
+    assert sum(finding["records"] for finding in one["findings"]) == meant
+    assert {(finding["kind"], finding["certain"]) for finding in one["findings"]} == {
+        ("altered", False)
+    }
+    assert all("header converter" in finding["explained"] for finding in one["findings"])
+    assert report["unexplained"] == 0
 
 
 def test_what_a_filter_drops_is_put_down_to_it_only_where_a_person_accepts_that(bed: Bed) -> None:
@@ -258,21 +267,23 @@ def test_what_a_filter_drops_is_put_down_to_it_only_where_a_person_accepts_that(
         "transforms.drop.type": f"{TRANSFORMS}.Filter",
         "transforms.drop.predicate": "empty",
     }
-    with sample_connectors.mirror(bed.lab, "filtered", drop, partitions=1) as at:
-        sent = [record(at.topic, number) for number in range(98)]
+    with sample_connectors.mirror(bed.lab, "filtered", drop, partitions=1) as mirror:
+        sent = [record(mirror.topic, number) for number in range(98)]
         dropped = [number for number, (_, value, _) in enumerate(sent) if value is None]
-        send(bed.lab.west, at.topic, sent)
-        copied(bed.lab, at, {at.topic: 98})
-        filtered = Bed(bed.lab, bed.toolbox, at)
+        send(bed.lab.west, mirror.topic, sent)
+        copied(bed.lab, mirror, {mirror.topic: 98})
+        filtered = Bed(bed.lab, bed.toolbox, mirror)
         (one,) = filtered.audit(status=1)["partitions"]
         accepted = filtered.audit("--accept-transforms", status=0)
     assert [
         number
-        for found in one["findings"]
-        for number in range(found["up"]["first"], found["up"]["last"] + 1)
+        for finding in one["findings"]
+        for number in range(finding["up"]["first"], finding["up"]["last"] + 1)
     ] == dropped
-    assert {(found["kind"], found["certain"]) for found in one["findings"]} == {("lost", False)}
-    assert all("(Filter)" in found["explained"] for found in one["findings"])
+    assert {(finding["kind"], finding["certain"]) for finding in one["findings"]} == {
+        ("lost", False)
+    }
+    assert all("(Filter)" in finding["explained"] for finding in one["findings"])
     assert accepted["unexplained"] == 0
 
 
@@ -294,10 +305,10 @@ def test_copies_that_a_chain_of_transforms_renames_are_compared_where_they_are(b
         "transforms.tidy.negate": "true",
     }
     bed.lab.create_topic("east", "copy-of-routed", 1)
-    with sample_connectors.mirror(bed.lab, "routed", chain, partitions=1) as at:
-        send(bed.lab.west, at.topic, [record(at.topic, number) for number in range(50)])
-        copied(bed.lab, at, {at.topic: 50})
-        (one,) = Bed(bed.lab, bed.toolbox, at).audit(status=0)["partitions"]
+    with sample_connectors.mirror(bed.lab, "routed", chain, partitions=1) as mirror:
+        send(bed.lab.west, mirror.topic, [record(mirror.topic, number) for number in range(50)])
+        copied(bed.lab, mirror, {mirror.topic: 50})
+        (one,) = Bed(bed.lab, bed.toolbox, mirror).audit(status=0)["partitions"]
     assert one["downstream_topic"] == "copy-of-routed"
     assert (one["upstream_records"], one["downstream_records"]) == (50, 50)
     assert one["findings"] == []
@@ -325,11 +336,11 @@ def test_copies_of_a_router_that_cannot_be_followed_are_compared_once_they_are_n
     }
     named = toolbox.config.read_text() + f"flows: {json.dumps([flow])}\n"
     toolbox.config.write_text(named)
-    with sample_connectors.mirror(bed.lab, "dated", dated, partitions=1) as at:
-        send(bed.lab.west, at.topic, [record(at.topic, number) for number in range(50)])
-        copied(bed.lab, at, {at.topic: 50})
-        refused = bed.toolbox.own("history", "audit", "--flow", at.name, status=7)
-        (one,) = Bed(bed.lab, toolbox, at).audit(status=0)["partitions"]
+    with sample_connectors.mirror(bed.lab, "dated", dated, partitions=1) as mirror:
+        send(bed.lab.west, mirror.topic, [record(mirror.topic, number) for number in range(50)])
+        copied(bed.lab, mirror, {mirror.topic: 50})
+        refused = bed.toolbox.own("history", "audit", "--flow", mirror.name, status=7)
+        (one,) = Bed(bed.lab, toolbox, mirror).audit(status=0)["partitions"]
     assert "(TimestampRouter)" in refused.said
     assert "flows[].copies" in refused.said
     assert one["downstream_topic"] == "dated-dated-w.dated-topic"

@@ -90,20 +90,20 @@ def prometheus(
 
 
 def test_no_panel_is_empty_that_could_be_filled(prometheus: Alerting) -> None:
-    names = {at["connector"] for at, _ in prometheus.series("offsetwatch_connector_info")}
+    names = {entry["connector"] for entry, _ in prometheus.series("offsetwatch_connector_info")}
     assert names >= {FILE_SOURCE, FILE_SINK, MM2_SOURCE}
     chosen = {name: [EVERYTHING] for name in BOARDS}
     chosen["connector"] = [EVERYTHING | ONE | {"connector": name} for name in sorted(names)]
     chosen["flow"] = [EVERYTHING | ONE]
 
     known = set[str]().union(*EMPTY.values())
-    wanted = {f"{name}: {title}": (name, target["expr"]) for name, title, target in queries()}
-    assert known <= wanted.keys()
+    expected = {f"{name}: {title}": (name, target["expr"]) for name, title, target in queries()}
+    assert known <= expected.keys()
 
     def probe() -> None:
         empty = [
             title
-            for title, (name, expr) in wanted.items()
+            for title, (name, expr) in expected.items()
             if title not in known
             and not any(prometheus.series(substituted(expr, one)) for one in chosen[name])
         ]

@@ -59,18 +59,18 @@ def lab() -> Iterator[Lab]:
 
 def test_log_bounds_asked_for_while_a_broker_dies_are_true_or_absent(lab: Lab) -> None:
     admin = KafkaAdmin("west", {"bootstrap.servers": lab.west})
-    seen: set[LogBounds] = set()
+    observed: set[LogBounds] = set()
     ended = threading.Event()
 
     def ask() -> None:
         while not ended.is_set():
             try:
-                seen.update(admin.bounds(WANTED, stable=False).values())
+                observed.update(admin.bounds(WANTED, stable=False).values())
             except ClientError:
                 continue
 
     def check_answered() -> None:
-        if not seen:
+        if not observed:
             raise NotYet("no answer")
 
     thread = threading.Thread(target=ask)
@@ -82,7 +82,7 @@ def test_log_bounds_asked_for_while_a_broker_dies_are_true_or_absent(lab: Lab) -
     finally:
         ended.set()
         thread.join()
-    assert seen == {LogBounds(start=0, end=10, stable_end=10)}
+    assert observed == {LogBounds(start=0, end=10, stable_end=10)}
 
 
 def test_log_bounds_are_back_soon_after_their_broker(lab: Lab) -> None:
@@ -94,11 +94,11 @@ def test_log_bounds_are_back_soon_after_their_broker(lab: Lab) -> None:
 
     def check() -> None:
         try:
-            found = admin.bounds(WANTED, stable=False)
+            partition = admin.bounds(WANTED, stable=False)
         except ClientError as exc:
             raise NotYet(str(exc)) from exc
-        if len(found) < len(WANTED):
-            raise NotYet(f"{len(found)} of {len(WANTED)}")
+        if len(partition) < len(WANTED):
+            raise NotYet(f"{len(partition)} of {len(WANTED)}")
 
     until("all log bounds", check, timeout_s=BACK_S_MAX)
 
@@ -138,16 +138,16 @@ def asking(program: str, lab: Lab, tmp_path: Path) -> Iterator[Callable[..., Non
     command = [sys.executable, "-c", program, lab.west, WEST_GROUP]
     with log.open("w") as out, subprocess.Popen(command, stdout=out, stderr=out) as running:
 
-        def await_answer(wanted: set[str], times: int = 1) -> None:
+        def await_answer(expected: set[str], times: int = 1) -> None:
             begun = len(log.read_text().splitlines())
 
             def check() -> None:
                 assert running.poll() is None, log.read_text()[-500:]
                 lines = log.read_text().splitlines()[begun:]
-                if sum(line in wanted for line in lines) < times:
+                if sum(line in expected for line in lines) < times:
                     raise NotYet(str(lines[-3:]))
 
-            until(f"an answer of {wanted}", check, timeout_s=times * ANSWER_S_MAX)
+            until(f"an answer of {expected}", check, timeout_s=times * ANSWER_S_MAX)
 
         try:
             yield await_answer

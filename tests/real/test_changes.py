@@ -28,12 +28,12 @@ def alone(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Produc
     """A daemon that watches one topic, which we write."""
     lab.create_topic("east", OFFSETS, partitions=2, config={"cleanup.policy": "compact"})
     directory: Path = tmp_path_factory.mktemp("alone")
-    made = Product(lab, directory=directory, port=free_port(), extra=FAST, connects=[SITE])
+    product = Product(lab, directory=directory, port=free_port(), extra=FAST, connects=[SITE])
     commit(lab, "/a", 5)
     commit(lab, "/b", 7)
-    made.start_daemon()
-    yield made
-    made.stop()
+    product.start_daemon()
+    yield product
+    product.stop()
 
 
 def commit(lab: Lab, file: str, position: int) -> None:
@@ -44,8 +44,8 @@ def commit(lab: Lab, file: str, position: int) -> None:
 
 
 def positions(product: Product) -> dict[str, float]:
-    found = samples(product, "source_offset_position", connect_cluster="ledger")
-    return {dict(labels)["source_partition"]: value for labels, value in found.items()}
+    result = samples(product, "source_offset_position", connect_cluster="ledger")
+    return {dict(labels)["source_partition"]: value for labels, value in result.items()}
 
 
 def reload(product: Product) -> httpx.Response:

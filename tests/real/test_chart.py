@@ -51,11 +51,13 @@ def kube(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
 # --- what is stored ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda at: at.name.removesuffix("-values.yaml"))
+@pytest.mark.parametrize(
+    "variant", VARIANTS, ids=lambda item: item.name.removesuffix("-values.yaml")
+)
 def test_the_server_takes_all_of_a_variant_and_knows_every_field(kube: Kubernetes, variant: Path):
-    found = chart.documents(chart.render(variant, namespace="monitoring"))
-    assert found
-    for document in found:
+    result = chart.documents(chart.render(variant, namespace="monitoring"))
+    assert result
+    for document in result:
         document["metadata"].setdefault("namespace", "monitoring")
         answer = kube.http.patch(
             kube.path(document),
@@ -89,9 +91,9 @@ def test_a_field_that_the_server_does_not_know_would_be_noticed(kube: Kubernetes
 
 
 def deployment(installed: Installed) -> Json:
-    found = installed.kube.get("apps/v1", "Deployment", installed.account, installed.namespace)
-    assert found is not None
-    return found
+    answer = installed.kube.get("apps/v1", "Deployment", installed.account, installed.namespace)
+    assert answer is not None
+    return answer
 
 
 def test_a_release_goes_through_every_variant_and_back(kube: Kubernetes, tmp_path: Path):
@@ -108,17 +110,19 @@ def test_a_release_goes_through_every_variant_and_back(kube: Kubernetes, tmp_pat
     namespace = "going-through"
     installed = chart.install(kube, first, claims, namespace=namespace)
     for variant in others:
-        said = installed.upgrade(variant, claims)
-        assert not said.failed, f"{variant.name}: {said.text}"
+        answer = installed.upgrade(variant, claims)
+        assert not answer.failed, f"{variant.name}: {answer.text}"
     for revision in range(1, len(VARIANTS)):
-        said = installed.rollback(revision)
-        assert not said.failed, f"{VARIANTS[revision - 1].name}: {said.text}"
-    said = installed.uninstall()
-    assert not said.failed, said.text
+        answer = installed.rollback(revision)
+        assert not answer.failed, f"{VARIANTS[revision - 1].name}: {answer.text}"
+    answer = installed.uninstall()
+    assert not answer.failed, answer.text
     assert kube.get("apps/v1", "Deployment", installed.release, namespace) is None
 
 
-@pytest.mark.parametrize("variant", VARIANTS, ids=lambda at: at.name.removesuffix("-values.yaml"))
+@pytest.mark.parametrize(
+    "variant", VARIANTS, ids=lambda item: item.name.removesuffix("-values.yaml")
+)
 def test_the_notes_name_only_what_is_there(kube: Kubernetes, variant: Path):
     namespace = variant.name.removesuffix("-values.yaml")
     installed = chart.install(kube, variant, namespace=namespace, release="own")
@@ -127,15 +131,15 @@ def test_the_notes_name_only_what_is_there(kube: Kubernetes, variant: Path):
     assert {kind for kind, _ in named} == set(kinds)
     for kind, name in named:
         assert kube.get(kinds[kind], kind.capitalize(), name, namespace) is not None, name
-    found = deployment(installed)
-    inside = [each["name"] for each in found["spec"]["template"]["spec"]["containers"]]
+    result = deployment(installed)
+    inside = [each["name"] for each in result["spec"]["template"]["spec"]["containers"]]
     (container,) = re.findall(r"--container (\S+)", installed.notes)
     assert container in inside
     values = yaml.safe_load(variant.read_text())
     scraped = any(values.get(f"{kind}Monitor", {}).get("enabled") for kind in ("service", "pod"))
     assert ("Nothing scrapes it yet" in installed.notes) is not scraped
-    kept = values.get("persistence", {}).get("enabled", False)
-    assert ("Its counters and verdicts are in an emptyDir" in installed.notes) is not kept
+    retained = values.get("persistence", {}).get("enabled", False)
+    assert ("Its counters and verdicts are in an emptyDir" in installed.notes) is not retained
     assert not installed.uninstall().failed
 
 
@@ -269,8 +273,8 @@ def given(
             )
         ]
     )
-    at = tmp_path_factory.mktemp("given") / "values.yaml"
-    values = chart.values_file({"strimzi": GIVEN[request.param]}, at)
+    path = tmp_path_factory.mktemp("given") / "values.yaml"
+    values = chart.values_file({"strimzi": GIVEN[request.param]}, path)
     installed = chart.install(kube, CHART / "ci" / "default-values.yaml", values)
     with kube.client(installed.token()) as client:
         yield request.param, client
@@ -278,16 +282,16 @@ def given(
     kube.delete({**NEW, "metadata": {"name": "new", "namespace": "kafka"}})
 
 
-@pytest.mark.parametrize("asked", ASKED, ids=lambda at: f"{at.verb} {at.path}")
+@pytest.mark.parametrize("requests", ASKED, ids=lambda item: f"{item.verb} {item.path}")
 def test_the_account_may_do_what_is_needed_and_nothing_else(
-    given: tuple[str, httpx.Client], asked: Asked
+    given: tuple[str, httpx.Client], requests: Asked
 ):
     what, client = given
     headers = {"Content-Type": "application/json"}
-    if asked.verb == "PATCH":
+    if requests.verb == "PATCH":
         headers = {"Content-Type": "application/merge-patch+json"}
-    answer = client.request(asked.verb, asked.path, json=asked.body, headers=headers)
-    if what in asked.at:
+    answer = client.request(requests.verb, requests.path, json=requests.body, headers=headers)
+    if what in requests.at:
         assert answer.status_code != httpx.codes.FORBIDDEN, answer.text
         assert answer.is_success or answer.status_code == httpx.codes.NOT_FOUND
     else:

@@ -24,7 +24,7 @@ AT_ONCE = 8
 SEQUENCES = int(os.environ.get("CONTRACT_SEQUENCES", "8"))
 FIRST_SEED = int(os.environ.get("CONTRACT_SEED", "0"))
 KINDS = ("mirror", "source", "sink")
-SCENARIOS = {at.__name__: at for at in (*scenarios.ALL, *scenarios_trouble.ZOMBIES)}
+SCENARIOS = {item.__name__: item for item in (*scenarios.ALL, *scenarios_trouble.ZOMBIES)}
 SEEDS = range(FIRST_SEED, FIRST_SEED + SEQUENCES)
 
 Job = Callable[[], object]
@@ -32,9 +32,9 @@ Job = Callable[[], object]
 
 @pytest.fixture(scope="module")
 def site(lab: Lab) -> Iterator[RealSite]:
-    made = RealSite(lab, KAFKA)
-    yield made
-    made.close()
+    built = RealSite(lab, KAFKA)
+    yield built
+    built.close()
 
 
 @pytest.fixture(scope="module")
@@ -45,26 +45,26 @@ def acted(site: RealSite) -> Iterator[dict[object, Future[object]]]:
     jobs: dict[object, Job] = {}
     for kind in KINDS:
         jobs[kind] = lambda kind=kind: odd.told(site, kind, f"odd-{kind}")
-    for name in [at.__name__ for at in scenarios.ALL]:
+    for name in [item.__name__ for item in scenarios.ALL]:
         jobs[name] = _scenario(site, name)
     for seed in SEEDS:
         jobs[seed] = lambda seed=seed: sequences.play(site, seed, f"drawn-{seed}", KAFKA)
-    for name in [at.__name__ for at in scenarios_trouble.ZOMBIES]:
+    for name in [item.__name__ for item in scenarios_trouble.ZOMBIES]:
         jobs[name] = _scenario(site, name)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield {key: pool.submit(job) for key, job in jobs.items()}
 
 
-def _scenario(site: RealSite, name: str) -> Job:
+def _scenario(cluster: RealSite, name: str) -> Job:
     number = list(SCENARIOS).index(name)
-    return lambda: SCENARIOS[name](site, f"contract-{number}")
+    return lambda: SCENARIOS[name](cluster, f"contract-{number}")
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_odd_bodies_are_answered_by_the_model_as_by_real_connect(acted, kind):
     model = odd.told(ModelSite(KAFKA), kind, f"odd-{kind}")
-    for real, told in zip(acted[kind].result(), model, strict=True):
-        assert told == real
+    for real, reports in zip(acted[kind].result(), model, strict=True):
+        assert reports == real
 
 
 @pytest.mark.parametrize("scenario", list(SCENARIOS))

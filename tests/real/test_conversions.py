@@ -18,7 +18,9 @@ pytestmark = pytest.mark.real
     ],
 )
 def test_what_we_say_for_certain_is_what_the_converters_do(version: str, seed: int) -> None:
-    found = converters.differences(seed, 40_000, version)
-    assert not found.wrong
-    certain = sum(count for said, count in found.known.items() if not said.startswith("unknown"))
+    differences = converters.differences(seed, 40_000, version)
+    assert not differences.wrong
+    certain = sum(
+        count for answer, count in differences.known.items() if not answer.startswith("unknown")
+    )
     assert certain > 30_000  # or it says nothing

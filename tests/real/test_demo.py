@@ -34,15 +34,15 @@ def acts(demo: CompletedProcess[str]) -> dict[str, str]:
     """What each command has printed to standard output, by the command as it is shown; what comes
     before the first stands under nothing.
     """
-    found = {"": ""}
+    results = {"": ""}
     command = ""
     for line in demo.stdout.splitlines():
         if line.startswith("$ offsetwatch "):
             command = line.removeprefix("$ offsetwatch ")
-            found[command] = ""
+            results[command] = ""
         else:
-            found[command] += f"{line}\n"
-    return found
+            results[command] += f"{line}\n"
+    return results
 
 
 def rows(text: str, connector: str) -> list[list[str]]:
@@ -55,9 +55,9 @@ def test_it_ends_well(demo: CompletedProcess[str]) -> None:
 
 
 def test_something_is_compared_and_nothing_differs(demo: CompletedProcess[str]) -> None:
-    said = re.search(r"^compared (\d+), mismatched (\d+), ", demo.stdout, re.MULTILINE)
-    assert said is not None
-    compared, mismatched = said.groups()
+    match = re.search(r"^compared (\d+), mismatched (\d+), ", demo.stdout, re.MULTILINE)
+    assert match is not None
+    compared, mismatched = match.groups()
     assert int(compared) > 20
     assert mismatched == "0"
 
@@ -65,13 +65,13 @@ def test_something_is_compared_and_nothing_differs(demo: CompletedProcess[str]) 
 def test_it_says_which_waiting_guards_are_shortened_and_what_they_are_by_default(
     acts: Mapping[str, str],
 ) -> None:
-    told = dict(re.findall(r"^ +remedy\.(\S+) +(\d+ instead of \S+)$", acts[""], re.MULTILINE))
-    usual = RemedyConfig()
-    assert told.pop("repeat.failures") == f"2 instead of {usual.repeat.failures}"
-    assert told.pop("repeat.span_s") == f"0 instead of {usual.repeat.span_s:g}"
-    assert told.pop("repeat.restarts") == f"1 instead of {usual.repeat.restarts}"
-    assert told == {
-        name: f"{here} instead of {getattr(usual, name):g}"
+    report = dict(re.findall(r"^ +remedy\.(\S+) +(\d+ instead of \S+)$", acts[""], re.MULTILINE))
+    config = RemedyConfig()
+    assert report.pop("repeat.failures") == f"2 instead of {config.repeat.failures}"
+    assert report.pop("repeat.span_s") == f"0 instead of {config.repeat.span_s:g}"
+    assert report.pop("repeat.restarts") == f"1 instead of {config.repeat.restarts}"
+    assert report == {
+        name: f"{here} instead of {getattr(config, name):g}"
         for name, here in SHORTENED.items()
         if name != "repeat"
     }
@@ -87,20 +87,22 @@ def test_both_connectors_are_shown_failed_before_anything_is_done(acts: Mapping[
 def test_a_skip_of_each_record_is_proposed_before_it_is_approved(acts: Mapping[str, str]) -> None:
     before, _ = acts["plan list"].split(maxsplit=1)
     assert before == "Plans"
-    for connector, place in CONNECTORS.items():
-        said = f"skip the record at offset {GOOD_BEFORE} of {place} for {connector}"
-        assert re.search(rf"{said} +proposed +detector", acts["plan list"])
+    for connector, location in CONNECTORS.items():
+        answer = f"skip the record at offset {GOOD_BEFORE} of {location} for {connector}"
+        assert re.search(rf"{answer} +proposed +detector", acts["plan list"])
 
 
 def test_each_plan_is_shown_and_approved_and_carried_out_to_its_end(
     demo: CompletedProcess[str], acts: Mapping[str, str]
 ) -> None:
-    approvals = {at.split()[2]: told for at, told in acts.items() if at.startswith("plan approve")}
+    approvals = {
+        name.split()[2]: report for name, report in acts.items() if name.startswith("plan approve")
+    }
     assert len(approvals) == len(CONNECTORS)
-    for (plan, shown), connector in zip(approvals.items(), CONNECTORS, strict=True):
-        assert f"Plan {plan}: skip the record at offset {GOOD_BEFORE}" in shown
-        assert f"2. PUT /connectors/{connector}/stop" in shown
-        assert f"6. PATCH /connectors/{connector}/offsets" in shown
+    for (plan, output), connector in zip(approvals.items(), CONNECTORS, strict=True):
+        assert f"Plan {plan}: skip the record at offset {GOOD_BEFORE}" in output
+        assert f"2. PUT /connectors/{connector}/stop" in output
+        assert f"6. PATCH /connectors/{connector}/offsets" in output
         assert f"plan {plan} is approved" in demo.stderr
         assert f"for {connector}: succeeded" in demo.stderr
 
@@ -108,9 +110,9 @@ def test_each_plan_is_shown_and_approved_and_carried_out_to_its_end(
 def test_both_records_are_in_quarantine_and_the_readable_one_is_read(
     acts: Mapping[str, str],
 ) -> None:
-    for connector, place in CONNECTORS.items():
-        assert re.search(rf"{connector} +{place}@{GOOD_BEFORE} ", acts["quarantine list"])
-    (got,) = (told for at, told in acts.items() if at.startswith("quarantine get"))
+    for connector, location in CONNECTORS.items():
+        assert re.search(rf"{connector} +{location}@{GOOD_BEFORE} ", acts["quarantine list"])
+    (got,) = (report for name, report in acts.items() if name.startswith("quarantine get"))
     assert got.splitlines()[0] == NOT_JSON
 
 

@@ -54,11 +54,11 @@ def test_it_ends_well(demo: CompletedProcess[str]) -> None:
 
 
 def test_each_step_is_shown_in_its_order(demo: CompletedProcess[str]) -> None:
-    at = 0
+    offset = 0
     for step in STEPS:
-        found = demo.stdout.find(step, at)
-        assert found >= 0, f"no {step!r} after\n{demo.stdout[:at][-2000:]}"
-        at = found + len(step)
+        result = demo.stdout.find(step, offset)
+        assert result >= 0, f"no {step!r} after\n{demo.stdout[:offset][-2000:]}"
+        offset = result + len(step)
 
 
 def test_the_plan_is_carried_out_to_its_end(demo: CompletedProcess[str]) -> None:

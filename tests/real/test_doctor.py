@@ -23,9 +23,9 @@ ROLES = {"connect-offsets", "connect-configs", "connect-status", "west.checkpoin
 @pytest.fixture
 def other(lab: Lab, tmp_path: Path) -> Iterator[Product]:
     """A second configuration for the same lab; a test changes it before anything reads it."""
-    made = Product(lab, directory=tmp_path, port=free_port(), extra="tick_s: 0.2\n")
-    yield made
-    made.stop()
+    product = Product(lab, directory=tmp_path, port=free_port(), extra="tick_s: 0.2\n")
+    yield product
+    product.stop()
 
 
 def change(product: Product, old: str, new: str) -> None:
@@ -35,14 +35,14 @@ def change(product: Product, old: str, new: str) -> None:
 
 
 def examined(product: Product, *, status: int, timeout_s: str = "20") -> list[dict[str, Any]]:
-    found = json.loads(product.cli("doctor", "--json", "--timeout", timeout_s, status=status))
-    checks: list[dict[str, Any]] = found["checks"]
+    document = json.loads(product.cli("doctor", "--json", "--timeout", timeout_s, status=status))
+    checks: list[dict[str, Any]] = document["checks"]
     return checks
 
 
 def line(checks: list[dict[str, Any]], about: str, check: str) -> dict[str, Any]:
-    (found,) = [at for at in checks if at["about"] == about and at["check"] == check]
-    return found
+    (result,) = [item for item in checks if item["about"] == about and item["check"] == check]
+    return result
 
 
 def all_committed(lab: Lab, product: Product) -> None:
@@ -64,7 +64,7 @@ def test_doctor_finds_nothing_wrong_with_a_sound_lab(lab: Lab, product: Product)
     all_committed(lab, product)
     checks = examined(product, status=0)
     worker = f"worker {product.connect_url}"
-    assert [at for at in checks if at["verdict"] != "ok"] == []
+    assert [check for check in checks if check["verdict"] != "ok"] == []
     assert "Kafka 4.1 or newer" in line(checks, "kafka east", "version")["found"]
     assert line(checks, worker, "reachable")["found"] == "Connect 4.3.1"
     assert line(checks, worker, "kafka")["found"] == "its Kafka cluster is east"
@@ -77,17 +77,17 @@ def test_doctor_finds_nothing_wrong_with_a_sound_lab(lab: Lab, product: Product)
 
 def test_doctor_finds_a_wrong_mapping(other: Product, lab: Lab) -> None:
     change(other, "name: lab, kafka: east", "name: lab, kafka: west")
-    found = line(examined(other, status=1, timeout_s="8"), f"worker {other.connect_url}", "kafka")
-    assert found["verdict"] == "fail"
-    assert found["found"] == "its Kafka cluster is east, not west"
-    assert "kafka: east" in found["advice"]
+    result = line(examined(other, status=1, timeout_s="8"), f"worker {other.connect_url}", "kafka")
+    assert result["verdict"] == "fail"
+    assert result["found"] == "its Kafka cluster is east, not west"
+    assert "kafka: east" in result["advice"]
 
 
 def test_doctor_names_the_addresses_that_matched_nothing(other: Product, lab: Lab) -> None:
     change(other, f'  west: {{bootstrap: "{lab.west}"}}\n', "")
-    found = line(examined(other, status=1, timeout_s="8"), "connect lab", "mm2-source")
-    assert found["verdict"] == "fail"
-    assert lab.west in found["found"]
+    result = line(examined(other, status=1, timeout_s="8"), "connect lab", "mm2-source")
+    assert result["verdict"] == "fail"
+    assert lab.west in result["found"]
 
 
 def test_doctor_without_a_worker_exits_7_and_reports_the_rest(other: Product, lab: Lab) -> None:
@@ -109,8 +109,10 @@ def test_an_offsets_topic_that_retention_empties_is_not_compacted(other: Product
     lab.create_topic("east", "wiped-offsets", 2, {"cleanup.policy": "delete"})
     change(other, "kafka: east, url", "kafka: east, offsets_topic: wiped-offsets, url")
     checks = examined(other, status=1)
-    (found,) = [at for at in checks if at["check"] == "internal topics" and at["verdict"] == "fail"]
-    assert found["found"].startswith("wiped-offsets: not_compacted")
+    (check,) = [
+        item for item in checks if item["check"] == "internal topics" and item["verdict"] == "fail"
+    ]
+    assert check["found"].startswith("wiped-offsets: not_compacted")
     with unchanged(other.connect_url) as (recorder,):
         change(other, other.connect_url, recorder.url)
         other.start_daemon()
@@ -123,16 +125,19 @@ def test_an_offsets_topic_that_retention_empties_is_not_compacted(other: Product
 def test_explain_says_what_the_daemon_says_and_where_from(lab: Lab, product: Product) -> None:
     all_committed(lab, product)
     settled(lab, product)
-    found = json.loads(product.cli("explain", "mm2-source", "--json"))
-    assert found["problems"] == []
-    flow = found["flow"]
+    document = json.loads(product.cli("explain", "mm2-source", "--json"))
+    assert document["problems"] == []
+    flow = document["flow"]
     assert (flow["source"], flow["target"], flow["upstream"]) == ("west", "east", "west")
-    assert found["offsets_topic"] == "east/connect-offsets"
-    lags = {f"{at['topic']}-{at['partition']}": at["lag_records"] for at in flow["partitions"]}
+    assert document["offsets_topic"] == "east/connect-offsets"
+    lags = {
+        f"{partition['topic']}-{partition['partition']}": partition["lag_records"]
+        for partition in flow["partitions"]
+    }
     assert lags["orders-0"] == 0
-    ends = [at["log_end"]["offset"] for at in flow["partitions"]]
+    ends = [partition["log_end"]["offset"] for partition in flow["partitions"]]
     assert sum(ends) == total(product, "mm2_source_log_end_offset")
-    assert all(at["live"] for at in found["inputs"])
+    assert all(view["live"] for view in document["inputs"])
     assert "Replication" in product.cli("explain", "mm2-source")
     sink = json.loads(product.cli("explain", "file-sink", "--json"))
     assert sink["group"]["group"] == "connect-file-sink"

@@ -74,8 +74,8 @@ def test_position_log_end_and_lag_add_up_in_every_scrape_under_load(
             text = product.metrics()
             ends = scraped(text, "mm2_source_log_end_offset")
             positions = scraped(text, "mm2_replicated_offset")
-            for at, lag in scraped(text, "mm2_replication_lag_records").items():
-                assert ends[at] - positions[at] - 1 == lag
+            for item, lag in scraped(text, "mm2_replication_lag_records").items():
+                assert ends[item] - positions[item] - 1 == lag
                 checked += 1
             eventually(product, "another answer", partial(moved_on, product, text))
     assert checked == 15 * len(MIRRORED)

@@ -103,36 +103,36 @@ def write(lab: Lab, topic: str, first: int, end: int) -> None:
 
 def log(bootstrap: str, topic: str) -> list[str | None]:
     """The value at every offset of partition 0; None where there is no record."""
-    found: list[str | None] = []
+    results: list[str | None] = []
     with closing(reader(bootstrap, "reads-all")) as consumer:
         end, messages = read_to_end(consumer, topic, 0)
     for message in messages:
-        found += [None] * (message.offset() - len(found)) + [message.value().decode()]
-    return found + [None] * (end - len(found))
+        results += [None] * (message.offset() - len(results)) + [message.value().decode()]
+    return results + [None] * (end - len(results))
 
 
 def read_to_end(consumer: Consumer, topic: str, start: int) -> tuple[int, list[Message]]:
     """The end of partition 0, and all records from this offset up to it; an error where they do not
     come in time.
     """
-    at = TopicPartition(topic, 0, start)
-    consumer.assign([at])
+    partition = TopicPartition(topic, 0, start)
+    consumer.assign([partition])
     _, end = until(
         f"the end of {topic}", lambda: ask_log_bounds(consumer, topic, 0), timeout_s=WAIT_S_MAX
     )
-    found: list[Message] = []
+    results: list[Message] = []
 
     def probe() -> None:
         messages = consumer.consume(1000, timeout=0.5)
         assert [str(message.error()) for message in messages if message.error()] == []
-        found.extend(messages)
-        position = consumer.position([at])[0].offset
+        results.extend(messages)
+        position = consumer.position([partition])[0].offset
         if position < end:
-            raise NotYet(f"at {position} of {end}, {len(found)} records")
+            raise NotYet(f"at {position} of {end}, {len(results)} records")
 
     if start < end:
         until(f"{topic} read to its end", probe, timeout_s=WAIT_S_MAX)
-    return end, found
+    return end, results
 
 
 def reader(bootstrap: str, group: str) -> Consumer:
@@ -180,28 +180,30 @@ def landings(lab: Lab, group: str) -> dict[str, int]:
 def views(product: Product, group: str) -> dict[str, dict[str, Any]]:
     """Topic -> what the API says of the group."""
     (flow,) = (
-        at
-        for at in product.get("/api/v1/flows")["flows"]
-        if (at["connect_cluster"], at["source"]) == ("lab", UPSTREAM)
+        mirror_flow
+        for mirror_flow in product.get("/api/v1/flows")["flows"]
+        if (mirror_flow["connect_cluster"], mirror_flow["source"]) == ("lab", UPSTREAM)
     )
-    return {at["topic"]: at for at in flow["groups"] if at["group"] == group}
+    return {item["topic"]: item for item in flow["groups"] if item["group"] == group}
 
 
 def known(
     product: Product, group: str, offsets: Mapping[str, int], landing_from: str
 ) -> dict[str, dict[str, Any]]:
     """The same, once the group's offsets and a landing of every topic are there."""
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
 
     def probe() -> None:
-        found.clear()
-        found.update(views(product, group))
-        seen = {at: (view["upstream"], view["landing_from"]) for at, view in found.items()}
-        if seen != {at: (offset, landing_from) for at, offset in offsets.items()}:
-            raise NotYet(str(seen))
+        results.clear()
+        results.update(views(product, group))
+        observed = {
+            name: (view["upstream"], view["landing_from"]) for name, view in results.items()
+        }
+        if observed != {name: (offset, landing_from) for name, offset in offsets.items()}:
+            raise NotYet(str(observed))
 
     until(f"{group} known", probe, timeout_s=WAIT_S_MAX, evidence=product.evidence)
-    return found
+    return results
 
 
 def settled_landing(
@@ -210,32 +212,32 @@ def settled_landing(
     """Once the checkpoint of this offset is there (until then there may be one of an offset before
     it) and we and the library say the same landing: what we make of it.
     """
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
 
     def probe() -> None:
-        found.clear()
-        found.update(known(product, group, offsets, "checkpoint"))
-        for topic, view in found.items():
+        results.clear()
+        results.update(known(product, group, offsets, "checkpoint"))
+        for topic, view in results.items():
             if view["translated"] is not None and view["landing"] < view["translated"]:
                 raise NotYet(f"{topic}: {view}")
-        ours = {f"{UPSTREAM}.{topic}": view["landing"] for topic, view in found.items()}
+        own = {f"{UPSTREAM}.{topic}": view["landing"] for topic, view in results.items()}
         theirs = landings(lab, group)
-        if ours != theirs:
-            raise NotYet(f"we say {ours}, MirrorMaker's library says {theirs}")
+        if own != theirs:
+            raise NotYet(f"we say {own}, MirrorMaker's library says {theirs}")
 
     until(f"where {group} lands", probe, timeout_s=WAIT_S_MAX, evidence=product.evidence)
-    return found
+    return results
 
 
 def moved(
-    lab: Lab, topic: str, upstream: list[str | None], offset: int, at: int
+    lab: Lab, topic: str, upstream: list[str | None], offset: int, index: int
 ) -> tuple[int, int]:
     """(read again, skipped) by a consumer that starts `at` this downstream offset, while the group
     has read up to `offset` upstream.
     """
     done = {value for value in upstream[:offset] if value is not None}
     with closing(reader(lab.east, "moves")) as consumer:
-        _, messages = read_to_end(consumer, f"{UPSTREAM}.{topic}", at)
+        _, messages = read_to_end(consumer, f"{UPSTREAM}.{topic}", index)
     read = [message.value().decode() for message in messages]
     rest = {value for value in upstream[offset:] if value is not None}
     again = [value for value in read if value in done]
@@ -267,9 +269,9 @@ def test_the_numbers_are_what_happens_when_a_group_moves_by_its_checkpoints(
             lab.commit("west", f"moves-{name}", topic, {0: offset})
     for name, offset in offsets.items():
         group = f"moves-{name}"
-        found = settled_landing(lab, product, group, dict.fromkeys(copied, offset))
+        result = settled_landing(lab, product, group, dict.fromkeys(copied, offset))
         for topic, values in copied.items():
-            view = found[topic]
+            view = result[topic]
             holds(lab, topic, view, *moved(lab, topic, values, offset, view["landing"]))
             exported = samples(
                 product, "mm2_group_failover_reread_records", group=group, topic=topic
@@ -288,12 +290,12 @@ def test_the_numbers_are_what_happens_when_a_group_moves_by_the_commits_that_mm2
         offset, group = 2345, "moves-synced"
         for topic in copied:
             lab.commit("west", group, topic, {0: offset})
-        found = known(product, group, dict.fromkeys(copied, offset), "group")
+        result = known(product, group, dict.fromkeys(copied, offset), "group")
     finally:
         lab.create(MM2_CHECKPOINT, config)
     for topic, values in copied.items():
         first, again, skipped = own_start(lab, group, topic, values, offset)
-        view = found[topic]
+        view = result[topic]
         assert view["landing"] == first
         holds(lab, topic, view, again, skipped)
 
@@ -318,8 +320,8 @@ def test_a_group_at_2700_that_only_an_early_sync_translates_reads_nearly_everyth
     lab.create(MM2_SOURCE, {**config, "offset.lag.max": "1000000"})
     try:
         # A flush of offsets in the middle of a copy sends one more sync: not often, and not always.
-        found = (coarse(lab, product, f"orders-coarse-{attempt}") for attempt in range(3))
-        assert any(again == 2699 for again in found)
+        result = (coarse(lab, product, f"orders-coarse-{attempt}") for attempt in range(3))
+        assert any(again == 2699 for again in result)
     finally:
         lab.create(MM2_SOURCE, config)
 
@@ -332,12 +334,12 @@ def test_a_group_that_is_ahead_at_the_target_skips_what_we_say(
     for topic in copied:
         lab.commit("west", group, topic, {0: offset})
         lab.commit("east", group, f"{UPSTREAM}.{topic}", {0: ahead})
-    found = known(product, group, dict.fromkeys(copied, offset), "group")
+    result = known(product, group, dict.fromkeys(copied, offset), "group")
     for topic, values in copied.items():
         again, skipped = moved(lab, topic, values, offset, ahead)
         # A place in the middle of what MirrorMaker wrote: the markers before it are not all known.
         between = log(lab.east, f"{UPSTREAM}.{topic}")[offset:ahead]
-        view, markers = found[topic], between.count(None)
+        view, markers = result[topic], between.count(None)
         assert view["reread_records"] == again == 0
         assert skipped <= view["skip_records"] <= skipped + markers
         assert markers == 0 or lab.options.exactly_once

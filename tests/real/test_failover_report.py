@@ -79,11 +79,11 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
     # A report is of whole minutes, each with the last sample before its end: no other one before
     # this minute is over.
     begin, last = min(met)[0], max(met)[1]
-    shown = (last // 60 + 1) * 60
+    output = (last // 60 + 1) * 60
 
     def passed() -> None:
-        if time.time() < shown:
-            raise NotYet(f"{shown - time.time():.0f} s to the minute")
+        if time.time() < output:
+            raise NotYet(f"{output - time.time():.0f} s to the minute")
 
     until("a whole minute", passed, timeout_s=90.0)
     # What comes later proves that all that had come by the last sample was read.
@@ -91,32 +91,32 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
     until("more copies", lambda: same_count(lab, TOPIC), timeout_s=WAIT_S_MAX)
     product.run_pipeline()
 
-    found = reported(product.history, begin, last)
+    result = reported(product.history, begin, last)
     sampled = {
-        moment: (at.position, at.landing, at.met.reread, at.met.skip)
-        for moment, at in found.items()
+        moment: (outcome.position, outcome.landing, outcome.met.reread, outcome.met.skip)
+        for moment, outcome in result.items()
     }
     for (since, till), expected in met.items():
-        of = [at for moment, at in sampled.items() if since <= moment <= till]
+        of = [item for moment, item in sampled.items() if since <= moment <= till]
         sys.stdout.write(f"moved: {expected}; reported: {of}\n")
         assert set(of) == {expected}
     assert all(again > 0 for _, _, again, _ in met.values())
 
     # As it is typed.
     rows, page = tmp_path / "rows.parquet", tmp_path / "report.html"
-    asked = ("history", "report", "--flow", "west->east", "--group", GROUP)
-    window = ("--from", str(shown - 600), "--to", str(shown))
+    requests = ("history", "report", "--flow", "west->east", "--group", GROUP)
+    window = ("--from", str(output - 600), "--to", str(output))
     files = ("--parquet", str(rows), "--html", str(page))
-    (group,) = json.loads(product.cli(*asked, *window, *files, "--json"))["groups"]
+    (group,) = json.loads(product.cli(*requests, *window, *files, "--json"))["groups"]
     assert group["figures"]["reread"]["known"] >= 1
     (stored,) = (
         row
         for row in pq.read_table(rows).to_pylist()
-        if row["group_id"] == GROUP and row["minute"].timestamp() == shown
+        if row["group_id"] == GROUP and row["minute"].timestamp() == output
     )
-    told = tuple(stored[name] for name in ("position", "landing", "reread", "skip"))
-    assert told == met[max(met)]
+    reports = tuple(stored[name] for name in ("position", "landing", "reread", "skip"))
+    assert reports == met[max(met)]
     assert (stored["log_end"], stored["replicated"], stored["missing"]) == (3000, 2999, 0)
     assert (stored["missing_age_s_min"], stored["missing_age_s_max"]) == (0.0, 0.0)
     assert page.read_text().startswith("<!doctype html>")
-    sys.stdout.write(product.cli(*asked, *window))
+    sys.stdout.write(product.cli(*requests, *window))

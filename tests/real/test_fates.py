@@ -27,8 +27,8 @@ def watching(lab: Lab, directory: Path, *, ends_s: float) -> Iterator[Product]:
         f"tick_s: 0.2\nends_s: {ends_s}\njudge: {{interval_s: 3.0}}\n"
         f"state_dir: {directory / 'state'}\n"
     )
-    with onlooker(lab, directory, extra=settings, connect_extra=FAST_CONNECT) as (made, _):
-        yield made
+    with onlooker(lab, directory, extra=settings, connect_extra=FAST_CONNECT) as (product, _):
+        yield product
 
 
 def of(flow: Flow) -> dict[str, str]:
@@ -37,8 +37,8 @@ def of(flow: Flow) -> dict[str, str]:
 
 def told(product: Product, flow: Flow) -> list[tuple[str, int, int]]:
     flows = product.get("/api/v1/flows")["flows"]
-    (found,) = [at for at in flows if at["connector"] == flow.connector]
-    return [(at["cause"], at["first"], at["last"]) for at in found["losses"]]
+    (result,) = [mirror_flow for mirror_flow in flows if mirror_flow["connector"] == flow.connector]
+    return [(loss["cause"], loss["first"], loss["last"]) for loss in result["losses"]]
 
 
 def looked_at(product: Product, flow: Flow) -> None:
@@ -57,8 +57,8 @@ def test_retention_that_overtakes_mm2_while_the_daemon_is_down_is_found_at_its_s
     with watching(lab, tmp_path, ends_s=1.0) as product:
         looked_at(product, flow)
         product.kill_daemon()
-        deed = losses.retention_overtakes(flow)
-        assert deed.lost == (30, 54)
+        action = losses.retention_overtakes(flow)
+        assert action.lost == (30, 54)
         product.start_daemon()
         becomes(product, 25, "mm2_lost_records_total", **of(flow), cause="retention")
         product.kill_daemon()
@@ -81,8 +81,8 @@ def test_a_topic_made_anew_while_the_daemon_is_down_is_found_at_its_start_once(
     with watching(lab, tmp_path, ends_s=1.0) as product:
         looked_at(product, flow)
         product.kill_daemon()
-        deed = losses.recreated_grown(flow)
-        assert deed.lost == (0, 39)
+        action = losses.recreated_grown(flow)
+        assert action.lost == (0, 39)
         product.start_daemon()
         becomes(product, 1, "mm2_topic_recreations_total", connector=flow.connector)
         assert total(product, "mm2_lost_records_total", **of(flow)) == 0

@@ -34,17 +34,17 @@ SECRET = "hunter2-of-the-told-source"
 
 def rows(product: Product, table: Table, query: str) -> list[dict[str, Any]]:
     there = reader.open_table(product.history, table)
-    found: list[dict[str, Any]] = pa.table(
+    pylist: list[dict[str, Any]] = pa.table(
         QueryBuilder().register("records", there).execute(query)
     ).to_pylist()
-    return found
+    return pylist
 
 
 def landed(product: Product) -> None:
     """The group has a checkpoint, and a commit of its own on the target or none."""
     flows = product.get("/api/v1/flows")["flows"]
-    groups = [at for flow in flows for at in flow["groups"] if at["group"] == GROUP]
-    if [at["landing"] is None for at in groups] != [False]:
+    groups = [group for flow in flows for group in flow["groups"] if group["group"] == GROUP]
+    if [group["landing"] is None for group in groups] != [False]:
         raise NotYet(str(groups))
 
 
@@ -78,10 +78,10 @@ def test_states_checkpoints_log_ends_and_groups_are_kept_and_secrets_are_not(
         "SELECT kind, count(*) AS rows, count(error) AS errors, count(value) AS kept "
         "FROM records WHERE kind IN ('configs', 'status', 'checkpoints') GROUP BY kind",
     )
-    found = {row["kind"]: row for row in kinds}
-    assert set(found) == {"configs", "status", "checkpoints"}
+    results = {row["kind"]: row for row in kinds}
+    assert set(results) == {"configs", "status", "checkpoints"}
     assert all(row["rows"] > 0 for row in kinds)
-    assert {kind: row["kept"] for kind, row in found.items() if kind != "checkpoints"} == {
+    assert {kind: row["kept"] for kind, row in results.items() if kind != "checkpoints"} == {
         "configs": 0,
         "status": 0,
     }
@@ -90,12 +90,14 @@ def test_states_checkpoints_log_ends_and_groups_are_kept_and_secrets_are_not(
     )
     assert not [row for row in stored.to_pylist() if SECRET in str(row)]
 
-    told = json.loads(product.cli("history", "timeline", TOLD, "--json"))
-    said = [(event["origin"], event["said"]) for event in told["events"]]
-    assert ("config", "asked to be stopped") in said
-    assert ("config", "asked to be running") in said
-    assert any(origin == "status" and "task 0 running" in what for origin, what in said), said
-    assert not any(SECRET in what for _, what in said)
+    document = json.loads(product.cli("history", "timeline", TOLD, "--json"))
+    messages = [(event["origin"], event["said"]) for event in document["events"]]
+    assert ("config", "asked to be stopped") in messages
+    assert ("config", "asked to be running") in messages
+    assert any(origin == "status" and "task 0 running" in what for origin, what in messages), (
+        messages
+    )
+    assert not any(SECRET in what for _, what in messages)
 
     of_group = rows(
         product,

@@ -18,20 +18,20 @@ def test_a_run_shows_in_the_daemons_metrics_and_its_absence_too(product: Product
     stored: Counter[str] = Counter()
     for topic in reader.summarize_bronze(product.history):
         stored[topic.at.kafka] += topic.rows - topic.undecodable
-    said = pipeline_status.read_status(product.history)
-    assert said is not None
-    assert said.batch_at is not None
-    failed = sum(count for _, count in said.errors)  # of runs that other tests let fail
+    status = pipeline_status.read_status(product.history)
+    assert status is not None
+    assert status.batch_at is not None
+    failed = sum(count for _, count in status.errors)  # of runs that other tests let fail
     # Until then the daemon may show what an earlier run said.
     for layer in ("gold", "silver", "bronze"):
-        becomes(product, said.batch_at, "history_table_timestamp_seconds", table=layer)
-    becomes(product, said.batch_at, "history_last_batch_timestamp_seconds")
+        becomes(product, status.batch_at, "history_table_timestamp_seconds", table=layer)
+    becomes(product, status.batch_at, "history_last_batch_timestamp_seconds")
     assert stored["east"] > 0
-    for feed in said.feeds:
-        at = feed.kafka
-        becomes(product, stored[at], "history_records_total", kafka=at, record="decoded")
-        becomes(product, 0, "history_behind_records", kafka=at)
-        becomes(product, feed.gaps, "history_gaps", kafka=at)
+    for feed in status.feeds:
+        kafka = feed.kafka
+        becomes(product, stored[kafka], "history_records_total", kafka=kafka, record="decoded")
+        becomes(product, 0, "history_behind_records", kafka=kafka)
+        becomes(product, feed.gaps, "history_gaps", kafka=kafka)
     assert sum(samples(product, "history_errors_total").values()) == failed
 
     pipeline_status.path_of(product.history).write_text("{")

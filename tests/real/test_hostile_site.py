@@ -60,8 +60,8 @@ class Site:
 
     def findings(self, name: str) -> list[dict[str, Any]]:
         """Return the findings of this name."""
-        found = self.product.get("/api/v1/findings")["findings"]
-        return [at for at in found if at["name"] == name]
+        result = self.product.get("/api/v1/findings")["findings"]
+        return [item for item in result if item["name"] == name]
 
     def polled(self, polls: int = POLLS) -> None:
         """Wait until the list was asked for so often."""
@@ -74,12 +74,14 @@ class Site:
         until(f"{polls} polls", asked, timeout_s=WAIT_S, evidence=self.product.evidence)
 
     def _lists(self) -> int:
-        return sum(at.path.startswith("/connectors?") for at in self.recorder.exchanges())
+        return sum(
+            exchange.path.startswith("/connectors?") for exchange in self.recorder.exchanges()
+        )
 
     def resident_kb(self) -> int:
         """Return the peak of the daemon's memory."""
         status = Path(f"/proc/{self.product.daemon_pid}/status").read_text()
-        line = next(at for at in status.splitlines() if at.startswith("VmHWM"))
+        line = next(name for name in status.splitlines() if name.startswith("VmHWM"))
         return int(line.split()[1])
 
 
@@ -105,12 +107,12 @@ def counting(settings: dict[str, str], limit: int) -> dict[str, str]:
     return {**kind, "limit": str(limit), **settings}
 
 
-def offset(site: Site, name: str) -> object:
+def offset(cluster: Site, name: str) -> object:
     """Return the one offset that is shown of a connector; None if there is none."""
-    for entry in site.product.get("/api/v1/connectors")["connectors"]:
+    for entry in cluster.product.get("/api/v1/connectors")["connectors"]:
         if entry["name"] == name:
-            found = [at["offset"] for at in entry["source_partitions"]]
-            return found[0] if len(found) == 1 else found or None
+            results = [partition["offset"] for partition in entry["source_partitions"]]
+            return results[0] if len(results) == 1 else results or None
     return None
 
 
@@ -136,11 +138,11 @@ def test_the_position_is_what_the_task_goes_on_from_whatever_its_map(
         for name in MAPS.keys() - NOT_IN_PATHS:
             site.lab.create(name, counting(MAPS[name], limit))
     for name, settings in MAPS.items():
-        told = expected(settings, limits[name])
+        report = expected(settings, limits[name])
         eventually(
             site.product,
-            f"{name} at {told}",
-            lambda name=name, told=told: offset(site, name) == told or None,  # type: ignore[misc]
+            f"{name} at {report}",
+            lambda name=name, message=report: offset(site, name) == message or None,  # type: ignore[misc]
             timeout_s=WAIT_S,
         )
     assert numbers_in(site.lab) == sum(limits.values())
@@ -178,8 +180,8 @@ def test_a_connector_that_refuses_new_offsets_ends_as_it_was(
         assert "not done" in ran.err
         assert tools.open_plans(name) == []
         site.lab.wait_running(name)
-        (kept,) = json.loads(tools.read("offsets", "export", "--connectors", name).out)[name]
-        assert kept["offset"] == {"position": FIRST}
+        (retained,) = json.loads(tools.read("offsets", "export", "--connectors", name).out)[name]
+        assert retained["offset"] == {"position": FIRST}
     finally:
         site.lab.delete(name)
 
@@ -200,15 +202,19 @@ def test_a_connector_that_refuses_its_first_offsets_is_not_left_behind(
     assert words in ran.err
     assert tools.open_plans(name) == []
     listed = tools.own("connectors", "status", "--direct", "--json", status=None).json
-    assert name not in {at["name"] for at in listed}
+    assert name not in {item["name"] for item in listed}
     assert len(listed) >= len(MAPS)
 
 
 def test_a_name_that_no_path_can_hold_takes_nothing_from_the_others(site: Site) -> None:
     def asked(name: str) -> None:
-        found = [at for at in site.recorder.exchanges() if at.path == f"/connectors/{name}/offsets"]
-        if not any(at.status == 200 for at in found[-1:]):
-            raise NotYet(f"{name}: {[at.status for at in found]}")
+        exchanges = [
+            exchange
+            for exchange in site.recorder.exchanges()
+            if exchange.path == f"/connectors/{name}/offsets"
+        ]
+        if not any(exchange.status == 200 for exchange in exchanges[-1:]):
+            raise NotYet(f"{name}: {[item.status for item in exchanges]}")
 
     for name in ("maps-hash", "maps-tree"):
         until(
@@ -280,7 +286,7 @@ def test_nothing_is_over_because_something_else_answers(
     try:
         site.polled()
         # What is stale is not shown; it is not over either, and goes on from when it began.
-        assert [at["since"] for at in site.findings("task_failed")] in ([failed], [])
+        assert [result["since"] for result in site.findings("task_failed")] in ([failed], [])
         assert offset(site, "maps-linked") in (None, expected(MAPS["maps-linked"], SECOND))
     finally:
         site.recorder.calm()
@@ -308,9 +314,9 @@ def test_a_connector_without_a_status_is_shown_with_what_is_known(
         site.product,
         "connector_state_missing",
         lambda: [
-            at
-            for at in site.findings("connector_state_missing")
-            if at["connector"] == "maps-tree" and f"no state {of}" in at["summary"]
+            finding
+            for finding in site.findings("connector_state_missing")
+            if finding["connector"] == "maps-tree" and f"no state {of}" in finding["summary"]
         ],
         timeout_s=WAIT_S,
     )

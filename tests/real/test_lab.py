@@ -44,15 +44,15 @@ def alive(pid: int) -> bool:
 
 
 def check_all_dead(pids: dict[str, int]) -> None:
-    left = {name: pid for name, pid in pids.items() if alive(pid)}
-    if left:
-        raise NotYet(f"alive: {left}")
+    remaining = {name: pid for name, pid in pids.items() if alive(pid)}
+    if remaining:
+        raise NotYet(f"alive: {remaining}")
 
 
 def check_positions(lab: Lab, connector: str, field: str, total: int) -> None:
-    seen = lab.offsets(connector)
-    if sum(row["offset"][field] for row in seen if row["offset"]) != total:
-        raise NotYet(str(seen))
+    observed = lab.offsets(connector)
+    if sum(row["offset"][field] for row in observed if row["offset"]) != total:
+        raise NotYet(str(observed))
 
 
 def test_lines_of_the_file_pass_through_source_and_sink(lab: Lab) -> None:

@@ -58,8 +58,8 @@ def test_lag_in_seconds_is_the_age_of_the_oldest_waiting_record_where_mm2s_own_l
             moments = lag_while_stalled.record(product, latency, STILL_S)
             assert lag_while_stalled.apart(moments, oldest) < lag_while_stalled.AGREES_S_MAX
             assert lag_while_stalled.frozen(moments)
-            for place in MIRRORED:
-                first, *_, last = (at for at in moments if at.place == place)
+            for location in MIRRORED:
+                first, *_, last = (moment for moment in moments if moment.place == location)
                 assert last.product > first.product
             # Stopped altogether MirrorMaker has nothing to say any more, and the lag goes on.
             lab.stop_connector(MM2)
@@ -106,27 +106,27 @@ def test_a_compacted_topic_fully_replicated_is_caught_up_and_what_compaction_too
     assert total(product, "mm2_replication_lag_records", **labels) == 1
     lab.stop_connector(MM2)
     try:
-        place = (topic, 0)
-        after = lag_while_stalled.replicated(lab)[place] + 1
+        location = (topic, 0)
+        after = lag_while_stalled.replicated(lab)[location] + 1
         for _ in range(4):
             lab.produce("west", topic, 40)  # the same forty keys, each time in another segment
         eventually(
             product,
             "compaction",
-            lambda: lag_while_stalled.first_record(lab, place, after).offset > after,
+            lambda: lag_while_stalled.first_record(lab, location, after).offset > after,
         )
-        first = lag_while_stalled.first_record(lab, place, after)
+        first = lag_while_stalled.first_record(lab, location, after)
         known = json.loads(product.cli("status", "--json", "--direct"))["flows"]
         (age,) = (
-            at["lag_seconds"]
+            partition["lag_seconds"]
             for flow in known["flows"]
-            for at in flow["partitions"]
-            if at["topic"] == topic
+            for partition in flow["partitions"]
+            if partition["topic"] == topic
         )
         # Compaction may have gone on meanwhile.
-        last = lag_while_stalled.first_record(lab, place, first.offset)
-        at = seconds(known["at"])
-        at_least, at_most = at - last.at, at - first.at
+        last = lag_while_stalled.first_record(lab, location, first.offset)
+        moment = seconds(known["at"])
+        at_least, at_most = moment - last.at, moment - first.at
         assert at_least - ROUNDED_S <= age <= at_most + ROUNDED_S
     finally:
         lab.resume(MM2)

@@ -65,9 +65,9 @@ def position_is(lab: Lab, source: Path, position: int) -> None:
     expected = [{"partition": {"filename": str(source)}, "offset": {"position": position}}]
 
     def probe() -> None:
-        seen = lab.offsets(CONNECTOR)
-        if seen != expected:
-            raise NotYet(str(seen))
+        observed = lab.offsets(CONNECTOR)
+        if observed != expected:
+            raise NotYet(str(observed))
 
     until(f"position {position}", probe, timeout_s=COMMIT_S_MAX)
 
@@ -127,8 +127,8 @@ def test_a_connector_continues_from_a_position_whose_record_compaction_has_taken
 
     until(f"position {then} compacted away", gone, timeout_s=CLEAN_S_MAX)
 
-    asked = ("history", "as-of", "--time", str(moment), "--connector", CONNECTOR)
-    body = history.cli(*asked, "--format", "patch")
+    requests = ("history", "as-of", "--time", str(moment), "--connector", CONNECTOR)
+    body = history.cli(*requests, "--format", "patch")
     pair = {"partition": {"filename": str(source)}, "offset": {"position": then}}
     assert json.loads(body) == {"offsets": [pair]}
 

@@ -63,8 +63,8 @@ def topic(lab: Lab) -> str:
 
 @pytest.fixture
 def reader(lab: Lab) -> Iterator[RecordReader]:
-    with opened(lab) as made:
-        yield made
+    with opened(lab) as built:
+        yield built
 
 
 @pytest.fixture
@@ -79,12 +79,12 @@ def opened(lab: Lab, *, committed: bool = False, check_crcs: bool = False) -> Re
 
 
 def read(reader: RecordReader, topic: str, start: int = 0) -> LogWindow:
-    at = topology.TopicPartition(topic, 0)
-    return reader.window(at, start, count_max=1000, bytes_max=10**9, timeout_s=READ_S)
+    partition = topology.TopicPartition(topic, 0)
+    return reader.window(partition, start, count_max=1000, bytes_max=10**9, timeout_s=READ_S)
 
 
-def quarantine(kafkas: dict[str, Kafka], folder: Path, **wanted) -> CombinedQuarantine:
-    return build_quarantine(Wanted(kafka="east", **{"topic": TOPIC, **wanted}), kafkas, folder)
+def quarantine(kafkas: dict[str, Kafka], folder: Path, **expected) -> CombinedQuarantine:
+    return build_quarantine(Wanted(kafka="east", **{"topic": TOPIC, **expected}), kafkas, folder)
 
 
 def written(lab: Lab, topic: str, *records: tuple, codec: str = "none") -> None:
@@ -125,32 +125,37 @@ def described(lab: Lab, topic: str):
 def test_every_record_comes_back_from_the_topic_exactly_as_it_was(
     lab, topic, reader, kafkas, tmp_path, codec
 ):
-    given = [
+    inputs = [
         (None, None, []),
         (b"", b"", HEADERS),
         (b"\0\xff", None, [("h", None)]),
         (None, b"v" * 2_000, HEADERS[:1]),
     ]
-    written(lab, topic, *given, codec=codec)
-    found = read(reader, topic).records
-    assert [(at.key, at.value, list(at.headers)) for at in found] == given
-    assert {(at.timestamp_ms, at.timestamp_type) for at in found} == {(STAMP_MS, "create")}
+    written(lab, topic, *inputs, codec=codec)
+    records = read(reader, topic).records
+    assert [
+        (stored_record.key, stored_record.value, list(stored_record.headers))
+        for stored_record in records
+    ] == inputs
+    assert {
+        (stored_record.timestamp_ms, stored_record.timestamp_type) for stored_record in records
+    } == {(STAMP_MS, "create")}
 
     store = quarantine(kafkas, tmp_path)
-    for record in found:
+    for record in records:
         assert store.find(about(record).skip_key) is None
         receipt = store.put(record, about(record))
         assert receipt.sha256 == record.sha256
         assert receipt.where.startswith("east/set-aside-")
         assert store.put(record, about(record)).sha256 == record.sha256  # twice does no harm
     fresh = quarantine(kafkas, tmp_path)
-    kept = {
+    retained = {
         held.record.offset: held.record
         for _, held in fresh.kept()
         if held is not None and held.record.topic == topic
     }
-    assert [kept[record.offset] for record in found] == list(found)
-    for record in found:
+    assert [retained[record.offset] for record in records] == list(records)
+    for record in records:
         receipt = fresh.find(about(record).skip_key, record.sha256)
         assert receipt is not None
         assert receipt == store.find(about(record).skip_key)
@@ -168,11 +173,15 @@ def test_a_topic_is_made_to_keep_copies_and_only_for_the_first_of_them(
     written(lab, topic, (b"k", b"v", []))
     (record,) = read(reader, topic).records
     store.put(record, about(record))
-    made = described(lab, name)
-    assert made is not None
-    assert (made.partitions, made.replication, made.in_sync_min) == (6, 1, 1)  # of one broker
-    assert (made.compacted, made.retention_ms, made.retention_bytes) == (False, 2_592_000_000, -1)
-    assert made.message_bytes_max == 64 * 1024 * 1024
+    built = described(lab, name)
+    assert built is not None
+    assert (built.partitions, built.replication, built.in_sync_min) == (6, 1, 1)  # of one broker
+    assert (built.compacted, built.retention_ms, built.retention_bytes) == (
+        False,
+        2_592_000_000,
+        -1,
+    )
+    assert built.message_bytes_max == 64 * 1024 * 1024
     assert quarantine(kafkas, tmp_path, topic=name).problems() != ()  # for ever is not for 30 days
 
 
@@ -262,11 +271,11 @@ def test_readers_of_committed_records_pass_what_was_aborted_and_wait_for_what_is
     producer.produce(topic, value=b"open", partition=0)
     producer.flush(READ_S)
     with opened(lab, committed=True, check_crcs=True) as committed, opened(lab) as every:
-        found = read(committed, topic)
-        assert [at.value for at in found.records] == [b"committed"]
-        assert (found.records[0].offset, found.next_offset, found.end) == (2, 4, 4)
+        window = read(committed, topic)
+        assert [record.value for record in window.records] == [b"committed"]
+        assert (window.records[0].offset, window.next_offset, window.end) == (2, 4, 4)
         all_ = read(every, topic)
-        assert [at.value for at in all_.records] == [b"aborted", b"committed", b"open"]
+        assert [record.value for record in all_.records] == [b"aborted", b"committed", b"open"]
         assert (all_.next_offset, all_.end) == (5, 5)
         producer.abort_transaction(READ_S)
 
@@ -284,15 +293,15 @@ def test_a_batch_that_the_disk_has_spoilt_is_found_and_its_bytes_are_salvaged(
         written(lab, topic, (b"k", value, HEADERS))
     segment = lab.directory / "west-data" / f"{topic}-0" / f"{0:020}.log"
     content = segment.read_bytes()
-    place = content.index(b"a value of its own")
+    location = content.index(b"a value of its own")
     with segment.open("r+b") as handle:
-        handle.seek(place)
+        handle.seek(location)
         handle.write(b"A")
     with opened(lab, committed=True, check_crcs=True) as checking:
-        found = read(checking, topic)
-        assert [at.value for at in found.records] == [b"first"]
-        assert (found.corrupt_at, found.next_offset, found.end) == (1, 1, 3)
-        assert [at.value for at in read(checking, topic, 2).records] == [b"last"]
+        window = read(checking, topic)
+        assert [record.value for record in window.records] == [b"first"]
+        assert (window.corrupt_at, window.next_offset, window.end) == (1, 1, 3)
+        assert [record.value for record in read(checking, topic, 2).records] == [b"last"]
     with opened(lab) as salvage:
         spoilt = read(salvage, topic, 1).records[0]
     assert spoilt.value == b"A value of its own"
@@ -313,12 +322,12 @@ def test_records_are_as_large_as_a_producer_of_kafkas_says(lab, topic, reader):
     )
     line = "first:1,second:\tkey\t" + "v" * 200 + "\n"
     done = subprocess.run(command, input=line, capture_output=True, text=True, check=False)
-    said = done.stdout + done.stderr
+    answer = done.stdout + done.stderr
     record = RawRecord(
         *(topic, 0, 0, None, None, "none", b"key", b"v" * 200),
         headers=(("first", b"1"), ("second", b"")),
     )
-    assert f"The message is {record.size_bytes} bytes when serialized" in said
+    assert f"The message is {record.size_bytes} bytes when serialized" in answer
 
 
 # --- the step -------------------------------------------------------------------------------------
@@ -328,8 +337,12 @@ def copying(
     lab: Lab, kafkas: dict[str, Kafka], folder: Path, record: RawRecord
 ) -> tuple[RecordCopier, Copy]:
     topic_id = KafkaInspector("west", {"bootstrap.servers": lab.west}).topic_ids_now([record.topic])
-    at = RecordLocation("west", record.topic, topic_id[record.topic] or "", 0, record.offset)
-    step = Copy(at, record.sha256, record.size_bytes, about(record).skip_key, f"east/{TOPIC}")
+    record_location = RecordLocation(
+        "west", record.topic, topic_id[record.topic] or "", 0, record.offset
+    )
+    step = Copy(
+        record_location, record.sha256, record.size_bytes, about(record).skip_key, f"east/{TOPIC}"
+    )
     steps = RecordCopier(
         lambda kafka: KafkaSource(kafka, kafkas[kafka]), quarantine(kafkas, folder), about(record)
     )
@@ -366,11 +379,11 @@ def test_a_record_that_retention_takes_before_it_is_copied_cannot_be(
     assert read(reader, topic).log_start == 3
     assert steps.look(step).standing is StepStatus.IMPOSSIBLE
     assert steps.carry_out(step).answer is AttemptResult.NACK
-    left, step = copying(lab, kafkas, tmp_path, records[3])
-    assert left.carry_out(step).answer is AttemptResult.ACK
+    remaining, step = copying(lab, kafkas, tmp_path, records[3])
+    assert remaining.carry_out(step).answer is AttemptResult.ACK
     admin.delete_topics([topic])[topic].result()
-    assert left.look(step).standing is StepStatus.DONE
-    assert left.look(msgspec.structs.replace(step, skip_key="other")).standing in {
+    assert remaining.look(step).standing is StepStatus.DONE
+    assert remaining.look(msgspec.structs.replace(step, skip_key="other")).standing in {
         StepStatus.IMPOSSIBLE,
         StepStatus.FOREIGN,
     }

@@ -29,7 +29,7 @@ OK, FOUND, DENIED = 0, 1, 3
 @pytest.fixture
 def shell(lab: Lab, product: Product, tmp_path: Path) -> Shell:
     """Where F is the smallest configuration, of the clusters and the daemon that are there."""
-    made = Shell(tmp_path)
+    built = Shell(tmp_path)
     (tmp_path / "F").write_text(
         smallest(
             east=lab.east,
@@ -38,15 +38,15 @@ def shell(lab: Lab, product: Product, tmp_path: Path) -> Shell:
             listen=urlsplit(product.url).netloc,
         )
     )
-    return made
+    return built
 
 
-def becomes(at: Mirror, expected: dict[int, list[str]]) -> None:
+def becomes(mirror: Mirror, expected: dict[int, list[str]]) -> None:
     def probe() -> None:
-        if (seen := at.came()) != expected:
-            raise NotYet(f"{ {number: len(held) for number, held in seen.items()} }")
+        if (observed := mirror.came()) != expected:
+            raise NotYet(f"{ {number: len(held) for number, held in observed.items()} }")
 
-    until(f"the copies of {at.name}", probe, timeout_s=COPIED_S_MAX)
+    until(f"the copies of {mirror.name}", probe, timeout_s=COPIED_S_MAX)
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_what_is_only_asked_is_answered(
 
 
 def test_a_flow_is_set_back_to_a_moment(lab: Lab, shell: Shell) -> None:
-    with sample_connectors.mirror(lab, "readme-mirror", records=RECORDS) as at:
-        once = at.meant()
-        flow = f"{at.source}->{at.target}"
-        done = shell.run(followed(RESET_FLOW, {"west->east": flow}), typed=at.name)
+    with sample_connectors.mirror(lab, "readme-mirror", records=RECORDS) as mirror:
+        once = mirror.meant()
+        flow = f"{mirror.source}->{mirror.target}"
+        done = shell.run(followed(RESET_FLOW, {"west->east": flow}), typed=mirror.name)
         assert done.returncode == 0, done.stderr
         # Two hours ago there was nothing: all of it comes again.
-        becomes(at, {number: held * 2 for number, held in once.items()})
+        becomes(mirror, {number: held * 2 for number, held in once.items()})
 
 
 @pytest.mark.full
@@ -86,11 +86,11 @@ def test_a_reset_by_a_properties_file_says_what_it_would_do_and_asks(
     exact.create_topic("west", topic)
     exact.produce("west", topic, RECORDS)
     offsets = f"mm2-offsets.{DEDICATED_UPSTREAM}.internal"
-    wanted = f'{{"offset":{RECORDS - 1}}}'
+    expected = f'{{"offset":{RECORDS - 1}}}'
 
     def committed() -> None:
         held = sample_connectors.newest(exact.east, offsets)
-        if [value for key, value in held.items() if f'"{topic}"' in key] != [wanted]:
+        if [value for key, value in held.items() if f'"{topic}"' in key] != [expected]:
             raise NotYet(str(held))
 
     until("the last commit", committed, timeout_s=COPIED_S_MAX)
@@ -101,7 +101,7 @@ def test_a_reset_by_a_properties_file_says_what_it_would_do_and_asks(
         done = shell.run(RESET_STORED, typed="another")
         assert done.returncode == DENIED, done.stderr
         assert f'"topic":"{topic}"' in done.stdout
-        assert wanted in done.stdout
+        assert expected in done.stdout
         committed()
     finally:
         exact.start_process("mm2")

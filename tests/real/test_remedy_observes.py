@@ -22,12 +22,12 @@ def test_a_default_install_changes_nothing_whatever_it_is_shown(
     """
     remedies.all_told()
     journal = json.loads(watched.product.cli("journal", "tail", "--lines", "10000", "--json"))
-    told = [at["record"] for at in journal]
-    refused = [at for at in told if at["record"] == "refused"]
+    reports = [item["record"] for item in journal]
+    refused = [item for item in reports if item["record"] == "refused"]
     assert {"act-sink-sink", "act-mirror-mirror", "ref-database-sink"} <= {
-        at["connector"] for at in refused
+        item["connector"] for item in refused
     }
-    assert {at["mode"] for at in refused} == {"observe"}
-    assert not DONE & {at["record"] for at in told}
+    assert {item["mode"] for item in refused} == {"observe"}
+    assert not DONE & {item["record"] for item in reports}
     assert watched.recorder.exchanges()
     assert watched.recorder.changes() == []

@@ -16,110 +16,112 @@ pytestmark = [pytest.mark.real, pytest.mark.proof]
 
 
 def test_a_batch_of_which_nothing_can_be_read_is_not_skipped_through(remedies: Stories) -> None:
-    told = remedies["batches"]
-    assert "more_than_one_record_fails" in reasons(told.refusals["all"])
-    assert told.changes["ref-all-sink"] == []
-    assert "skip_one" not in told.values["ref-all-sink plans"]
-    assert "more_than_one_record_fails" in told.values["ref-all-sink explained"]
+    batches = remedies["batches"]
+    assert "more_than_one_record_fails" in reasons(batches.refusals["all"])
+    assert batches.changes["ref-all-sink"] == []
+    assert "skip_one" not in batches.values["ref-all-sink plans"]
+    assert "more_than_one_record_fails" in batches.values["ref-all-sink explained"]
 
 
 def test_a_schema_that_breaks_one_record_after_the_other_costs_two(remedies: Stories) -> None:
-    told = remedies["schema"]
-    assert [told.ends[nth]["ending"] for nth in ("first", "second")] == ["succeeded"] * 2
-    assert asked(told.changes["all"]) == SKIP * 2
-    assert "breaker" in reasons(told.refusals["third"])
-    assert "breaker" in told.values["explained"]
-    assert "lab/ref-schema-sink" in told.values["breakers"]
+    schema = remedies["schema"]
+    assert [schema.ends[nth]["ending"] for nth in ("first", "second")] == ["succeeded"] * 2
+    assert asked(schema.changes["all"]) == SKIP * 2
+    assert "breaker" in reasons(schema.refusals["third"])
+    assert "breaker" in schema.values["explained"]
+    assert "lab/ref-schema-sink" in schema.values["breakers"]
 
 
 @pytest.mark.parametrize("where", ["put", "convert"])
 def test_a_record_that_fails_because_a_server_is_away_is_not_skipped(
     remedies: Stories, where: str
 ) -> None:
-    told = remedies["away"]
-    assert told.values[f"{where} actions"] == ["restart_failed"]
-    assert told.changes[f"{where} away"] == []
-    said = told.values[f"{where} evidence"]["failure"]
-    assert said.startswith(("connectivity: java.net.ConnectException", "registry_down: java.net"))
+    report = remedies["away"]
+    assert report.values[f"{where} actions"] == ["restart_failed"]
+    assert report.changes[f"{where} away"] == []
+    failure = report.values[f"{where} evidence"]["failure"]
+    assert failure.startswith(
+        ("connectivity: java.net.ConnectException", "registry_down: java.net")
+    )
 
 
 def test_a_bad_record_in_the_middle_of_a_batch_is_not_skipped(remedies: Stories) -> None:
-    told = remedies["batches"]
-    said = reasons(told.refusals["middle"])["committed_before_poison"]
-    assert "good" in said
-    assert told.changes["ref-middle-sink"] == []
-    assert "skip_one" not in told.values["ref-middle-sink plans"]
-    assert "committed_before_poison" in told.values["ref-middle-sink explained"]
+    batches = remedies["batches"]
+    committed = reasons(batches.refusals["middle"])["committed_before_poison"]
+    assert "good" in committed
+    assert batches.changes["ref-middle-sink"] == []
+    assert "skip_one" not in batches.values["ref-middle-sink plans"]
+    assert "committed_before_poison" in batches.values["ref-middle-sink explained"]
 
 
 def test_an_offset_is_not_set_once_a_person_has_resumed_the_connector(remedies: Stories) -> None:
-    told = remedies["person"]
-    changes = asked(told.changes["resumes"])
+    report = remedies["person"]
+    changes = asked(report.changes["resumes"])
     # Seen before its tasks were back, it is asked for what the person has asked for.
     assert changes in (["PUT /stop"], ["PUT /stop", "PUT /resume"])
-    assert told.ends["resumes"].get("cause") == "changed"
+    assert report.ends["resumes"].get("cause") == "changed"
 
 
 def test_a_plan_is_void_once_the_configuration_is_another(remedies: Stories) -> None:
-    told = remedies["person"]
-    assert told.changes["edits before"] == told.changes["resumes"]
-    assert told.ends["edits before"]["record"] == "lapsed"
-    assert "same_config" in told.ends["edits before"]["said"]
+    report = remedies["person"]
+    assert report.changes["edits before"] == report.changes["resumes"]
+    assert report.ends["edits before"]["record"] == "lapsed"
+    assert "same_config" in report.ends["edits before"]["said"]
 
 
 def test_an_offset_is_not_set_once_the_configuration_was_edited_meanwhile(
     remedies: Stories,
 ) -> None:
-    told = remedies["person"]
-    later = told.changes["edits meanwhile"][len(told.changes["edits before"]) :]
+    report = remedies["person"]
+    later = report.changes["edits meanwhile"][len(report.changes["edits before"]) :]
     assert asked(later) == ["PUT /stop", "PUT /resume"]
-    assert "same_config" in told.ends["edits meanwhile"]["said"]
-    committed, log_end = told.values["committed"]
+    assert "same_config" in report.ends["edits meanwhile"]["said"]
+    committed, log_end = report.values["committed"]
     assert committed == log_end - 1
 
 
 def test_an_offset_is_not_set_where_an_operator_has_the_connector_run_again(
     remedies: Stories,
 ) -> None:
-    told = remedies["operator"]
-    assert set(asked(told.changes["all"])) <= {"PUT /stop", "PUT /resume"}
-    assert told.ends["approved"].get("ending") != "succeeded"
-    assert told.values["committed"] == told.values["poison"]
+    report = remedies["operator"]
+    assert set(asked(report.changes["all"])) <= {"PUT /stop", "PUT /resume"}
+    assert report.ends["approved"].get("ending") != "succeeded"
+    assert report.values["committed"] == report.values["poison"]
 
 
 def test_a_paused_connector_is_left_alone(remedies: Stories) -> None:
-    told = remedies["paused"]
+    paused = remedies["paused"]
     name = "ref-paused-sink"
-    assert told.changes[name] == []
-    assert told.values[f"{name} approval"] in {"approved", "expired"}
-    assert told.ends[name]["record"] == "lapsed"
-    assert "wanted_running" in reasons(told.refusals["paused"])
-    assert "wanted_running" in told.values[f"{name} explained"]
+    assert paused.changes[name] == []
+    assert paused.values[f"{name} approval"] in {"approved", "expired"}
+    assert paused.ends[name]["record"] == "lapsed"
+    assert "wanted_running" in reasons(paused.refusals["paused"])
+    assert "wanted_running" in paused.values[f"{name} explained"]
 
 
 def test_a_plan_for_a_connector_that_was_made_again_is_void(remedies: Stories) -> None:
-    told = remedies["paused"]
+    paused = remedies["paused"]
     name = "ref-again-sink"
-    assert told.changes[name] == []
-    assert told.values[f"{name} approval"] in {"approved", "expired"}
-    assert told.ends[name]["record"] == "lapsed"
-    said = told.ends[name]["said"]
+    assert paused.changes[name] == []
+    assert paused.values[f"{name} approval"] in {"approved", "expired"}
+    assert paused.ends[name]["record"] == "lapsed"
+    answer = paused.ends[name]["said"]
     # The new one works for a moment: whoever looks just then sees that nothing is to be done.
-    assert "same_incarnation" in said or said == "its incident is over"
+    assert "same_incarnation" in answer or answer == "its incident is over"
 
 
 def test_a_forged_or_replayed_alert_has_nothing_done(remedies: Stories) -> None:
-    told = remedies["batches"]
-    assert told.values["alerts"] == [401, 403, 202, 202, 202]
-    assert told.values["alerted"] == told.changes["ref-well-sink"] == []
+    batches = remedies["batches"]
+    assert batches.values["alerts"] == [401, 403, 202, 202, 202]
+    assert batches.values["alerted"] == batches.changes["ref-well-sink"] == []
 
 
 @pytest.mark.parametrize("how_far", ["just past", "far past"])
 def test_a_person_cannot_have_an_offset_past_the_end(remedies: Stories, how_far: str) -> None:
-    told = remedies["batches"]
-    status, said = told.values[how_far]
-    assert (status, said["error"]) == (422, "refused")
-    assert told.values["ref-well-sink plans"] == []
+    batches = remedies["batches"]
+    status, answer = batches.values[how_far]
+    assert (status, answer["error"]) == (422, "refused")
+    assert batches.values["ref-well-sink plans"] == []
 
 
 def test_a_worker_that_is_killed_and_the_rebalance_after_it_are_no_reason_to_do_anything(
@@ -158,8 +160,10 @@ def moved(watched: Stage, connector: str) -> None:
     def probe() -> None:
         status = watched.lab.status(connector)
         parts = [status["connector"], *status["tasks"]]
-        left = {part["worker_id"] for part in parts} == {watched.lab.connect_urls[0].split("//")[1]}
-        if not left or {part["state"] for part in parts} != {"RUNNING"} or len(parts) < 2:
+        remaining = {part["worker_id"] for part in parts} == {
+            watched.lab.connect_urls[0].split("//")[1]
+        }
+        if not remaining or {part["state"] for part in parts} != {"RUNNING"} or len(parts) < 2:
             raise NotYet(str(status))
 
     until(f"{connector} moved", probe, timeout_s=SEEN_S_MAX)

@@ -122,18 +122,18 @@ class Daemon:
 def daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Daemon, Daemon]]:
     folder = tmp_path_factory.mktemp("daemons")
     with lone_broker(folder / "broker") as broker:
-        made = (
+        built = (
             Daemon("a", folder / "a", broker.address),
             Daemon("b", folder / "b", broker.address),
         )
         try:
-            done = made[0].verb("journal", "create", "--config", str(made[0].config))
+            done = built[0].verb("journal", "create", "--config", str(built[0].config))
             assert done.returncode == 0, done.stderr
-            for daemon in made:
+            for daemon in built:
                 daemon.child.start()
-            yield made
+            yield built
         finally:
-            for daemon in made:
+            for daemon in built:
                 daemon.child.kill()
 
 
@@ -145,7 +145,7 @@ def eventually(what: str, holds: Callable[[], bool], *daemons: Daemon) -> None:
         except httpx.TransportError as exc:
             raise NotYet(str(exc)) from exc
 
-    tails = lambda: "\n".join(at.child.tail() for at in daemons)  # noqa: E731
+    tails = lambda: "\n".join(daemon.child.tail() for daemon in daemons)  # noqa: E731
     until(what, probe, timeout_s=WAIT_S, evidence=tails)
 
 
@@ -153,7 +153,7 @@ def ordered(daemons: tuple[Daemon, Daemon]) -> tuple[Daemon, Daemon]:
     """Who leads, and who follows."""
 
     def settled() -> bool:
-        return sorted(at.gauge("remediation_leader") or 0.0 for at in daemons) == [0.0, 1.0]
+        return sorted(daemon.gauge("remediation_leader") or 0.0 for daemon in daemons) == [0.0, 1.0]
 
     eventually("one leader and one that follows", settled, *daemons)
     a, b = daemons

@@ -83,18 +83,18 @@ class Site:
         create_journal_topic("east", self.properties, self.wanted)
 
     def settings(self, name: str, **more: object) -> ReplicaSettings:
-        given = {"properties": self.properties, "wanted": self.wanted, **more}
-        return ReplicaSettings(kafka="east", name=name, session_s=SESSION_S, **given)
+        inputs = {"properties": self.properties, "wanted": self.wanted, **more}
+        return ReplicaSettings(kafka="east", name=name, session_s=SESSION_S, **inputs)
 
     @contextmanager
     def replica(self, name: str, **more: object) -> Iterator[Replica]:
-        made = Replica(self.settings(name, **more), self.folder / name, SystemClock())
-        made.start()
+        built = Replica(self.settings(name, **more), self.folder / name, SystemClock())
+        built.start()
         try:
-            yield made
+            yield built
         finally:
-            made.stop()
-            assert not (made.standing.problem or "").startswith("unexpected")
+            built.stop()
+            assert not (built.standing.problem or "").startswith("unexpected")
 
     def term(
         self,
@@ -104,8 +104,8 @@ class Site:
     ) -> LeadershipTerm:
         """Of one that has read all there is, and stands still afterwards."""
         with self.copy(name) as copy:
-            given = properties or self.properties
-            writer = JournalWriter("east", given, self.topic, write_s=write_s)
+            inputs = properties or self.properties
+            writer = JournalWriter("east", inputs, self.topic, write_s=write_s)
             writer.begin()
             return LeadershipTerm(writer, copy.head[1])
 
@@ -123,15 +123,15 @@ class Site:
             {**self.properties, "group.id": "none", "enable.partition.eof": True}
         )
         consumer.assign([ck.TopicPartition(self.topic, 0, 0)])
-        found: list[bytes | None] = []
+        results: list[bytes | None] = []
         while True:
             message = consumer.poll(WAIT_S)
             assert message is not None
             if message.error() is not None:
                 assert message.error().code() == ck.KafkaError._PARTITION_EOF
                 consumer.close()
-                return found, message.offset()
-            found.append(message.value())
+                return results, message.offset()
+            results.append(message.value())
 
     def produce(self, *values: bytes | None) -> None:
         """By somebody who has no business here."""
@@ -156,19 +156,19 @@ def leads(replica: Replica) -> LeadershipTerm:
     return until("a leader", probe, timeout_s=WAIT_S)
 
 
-def stands(replica: Replica, **wanted: object) -> ReplicaStatus:
+def stands(replica: Replica, **expected: object) -> ReplicaStatus:
     def probe() -> ReplicaStatus:
-        found = replica.standing
-        if any(getattr(found, name) != value for name, value in wanted.items()):
-            raise NotYet(str(found))
-        return found
+        status = replica.standing
+        if any(getattr(status, name) != value for name, value in expected.items()):
+            raise NotYet(str(status))
+        return status
 
-    return until(f"a replica with {wanted}", probe, timeout_s=WAIT_S)
+    return until(f"a replica with {expected}", probe, timeout_s=WAIT_S)
 
 
-def refuses(replica: Replica, said: str) -> None:
+def refuses(replica: Replica, answer: str) -> None:
     def probe() -> None:
-        if said not in replica.standing.problem:
+        if answer not in replica.standing.problem:
             raise NotYet(str(replica.standing))
 
     until("a refusal", probe, timeout_s=WAIT_S)
@@ -187,8 +187,10 @@ def written(folder: Path, term: LeadershipTerm) -> None:
         proposed = PlanProposed(at=0.5, plan=plan, mode="auto", expires_at=99.0)
         journal.append("p1", [proposed, PlanApproved(at=0.7, by="ada", plan_sha256=plan.sha256)])
         journal.open(plan, PlanOpened(at=1.0, plan=plan))
-        kept = kept_in(folder, plan.subject.connector)
-        journal.append("p1", [StepVerified(at=2.0, index=0, undoing=False, said="copied"), kept])
+        retained = kept_in(folder, plan.subject.connector)
+        journal.append(
+            "p1", [StepVerified(at=2.0, index=0, undoing=False, said="copied"), retained]
+        )
         journal.append("p1", [StepIntended(at=3.0, index=5, undoing=False)])
         journal.control(HELD)
         journal.control(ModeSet(at=4.0, mode="observe", by="ada", because="so"))
@@ -196,8 +198,10 @@ def written(folder: Path, term: LeadershipTerm) -> None:
 
 def kept_in(folder: Path, connector: str) -> OffsetsBackedUp:
     pairs = (PartitionOffset('{"kafka_partition":0}', '{"kafka_offset":7}'),)
-    found = backups.write_backup(folder, connector=connector, pairs=pairs, at=1.0)
-    return OffsetsBackedUp(at=2.5, frozen=FrozenOffsets(pairs, str(found.path), found.sha256))
+    backup_file = backups.write_backup(folder, connector=connector, pairs=pairs, at=1.0)
+    return OffsetsBackedUp(
+        at=2.5, frozen=FrozenOffsets(pairs, str(backup_file.path), backup_file.sha256)
+    )
 
 
 def test_one_leads_and_the_other_has_the_same_chain_byte_for_byte(site):
@@ -205,17 +209,17 @@ def test_one_leads_and_the_other_has_the_same_chain_byte_for_byte(site):
         written(a._folder, leads(a))
         with site.replica("b") as b:
             seq = len(lines(site.folder / "a"))
-            told = stands(b, seq=seq)
-            assert not told.leading
-            assert told.leader is not None
-            assert told.leader[0] == "a"
+            status = stands(b, seq=seq)
+            assert not status.leading
+            assert status.leader is not None
+            assert status.leader[0] == "a"
             assert lines(site.folder / "b") == lines(site.folder / "a")
             with closing(Journal(site.folder / "b")) as journal:
                 assert journal.open_plan("lab", "orders") == "p1"
                 assert journal.skipped_by("k1") == "p1"
-            (kept,) = backups.list_backups(site.folder / "b")
-            assert kept.path.name == backups.list_backups(site.folder / "a")[0].path.name
-            assert kept.sha256 == backups.list_backups(site.folder / "a")[0].sha256
+            (retained,) = backups.list_backups(site.folder / "b")
+            assert retained.path.name == backups.list_backups(site.folder / "a")[0].path.name
+            assert retained.sha256 == backups.list_backups(site.folder / "a")[0].sha256
 
 
 def test_when_the_leader_ends_the_other_leads_and_goes_on_in_the_same_chain(site):
@@ -251,9 +255,9 @@ def test_the_broker_takes_nothing_from_one_who_was_followed_and_its_copy_is_as_b
         journal.control(HELD)
         new = site.term("b")
         before = journal.lines(1, 100)
-        with pytest.raises(NotLeader) as told:
+        with pytest.raises(NotLeader) as error:
             journal.control(HELD)
-        assert isinstance(told.value.__cause__, ProducerFenced)
+        assert isinstance(error.value.__cause__, ProducerFenced)
         assert old.over
         assert journal.lines(1, 100) == before
         with pytest.raises(NotLeader, match="does not lead any more"):
@@ -309,10 +313,10 @@ def test_one_that_is_cut_off_while_it_writes_leads_no_more_and_finds_out_what_be
             journal.control(HELD)
     again = site.term("a")
     with closing(Journal(site.folder / "a", again.publish)) as journal:
-        seen = len(journal.lines(1, 100))
+        observed = len(journal.lines(1, 100))
         journal.control(HELD)
     with site.copy("b") as b, site.copy("a") as a:
-        assert b.head[0] == seen + 1
+        assert b.head[0] == observed + 1
         assert a.lines(1, 100) == b.lines(1, 100)
 
 
@@ -395,7 +399,7 @@ def _gap(values):
 
 
 @pytest.mark.parametrize(
-    ("spoilt", "said"),
+    ("spoilt", "answer"),
     [
         (_gap, "record 2 is missing: 3 comes next"),
         (lambda values: [values[0], changed(values[1])], "record 2 is not what was written"),
@@ -407,7 +411,7 @@ def _gap(values):
     ],
     ids=["gap", "changed", "no line", "empty", "twice", "newer", "cut"],
 )
-def test_a_topic_that_is_not_what_was_written_is_followed_no_further(site, spoilt, said):
+def test_a_topic_that_is_not_what_was_written_is_followed_no_further(site, spoilt, answer):
     term = site.term("a")
     with closing(Journal(site.folder / "a", term.publish)) as journal:
         for _ in range(3):
@@ -416,7 +420,7 @@ def test_a_topic_that_is_not_what_was_written_is_followed_no_further(site, spoil
     other = Site(site.broker, site.folder / "other")
     other.produce(*spoilt(good))
     with other.replica("b") as b:
-        refuses(b, said)
+        refuses(b, answer)
 
 
 def test_a_record_of_somebody_else_in_the_topic_ends_the_leading_of_who_finds_it(site):
@@ -451,11 +455,11 @@ def test_the_journal_of_a_daemon_that_was_alone_is_not_written_over(site):
         JournalTopicCopy(site.folder / "a", site.topic, "an id")
 
 
-def created(site: Site, state_dir: Path) -> Result:
+def created(cluster: Site, state_dir: Path) -> Result:
     """`journal create` on a host with this state directory."""
-    journal = {"kafka": "east", "topic": site.topic, "name": "a"}
+    journal = {"kafka": "east", "topic": cluster.topic, "name": "a"}
     document = {
-        "kafka": {"east": {"bootstrap": site.broker.address}},
+        "kafka": {"east": {"bootstrap": cluster.broker.address}},
         "connect": [{"name": "lab", "kafka": "east", "url": "http://127.0.0.1:1"}],
         "state_dir": str(state_dir),
         "remedy": {
@@ -463,7 +467,7 @@ def created(site: Site, state_dir: Path) -> Result:
             "journal": {**journal, "replication_factor": 1, "min_insync_replicas": 1},
         },
     }
-    config = site.folder / "offsetwatch.yaml"
+    config = cluster.folder / "offsetwatch.yaml"
     config.write_text(json.dumps(document))
     return CliRunner().invoke(cli, ["journal", "create", "--config", str(config)])
 
@@ -495,7 +499,7 @@ def test_a_topic_that_was_made_without_what_is_here_is_told_of_as_long_as_it_is(
 
 
 @pytest.mark.parametrize(
-    ("partitions", "config", "wanted", "said"),
+    ("partitions", "config", "expected", "answer"),
     [
         (2, {}, (1, 1), "2 partitions"),
         (1, {"cleanup.policy": "compact"}, (1, 1), "cleanup.policy"),
@@ -507,15 +511,15 @@ def test_a_topic_that_was_made_without_what_is_here_is_told_of_as_long_as_it_is(
         (1, {}, (1, 2), "min.insync.replicas is 1"),
     ],
 )
-def test_a_topic_that_may_forget_is_refused(site, partitions, config, wanted, said):
+def test_a_topic_that_may_forget_is_refused(site, partitions, config, expected, answer):
     topic = f"{site.topic}-weak"
     fit = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
     fit["max.message.bytes"] = str(RECORD_BYTES_MAX)
     spec = ck_admin.NewTopic(topic, partitions, 1, config={**fit, **config})
     admin = ck_admin.AdminClient(site.properties)
     admin.create_topics([spec])[topic].result()
-    with site.replica("a", wanted=JournalTopicRequirements(topic, *wanted)) as a:
-        refuses(a, said)
+    with site.replica("a", wanted=JournalTopicRequirements(topic, *expected)) as a:
+        refuses(a, answer)
 
 
 def test_a_topic_that_is_not_there_is_not_made_and_it_is_said_how(site):

@@ -100,8 +100,8 @@ class Site:
 
         def probe() -> tuple[Guarded, Guarded]:
             a, b = self.daemons
-            leads = [total(at.product, "remediation_leader") for at in self.daemons]
-            if sorted(at or 0.0 for at in leads) != [0.0, 1.0]:
+            leads = [total(daemon.product, "remediation_leader") for daemon in self.daemons]
+            if sorted(lead or 0.0 for lead in leads) != [0.0, 1.0]:
                 raise NotYet(str(leads))
             return (a, b) if leads[0] else (b, a)
 
@@ -119,7 +119,7 @@ class Site:
         cluster_actions.produce_texts(self.lab.east, self.sink.topic, self.feed(BEHIND))
         for daemon in self.daemons:
             knows(daemon, self.sink)
-        self.bad.append(poison.one_bad(self.sink, after=self.feed(3), seen=self.seen_failed))
+        self.bad.append(poison.one_bad(self.sink, after=self.feed(3), observed=self.seen_failed))
         return self.bad[-1]
 
     def seen_failed(self) -> None:
@@ -201,19 +201,21 @@ def test_a_leader_that_stood_still_in_a_plan_does_nothing_when_another_has_finis
 
     # It still runs, with both daemons awake.
     cluster_actions.produce_texts(site.lab.east, sink.topic, site.feed(5))
-    assert site.written() == {poison.line(at) for at in poison.good(0, site.good)}
+    assert site.written() == {poison.line(value) for value in poison.good(0, site.good)}
     assert endings == moment.endings
     changes = {daemon: daemon.changes(name)[done[daemon] :] for daemon in (leader, other)}
     assert asked(changes[leader]) == moment.frozen
     assert asked(changes[other]) == moment.other
     assert changes[leader][-1].status == moment.status
-    (altered,) = [at for daemon in changes for at in changes[daemon] if sets_an_offset(at)]
+    (altered,) = [
+        change for daemon in changes for change in changes[daemon] if sets_an_offset(change)
+    ]
     (pair,) = json.loads(altered.body)["offsets"]
     assert pair["offset"] == {"kafka_offset": offset + 1}
 
-    kept = {row["offset"]: row["id"] for row in kept_of(other, name)}
-    assert sorted(kept) == site.bad
-    assert other.cli("quarantine", "get", kept[offset], "--raw") == NOT_JSON
+    retained = {row["offset"]: row["id"] for row in kept_of(other, name)}
+    assert sorted(retained) == site.bad
+    assert other.cli("quarantine", "get", retained[offset], "--raw") == NOT_JSON
     kinds = [json.loads(line.body)["record"] for line in lines(other)[since:]]
     assert kinds.count("led") == 1
     for daemon in (leader, other):
@@ -233,12 +235,12 @@ def comes(held: Held, leader: Guarded, connector: str) -> None:
 def waits(daemon: Guarded, connector: str) -> None:
     """Wait until a daemon that has followed so far has looked at the connector, and once more."""
     path = f"/connectors/{connector}/tasks"
-    before = [at for at in daemon.recorder.exchanges() if at.path == path]
+    before = [exchange for exchange in daemon.recorder.exchanges() if exchange.path == path]
 
     def probe() -> None:
-        looks = [at for at in daemon.recorder.exchanges() if at.path == path]
-        if len(looks) < len(before) + 2:
-            raise NotYet(f"{len(looks) - len(before)} looks")
+        exchanges = [exchange for exchange in daemon.recorder.exchanges() if exchange.path == path]
+        if len(exchanges) < len(before) + 2:
+            raise NotYet(f"{len(exchanges) - len(before)} looks")
 
     until("a second look", probe, timeout_s=WAIT_S, evidence=daemon.product.evidence)
 
@@ -247,10 +249,10 @@ def ending(daemon: Guarded, plan: Json) -> str:
     """How a plan ended, once it has."""
 
     def probe() -> str:
-        told = [at for at in daemon.journal() if at["plan_id"] == plan["plan_id"]]
-        if told[-1]["record"] != "ended":
-            raise NotYet("; ".join(map(brief, told[-6:])))
-        return str(told[-1]["ending"])
+        journals = [entry for entry in daemon.journal() if entry["plan_id"] == plan["plan_id"]]
+        if journals[-1]["record"] != "ended":
+            raise NotYet("; ".join(map(brief, journals[-6:])))
+        return str(journals[-1]["ending"])
 
     what = f"the end of {plan['plan_id']}"
     return until(what, probe, timeout_s=WAIT_S, evidence=daemon.product.evidence)
@@ -271,9 +273,9 @@ def lets_go(leader: Guarded, other: Guarded) -> None:
     becomes(other.product, 1.0, "remediation_leader")
 
     def probe() -> None:
-        mine, theirs = lines(leader), lines(other)
-        if mine != theirs:
-            raise NotYet(f"{len(mine)} records, and the other one has {len(theirs)}")
+        own, theirs = lines(leader), lines(other)
+        if own != theirs:
+            raise NotYet(f"{len(own)} records, and the other one has {len(theirs)}")
 
     until("the same journals", probe, timeout_s=WAIT_S, evidence=leader.product.evidence)
 
@@ -283,5 +285,5 @@ def lines(daemon: Guarded) -> tuple[ChainLine, ...]:
         return journal.lines(1, LINES_MAX)
 
 
-def sets_an_offset(at: Exchange) -> bool:
-    return at.method == "PATCH" and at.status == 200
+def sets_an_offset(exchange: Exchange) -> bool:
+    return exchange.method == "PATCH" and exchange.status == 200

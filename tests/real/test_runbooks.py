@@ -35,23 +35,25 @@ OK, FOUND, DENIED = 0, 1, 3
 
 def read_only() -> list[str]:
     """Return each such command once, with its line breaks taken out."""
-    found = {" ".join(command.split()) for text in RUNBOOKS.values() for command in commands(text)}
+    results = {
+        " ".join(command.split()) for text in RUNBOOKS.values() for command in commands(text)
+    }
     begins = tuple(f"offsetwatch {verb}" for verb in READING)
-    return sorted(at for at in found if at.startswith(begins) or "--dry-run" in at)
+    return sorted(name for name in results if name.startswith(begins) or "--dry-run" in name)
 
 
 @pytest.fixture
 def shell(product: Product, tmp_path: Path) -> Shell:
     """Return a shell on the host of a daemon, with the labels of an alert in variables."""
-    made = Shell(tmp_path)
-    made.environment |= {
+    built = Shell(tmp_path)
+    built.environment |= {
         "OFFSETWATCH_CONFIG": str(product.config),
         "CONNECT_CLUSTER": "lab",
         "CONNECTOR": FILE_SOURCE,
         "FLOW": "west->east",
         "TOPIC": "orders",
     }
-    return made
+    return built
 
 
 def test_commands_that_only_read_answer_as_they_stand(shell: Shell) -> None:

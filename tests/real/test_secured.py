@@ -99,12 +99,12 @@ def product_of(lab: Lab, directory: Path, *, url: str, password: Path) -> Produc
 def product(secured: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     directory = tmp_path_factory.mktemp("secured")
     with between(secured) as recorder:
-        made = product_of(
+        built = product_of(
             secured, directory, url=recorder.url, password=secured.security.password_file
         )
-        made.start_daemon()
-        yield made
-        made.stop()
+        built.start_daemon()
+        yield built
+        built.stop()
 
 
 def said(product: Product) -> str:
@@ -247,8 +247,8 @@ def test_each_wrong_property_is_named_by_what_the_broker_does(
 
 def test_a_worker_wants_both_the_certificate_and_the_password(secured: Lab) -> None:
     security = secured.security
-    mine = {"cert_file": security.client.cert, "key_file": security.client.key}
-    whole = Tls.model_validate({"ca_file": security.ca, **mine})
+    own = {"cert_file": security.client.cert, "key_file": security.client.key}
+    whole = Tls.model_validate({"ca_file": security.ca, **own})
     known = Auth.model_validate({"username": USER, "password_file": security.password_file})
 
     def root(auth: Auth | None, tls: Tls) -> bytes:
@@ -262,16 +262,16 @@ def test_a_worker_wants_both_the_certificate_and_the_password(secured: Lab) -> N
     with pytest.raises(AccessDenied, match="certificate"):
         root(known, Tls.model_validate({"ca_file": security.ca}))
     with pytest.raises(TargetUnreachable, match="not trusted"):
-        root(known, Tls.model_validate(mine))
+        root(known, Tls.model_validate(own))
 
 
 @pytest.mark.slow
 def test_a_hook_that_has_no_token_at_first_is_asked_again(secured: Lab, capfd) -> None:
     properties: dict[str, Any] = dict(secured.secured_properties("east", "OAUTHBEARER"))
-    asked = []
+    requests = []
 
     def hook(config: str) -> tuple[str, float]:
-        asked.append(config)
+        requests.append(config)
         if not ready:
             raise RuntimeError("s3cret")
         return unsigned(config)
@@ -282,5 +282,5 @@ def test_a_hook_that_has_no_token_at_first_is_asked_again(secured: Lab, capfd) -
         admin.topics()
     ready = True
     assert "connect-offsets" in admin.topics()[0]
-    assert len(asked) >= 3
+    assert len(requests) >= 3
     assert "s3cret" not in f"{caught.value!r}{capfd.readouterr()}"

@@ -21,9 +21,9 @@ def test_retention_that_overtakes_mm2_is_found_with_the_exact_range(stage: Stage
         stage.flow("retention", records=30) as flow,
         stage.story(f"{LOST} {flow.connector}") as story,
     ):
-        deed = losses.retention_overtakes(flow)
-        finding = story.found(f"{LOST} {flow.connector}", deed.at)
-        assert deed.lost == (30, 54)
+        action = losses.retention_overtakes(flow)
+        finding = story.found(f"{LOST} {flow.connector}", action.at)
+        assert action.lost == (30, 54)
         assert all(number in said(finding) for number in ("30", "54", "25"))
         where = {"connector": flow.connector, "topic": flow.topic, "partition": "0"}
         becomes(stage.product, 25, "mm2_lost_records_total", **where, cause="retention")
@@ -40,9 +40,9 @@ def test_a_topic_made_anew_and_smaller_is_found(stage: Stage) -> None:
         stage.flow("smaller", records=40) as flow,
         stage.story(f"{RECREATED} {flow.connector}") as story,
     ):
-        deed = losses.recreated_smaller(flow)
-        assert deed.position == 9
-        story.found(f"{RECREATED} {flow.connector}", deed.at)
+        action = losses.recreated_smaller(flow)
+        assert action.position == 9
+        story.found(f"{RECREATED} {flow.connector}", action.at)
         becomes(stage.product, 1, "mm2_topic_recreations_total", connector=flow.connector)
         assert not total(stage.product, "mm2_lost_records_total", connector=flow.connector)
 
@@ -54,9 +54,9 @@ def test_a_topic_made_anew_that_has_grown_past_the_position_is_found_with_what_i
     with stage.flow("grown", records=40) as flow:
         expected = (f"{RECREATED} {flow.connector}", f"{LOST} {flow.connector}")
         with stage.story(*expected) as story:
-            deed = losses.recreated_grown(flow)
-            assert deed.lost == (0, 39)
-            story.found(expected[0], deed.at)
+            action = losses.recreated_grown(flow)
+            assert action.lost == (0, 39)
+            story.found(expected[0], action.at)
             # Nothing is lost before MM2 has gone on behind the old position.
             where = {"connector": flow.connector, "topic": flow.topic, "partition": "0"}
             assert not total(stage.product, "mm2_lost_records_total", **where)
@@ -70,9 +70,9 @@ def test_a_topic_made_anew_that_has_grown_past_the_position_is_found_with_what_i
 @pytest.mark.full
 def test_an_offset_set_past_the_end_is_found_before_anybody_resumes(stage: Stage) -> None:
     with stage.flow("ahead", records=40) as flow, stage.story(f"{AHEAD} {flow.connector}") as story:
-        deed = losses.patched_ahead(flow)
-        finding = story.found(f"{AHEAD} {flow.connector}", deed.at)
-        assert deed.position == 400
+        action = losses.patched_ahead(flow)
+        finding = story.found(f"{AHEAD} {flow.connector}", action.at)
+        assert action.position == 400
         assert all(number in said(finding) for number in ("400", "40"))
         losses.patch(flow, 39)
         losses.copy_on(flow)
@@ -86,8 +86,8 @@ def test_an_offset_past_the_end_that_was_resumed_from_is_found_as_a_second_copy(
         stage.flow("overshot", records=40) as flow,
         stage.story(f"{AHEAD} {flow.connector}", f"{RECOPY} {flow.connector}") as story,
     ):
-        deed = losses.patched_ahead(flow)
-        story.found(f"{AHEAD} {flow.connector}", deed.at)
+        action = losses.patched_ahead(flow)
+        story.found(f"{AHEAD} {flow.connector}", action.at)
         copied = losses.copy_on(flow)
         assert flow.copies() == 80
         story.found(f"{RECOPY} {flow.connector}", copied.at)

@@ -32,8 +32,8 @@ def killed_mid_incident(stage: Stage, lost: Flow, denied: Flow) -> None:
         first = losses.retention_overtakes(lost)
         second = stalls.reading_denied(denied)
         before = {
-            named(found): found["since"]
-            for found in (
+            named(result): result["since"]
+            for result in (
                 story.found(expected[0], first.at),
                 story.found(expected[1], second.at),
             )
@@ -41,13 +41,13 @@ def killed_mid_incident(stage: Stage, lost: Flow, denied: Flow) -> None:
         stage.product.kill_daemon()
         killed_at = time.time()
         stage.product.start_daemon()
-        for wanted in expected:
-            story.found(wanted, killed_at)
+        for required in expected:
+            story.found(required, killed_at)
         # It is ready by now; three intervals more, in which nothing may come or go.
         story.lasts(INTERVAL_S * 3)
-        for sight in story.sights(killed_at):
-            since = {named(found): found["since"] for found in sight.findings}
-            assert since == before or not sight.ready
+        for visibility in story.sights(killed_at):
+            since = {named(finding): finding["since"] for finding in visibility.findings}
+            assert since == before or not visibility.ready
             assert since.items() <= before.items()
         losses.copy_on(lost)
         more.stop()
@@ -72,8 +72,12 @@ def test_a_healthy_lab_under_load_with_restarts_and_a_rebalance_has_no_finding(
         lab.restart("file-sink")
         lab.restart(MM2_HEARTBEAT)
         story.lasts(INTERVAL_S * 6)
-        found: list[Found] = [at for sight in story.sights(story.begun_at) for at in sight.findings]
-        assert found == []
+        results: list[Found] = [
+            finding
+            for visibility in story.sights(story.begun_at)
+            for finding in visibility.findings
+        ]
+        assert results == []
 
 
 def move_on(lab: Lab) -> None:

@@ -17,8 +17,8 @@ REMNANT = "remnant_offsets"
 @pytest.mark.full
 def test_offsets_reset_without_their_syncs_are_half_a_reset(stage: Stage) -> None:
     with stage.flow("half", records=30) as flow, stage.story(f"{HALF} {flow.connector}") as story:
-        deed = resets.offsets_reset(flow)
-        story.found(f"{HALF} {flow.connector}", deed.at)
+        action = resets.offsets_reset(flow)
+        story.found(f"{HALF} {flow.connector}", action.at)
         losses.copy_on(flow)
 
 
@@ -28,8 +28,8 @@ def test_syncs_deleted_without_their_offsets_are_half_a_reset(stage: Stage) -> N
         stage.flow("unsynced", records=30) as flow,
         stage.story(f"{HALF} {flow.connector}") as story,
     ):
-        deed = resets.syncs_deleted(flow)
-        story.found(f"{HALF} {flow.connector}", deed.at)
+        action = resets.syncs_deleted(flow)
+        story.found(f"{HALF} {flow.connector}", action.at)
         resets.syncs_made_again(flow)
 
 
@@ -41,8 +41,8 @@ def test_a_restart_that_copies_everything_again_is_found_with_how_far_it_fell(
         # It is reset by half until the task has begun again: more than two intervals under load.
         stage.story(f"{RECOPY} {flow.connector}", also=(f"{HALF} {flow.connector}",)) as story,
     ):
-        deed = resets.copied_again(flow)
-        finding = story.found(f"{RECOPY} {flow.connector}", deed.at)
+        action = resets.copied_again(flow)
+        finding = story.found(f"{RECOPY} {flow.connector}", action.at)
         assert "199" in said(finding)
 
 
@@ -52,6 +52,6 @@ def test_a_connector_that_goes_on_from_an_earlier_life_is_found(stage: Stage) ->
         stage.flow("remnant", records=30) as flow,
         stage.story(f"{REMNANT} {flow.connector}") as story,
     ):
-        deed = resets.made_again(flow)
-        story.found(f"{REMNANT} {flow.connector}", deed.at)
+        action = resets.made_again(flow)
+        story.found(f"{REMNANT} {flow.connector}", action.at)
         flow.produce(10)

@@ -43,8 +43,8 @@ def test_mm2_that_may_no_longer_read_upstream_is_found_although_everything_says_
         # there is something to copy.
         more = Load(stage.lab, rate_per_s=2.0, topics={flow.topic: 1})
         with stage.story(expected) as story, more:
-            deed = stalls.reading_denied(flow)
-            finding = story.found(expected, deed.at)
+            action = stalls.reading_denied(flow)
+            finding = story.found(expected, action.at)
             assert finding["severity"] == "critical"
             more.stop()
             stalls.reading_allowed(flow)

@@ -25,23 +25,23 @@ def test_status_and_explain_ask_the_daemon_and_without_it_go_on_from_what_it_rem
 
 
 def shown(stage: Stage, flow: Flow) -> None:
-    wanted = f"mm2_silent_stall {flow.connector}"
+    expected = f"mm2_silent_stall {flow.connector}"
     more = Load(stage.lab, rate_per_s=2.0, topics={flow.topic: 1})
-    with stage.story(wanted) as story, more:
-        deed = stalls.reading_denied(flow)
-        since = story.found(wanted, deed.at)["since"]
-        asked, explained = said(stage, flow)
-        assert asked["told_by"].startswith("the daemon on 127.0.0.1:")
+    with stage.story(expected) as story, more:
+        action = stalls.reading_denied(flow)
+        since = story.found(expected, action.at)["since"]
+        request, explained = said(stage, flow)
+        assert request["told_by"].startswith("the daemon on 127.0.0.1:")
         stage.product.kill_daemon()
         alone, explained_alone = said(stage, flow)
         assert "from the state of a daemon" in alone["told_by"]
-        for document in (asked, alone, explained, explained_alone):
-            found = {named(at): at["since"] for at in document["findings"]}
-            assert found[wanted] == since
-            assert verdict(document, flow) == verdict(asked, flow)
-        assert verdict(asked, flow)[0] == "silent"
-        (law,) = {at["law"] for at in explained_alone["judgements"]}
-        assert law.startswith("Rule 5: ")
+        for document in (request, alone, explained, explained_alone):
+            results = {named(finding): finding["since"] for finding in document["findings"]}
+            assert results[expected] == since
+            assert verdict(document, flow) == verdict(request, flow)
+        assert verdict(request, flow)[0] == "silent"
+        (rule,) = {judgement["law"] for judgement in explained_alone["judgements"]}
+        assert rule.startswith("Rule 5: ")
         stage.product.start_daemon()
         more.stop()
         stalls.reading_allowed(flow)
@@ -57,7 +57,7 @@ def said(stage: Stage, flow: Flow) -> tuple[Document, Document]:
 def verdict(document: Document, flow: Flow) -> tuple[str, str]:
     """Of the connector, and since when."""
     return next(
-        (at["verdict"], at["since"])
-        for at in document["judgements"]
-        if (at["scope"], at["connector"]) == ("connector", flow.connector)
+        (judgement["verdict"], judgement["since"])
+        for judgement in document["judgements"]
+        if (judgement["scope"], judgement["connector"]) == ("connector", flow.connector)
     )

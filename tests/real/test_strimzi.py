@@ -50,7 +50,7 @@ SEEN_S_MAX = 60.0
 # The older one of them at length: Strimzi 1 does not serve it any more.
 BOTH = pytest.mark.parametrize(
     "served",
-    [VERSIONS[0], *(pytest.param(at, marks=pytest.mark.proof) for at in VERSIONS[1:])],
+    [VERSIONS[0], *(pytest.param(version, marks=pytest.mark.proof) for version in VERSIONS[1:])],
     indirect=True,
 )
 
@@ -72,9 +72,9 @@ class World:
 
     def of(self, name: str, *, mirror: bool = False) -> dict[str, Any]:
         kind = "KafkaMirrorMaker2" if mirror else "KafkaConnector"
-        found = self.server.get(self.version, kind, name, SPACE)
-        assert found is not None
-        return found
+        answer = self.server.get(self.version, kind, name, SPACE)
+        assert answer is not None
+        return answer
 
     def merge(self, name: str, patch: Mapping[str, Any], *, mirror: bool = False) -> None:
         self.server.merge(self.of(name, mirror=mirror), patch)
@@ -83,15 +83,15 @@ class World:
         return self.server.get("v1", "ConfigMap", name, SPACE)
 
     def run(self, *words: str, mirror: bool = False, status: int = 0) -> Ran:
-        place = f"{SPACE}/{MM2 if mirror else CLUSTER}"
-        return self.tools.run(*words, *self.options(place), status=status)
+        location = f"{SPACE}/{MM2 if mirror else CLUSTER}"
+        return self.tools.run(*words, *self.options(location), status=status)
 
     def change(self, *words: str, mirror: bool = False, status: int = 0) -> Ran:
         return self.run(*words, "--yes", "--timeout", str(PATIENCE_S), mirror=mirror, status=status)
 
-    def options(self, place: str) -> tuple[str, ...]:
+    def options(self, location: str) -> tuple[str, ...]:
         return (
-            *("--strimzi", place, "--kubeconfig", str(self.config)),
+            *("--strimzi", location, "--kubeconfig", str(self.config)),
             *("--config", str(self.tools.config)),
         )
 
@@ -126,7 +126,9 @@ def served_resources(
 
 def flow_of(lab: Lab, version: str) -> dict[str, Any]:
     """The specification of a KafkaMirrorMaker2 from west to east."""
-    west, east = ({"alias": at, "bootstrapServers": getattr(lab, at)} for at in ("west", "east"))
+    west, east = (
+        {"alias": value, "bootstrapServers": getattr(lab, value)} for value in ("west", "east")
+    )
     connector = {"sourceConnector": {"tasksMax": 1}}
     if version == "v1":
         return {
@@ -161,30 +163,30 @@ def operator(world: World) -> Iterator[Operator]:
 def source(world: World, operator: Operator, request: pytest.FixtureRequest) -> Iterator[Source]:
     """A FileStream source of ten lines that has read them, and its resource."""
     name = f"source-{crc32(request.node.name.encode()):08x}"
-    with sample_connectors.source(world.lab, name, lines=10) as made:
+    with sample_connectors.source(world.lab, name, lines=10) as built:
         config = {key: world.lab.configuration(name)[key] for key in ("file", "topic")}
         kind = world.lab.configuration(name)["connector.class"]
         resource = connector_of(name, world.served, kind, config)
         world.server.apply([resource])
         until(f"{name} seen", lambda: _seen(world, name), timeout_s=SEEN_S_MAX)
-        yield made
+        yield built
         operator.silent = True
         world.server.delete(resource)
 
 
 def _seen(world: World, name: str, *, mirror: bool = False) -> None:
     status = world.of(name, mirror=mirror).get("status") or {}
-    told = status.get("connectors", [None])[0] if mirror else status.get("connectorStatus")
-    if ((told or {}).get("connector") or {}).get("state") != "RUNNING":
+    report = status.get("connectors", [None])[0] if mirror else status.get("connectorStatus")
+    if ((report or {}).get("connector") or {}).get("state") != "RUNNING":
         raise NotYet(str(status))
 
 
 @pytest.fixture
 def mirror(world: World, operator: Operator) -> Iterator[Mirror]:
     """A MirrorSourceConnector that has copied ten records, and its resource."""
-    made = Mirror(world.lab, FLOW, "flow-topic", 1, "west", "east")
-    world.lab.create_topic("west", made.topic, 1)
-    usual = mm2_source(upstream=world.lab.west, downstream=world.lab.east, topics=made.topic)
+    built = Mirror(world.lab, FLOW, "flow-topic", 1, "west", "east")
+    world.lab.create_topic("west", built.topic, 1)
+    baseline = mm2_source(upstream=world.lab.west, downstream=world.lab.east, topics=built.topic)
     own = {"heartbeats.replication.enabled": "false"}
     resource = {
         "apiVersion": world.version,
@@ -192,12 +194,12 @@ def mirror(world: World, operator: Operator) -> Iterator[Mirror]:
         "metadata": {"name": MM2, "namespace": SPACE},
         "spec": flow_of(world.lab, world.served),
     }
-    with sample_connectors.created(world.lab, FLOW, {**usual, **own}):
-        made.grow(10)
-        sample_connectors.settled(world.lab, made)
+    with sample_connectors.created(world.lab, FLOW, {**baseline, **own}):
+        built.grow(10)
+        sample_connectors.settled(world.lab, built)
         world.server.apply([resource])
         until("the flow seen", lambda: _seen(world, MM2, mirror=True), timeout_s=SEEN_S_MAX)
-        yield made
+        yield built
         operator.silent = True
         world.server.delete(resource)
 
@@ -229,9 +231,9 @@ def test_a_persons_own_config_map_for_listings_is_taken(
     before = world.of(source.name)
     ran = world.run("offsets", "list", "--connectors", source.name, "--json")
     assert ran.json == {f"{SPACE}/{CLUSTER}": {source.name: source.pairs()}}
-    kept = world.config_map("mine")
-    assert kept is not None
-    assert json.loads(kept["data"]["offsets.json"])["offsets"] == source.pairs()
+    retained = world.config_map("mine")
+    assert retained is not None
+    assert json.loads(retained["data"]["offsets.json"])["offsets"] == source.pairs()
     world.as_it_was(source.name, before)
 
 
@@ -279,9 +281,9 @@ def test_a_flow_is_listed_altered_and_reset_by_both_annotations(
     before = world.of(MM2, mirror=True)
     ran = world.run("offsets", "list", "--json", mirror=True)
     assert ran.json == {f"{SPACE}/{MM2}": {FLOW: mirror.pairs()}}
-    kept = world.config_map(f"{MM2}-offsetwatch-list")
-    assert kept is not None
-    assert [*kept["data"]] == [FLOW_KEY]
+    retained = world.config_map(f"{MM2}-offsetwatch-list")
+    assert retained is not None
+    assert [*retained["data"]] == [FLOW_KEY]
     world.change("offsets", "alter", FLOW, *asked(mirror, 0, 4), mirror=True)
     world.as_it_was(MM2, before, mirror=True)
     world.lab.wait_running(FLOW)
@@ -354,7 +356,7 @@ def test_somebody_who_sets_it_going_in_the_middle_has_the_last_word(
     assert OFFSETS not in (now["metadata"].get("annotations") or {})
     assert "alterOffsets" not in now["spec"]
     assert now["spec"].get("state", "running") == "running"
-    assert not [at for at in operator.done if at.startswith("alter")]
+    assert not [name for name in operator.done if name.startswith("alter")]
 
 
 def test_an_operation_of_somebody_else_is_not_disturbed(
@@ -396,7 +398,7 @@ def test_permissions_that_are_missing_are_named(
 ) -> None:
     before = world.of(source.name)
     less = [RULES[0], {**RULES[1], "verbs": ["get", "list"]}, RULES[2]]
-    role = next(at for at in account() if at["kind"] == "Role")
+    role = next(entry for entry in account() if entry["kind"] == "Role")
     world.server.apply([{**role, "rules": less}])
     try:
         ran = world.run("offsets", "list", "--connectors", source.name, status=6)
@@ -418,13 +420,13 @@ def test_what_a_killed_command_has_left_is_taken_back_and_brought_to_an_end(
     world: World, operator: Operator, source: Source, moment: str
 ) -> None:
     before = world.of(source.name)
-    place = world.options(f"{SPACE}/{CLUSTER}")
+    location = world.options(f"{SPACE}/{CLUSTER}")
     words = ("offsets", "alter", source.name, *asked(source, source.after(2)), "--yes")
-    child = world.tools.child(f"dying-{source.name}", *words, *place, at=moment)
+    child = world.tools.child(f"dying-{source.name}", *words, *location, value=moment)
     child.start()
     until("its death", lambda: _dead(child), timeout_s=PATIENCE_S)
     for plan in world.tools.open_plans(source.name):
-        world.tools.run("plan", "recover", plan["plan_id"], *place)
+        world.tools.run("plan", "recover", plan["plan_id"], *location)
     world.run("offsets", "list", "--connectors", source.name)  # takes the rest back
     world.as_it_was(source.name, before)
     assert not world.tools.open_plans(source.name)
@@ -504,9 +506,9 @@ def test_what_runs_in_a_namespace_is_printed_as_a_configuration_that_loads(
     )
     assert "pipes/orders: owned by KafkaConnector orders" in ran.err
     assert "hidden" not in ran.said
-    made = tmp_path / "offsetwatch.yaml"
-    made.write_text(ran.out)
-    loaded = config.load(made)
+    path = tmp_path / "offsetwatch.yaml"
+    path.write_text(ran.out)
+    loaded = config.load(path)
     assert loaded.kafka["main"].client_properties()["sasl.password"] == "hidden"
     (entry,) = loaded.connect
     assert entry.strimzi is not None

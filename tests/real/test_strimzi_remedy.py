@@ -74,17 +74,17 @@ class World:
     @property
     def resource(self) -> Json:
         kind = f"kafka.strimzi.io/{VERSION}"
-        found = self.server.get(kind, "KafkaConnector", self.name, SPACE)
-        assert found is not None
-        return found
+        answer = self.server.get(kind, "KafkaConnector", self.name, SPACE)
+        assert answer is not None
+        return answer
 
     def asked_over_rest(self) -> list[str]:
         """Of Connect by the daemon, that is more than a look."""
-        return [f"{at.method} {at.path}" for at in self.daemon.changes(self.name)]
+        return [f"{change.method} {change.path}" for change in self.daemon.changes(self.name)]
 
     def stop(self, key: str) -> Any:
-        wish = {"action": "stop", "connect_cluster": "lab", "connector": self.name}
-        return self.daemon.ask({**wish, "because": "a test"}, key)
+        requests = {"action": "stop", "connect_cluster": "lab", "connector": self.name}
+        return self.daemon.ask({**requests, "because": "a test"}, key)
 
 
 @pytest.fixture(scope="module")
@@ -101,12 +101,12 @@ def test_a_bad_record_is_skipped_through_the_resource_and_all_others_are_taken(
     # would make a plan void.
     after = poison.good(BEFORE, 3)
     offset = poison.one_bad(
-        world.sink, after=after, seen=lambda: found_failed(world.daemon.product, world.name)
+        world.sink, after=after, observed=lambda: found_failed(world.daemon.product, world.name)
     )
     plan = world.daemon.proposed(world.name, "skip_one")
     world.daemon.approve(plan)
     assert world.daemon.ended(plan)["ending"] == "succeeded"
-    (opened,) = (at for at in world.daemon.of(world.name) if at["record"] == "opened")
+    (opened,) = (entry for entry in world.daemon.of(world.name) if entry["record"] == "opened")
     assert opened["plan"]["subject"]["driver"] == "strimzi"
     assert world.asked_over_rest() == []
     assert f"alter {world.name}" in world.operator.done
@@ -114,10 +114,10 @@ def test_a_bad_record_is_skipped_through_the_resource_and_all_others_are_taken(
     assert not world.resource["metadata"].get("annotations")
     sinks.taken(world.sink)
     lines = set(world.sink.path.read_text().splitlines())
-    assert lines == {poison.line(at) for at in (*poison.good(0, BEFORE), *after)}
+    assert lines == {poison.line(name) for name in (*poison.good(0, BEFORE), *after)}
     assert opened["plan"]["steps"][0]["record"]["offset"] == offset
     quarantined = world.daemon.cli("quarantine", "list", "--json")
-    assert [at["offset"] for at in json.loads(quarantined)] == [offset]
+    assert [load["offset"] for load in json.loads(quarantined)] == [offset]
 
 
 def test_a_stop_lasts_though_the_operator_goes_by_the_resource(world: World) -> None:
@@ -143,40 +143,46 @@ def test_a_stop_lasts_though_the_operator_goes_by_the_resource(world: World) -> 
 def test_what_a_repository_owns_is_left_alone_and_the_guard_says_whose_it_is(world: World) -> None:
     note = {"argocd.argoproj.io/tracking-id": f"app:kafka.strimzi.io/KafkaConnector:{SPACE}/x"}
     world.server.merge(world.resource, {"metadata": {"annotations": note}})
-    asked = world.stop("owned-by-another")
-    assert asked.status_code == CREATED, asked.text
-    mine = asked.json()["plan_id"]
-    (proposed,) = (at for at in world.daemon.journal() if at["plan_id"] == mine)
-    (answer,) = (at for at in proposed["answers"] if at["guard"] == "operator")
+    request = world.stop("owned-by-another")
+    assert request.status_code == CREATED, request.text
+    own = request.json()["plan_id"]
+    (proposed,) = (entry for entry in world.daemon.journal() if entry["plan_id"] == own)
+    (answer,) = (item for item in proposed["answers"] if item["guard"] == "operator")
     assert answer["answer"] == "deny"
     assert "Argo CD" in answer["said"]
     world.server.merge(world.resource, {"metadata": {"annotations": dict.fromkeys(note)}})
 
 
 def test_doctor_says_whose_the_connectors_are_and_that_they_may_be_changed(world: World) -> None:
-    told = json.loads(world.daemon.cli("doctor", "--json"))
-    mine = {at["check"]: at for at in told["checks"] if at["check"].startswith("strimzi")}
-    assert {name: at["verdict"] for name, at in mine.items()} == {
+    document = json.loads(world.daemon.cli("doctor", "--json"))
+    own = {
+        check["check"]: check
+        for check in document["checks"]
+        if check["check"].startswith("strimzi")
+    }
+    assert {name: at["verdict"] for name, at in own.items()} == {
         "strimzi": "ok",
         "strimzi rights": "ok",
     }
-    assert f"KafkaConnect {SPACE}/{CLUSTER}, 1 connector(s)" in mine["strimzi"]["found"]
+    assert f"KafkaConnect {SPACE}/{CLUSTER}, 1 connector(s)" in own["strimzi"]["found"]
 
 
 def test_a_right_that_the_account_does_not_have_is_found_out_beforehand(world: World) -> None:
     read = KubeReader(access_from_kubeconfig(world.kubeconfig))
-    at = Strimzi(namespace=SPACE, name=CLUSTER)
-    assert find_change_problem(read, at, world.sink.connector) == ""
+    strimzi = Strimzi(namespace=SPACE, name=CLUSTER)
+    assert find_change_problem(read, strimzi, world.sink.connector) == ""
     role = world.server.get("rbac.authorization.k8s.io/v1", "Role", ACCOUNT, SPACE)
     assert role is not None
     rules = role["rules"]
-    world.server.merge(role, {"rules": [at for at in rules if at["resources"] != ["configmaps"]]})
+    world.server.merge(
+        role, {"rules": [rule for rule in rules if rule["resources"] != ["configmaps"]]}
+    )
 
     def denied() -> str:
-        said = find_change_problem(read, at, world.sink.connector)
-        if not said:
+        problem = find_change_problem(read, strimzi, world.sink.connector)
+        if not problem:
             raise NotYet("the role is as it was")
-        return said
+        return problem
 
     assert "ConfigMaps" in until("the role's change", denied, timeout_s=WAIT_S)
     world.server.merge(role, {"rules": rules})

@@ -72,11 +72,11 @@ def commit(bootstrap: str) -> None:
         future.result()
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(400):
-        at = number % PARTITIONS
-        key = mirror_key("mm2", "west", "orders", at)
-        producer.produce(OFFSETS, key=key, value=b'{"offset":%d}' % number, partition=at)
-        file = offset_key("file", {"filename": f"/in/{at}"})
-        producer.produce(OFFSETS, key=file, value=b'{"position":%d}' % number, partition=at)
+        offset = number % PARTITIONS
+        key = mirror_key("mm2", "west", "orders", offset)
+        producer.produce(OFFSETS, key=key, value=b'{"offset":%d}' % number, partition=offset)
+        file = offset_key("file", {"filename": f"/in/{offset}"})
+        producer.produce(OFFSETS, key=file, value=b'{"position":%d}' % number, partition=offset)
     producer.produce(OFFSETS, key=b"\xffjunk", value=b"{", partition=1)
     producer.produce(OFFSETS, key=offset_key("gone", {}), value=None, partition=2)
     producer.produce(SYNCS, key=sync_key("orders", 0), value=sync_value(500, 5000))
@@ -85,10 +85,10 @@ def commit(bootstrap: str) -> None:
 
 def rows(base: Path, table: Table) -> list[dict[str, Any]]:
     """In an order of their own, without the columns that say when they were read."""
-    found: list[dict[str, Any]] = DeltaTable(str(table.at(base))).to_pyarrow_table().to_pylist()
+    pylist: list[dict[str, Any]] = DeltaTable(str(table.at(base))).to_pyarrow_table().to_pylist()
     read_at = {"ingest_ts", "first_read_at", "last_read_at"}
-    kept = [{name: row[name] for name in row if name not in read_at} for row in found]
-    return sorted(kept, key=repr)
+    retained = [{name: row[name] for name in row if name not in read_at} for row in pylist]
+    return sorted(retained, key=repr)
 
 
 def test_a_cluster_makes_the_tables_that_one_machine_makes(

@@ -19,6 +19,6 @@ CASES = ("rewind", "removal", "creation")
 def test_a_verb_killed_at_any_step_leaves_nothing_half_done_after_the_next_one(
     lab: Lab, tmp_path: Path
 ) -> None:
-    report = toolbox.run(lab, tmp_path, seed=SEED, kills=KILLS, wanted=CASES)
+    report = toolbox.run(lab, tmp_path, seed=SEED, kills=KILLS, expected=CASES)
     assert report.kills.total() == KILLS, "\n".join(report.lines())
     assert report.sound, "\n".join(report.lines())

@@ -35,17 +35,17 @@ def flow(at: Mirror) -> tuple[str, str]:
 
 def told(ran: Ran, what: str) -> int:
     """How many records, at most, it said beforehand."""
-    found = re.search(rf"at most (\d+) records? of \d+ partitions? will be {what}", ran.err)
-    return 0 if found is None else int(found[1])
+    match = re.search(rf"at most (\d+) records? of \d+ partitions? will be {what}", ran.err)
+    return 0 if match is None else int(match[1])
 
 
-def counted(ran: Ran, at: Mirror) -> dict[int, tuple[int, int]]:
+def counted(ran: Ran, mirror: Mirror) -> dict[int, tuple[int, int]]:
     """Partition -> (copied again, skipped), of the table."""
     rows = (line.split() for line in ran.out.splitlines())
     return {
         int(row[1].rpartition("-")[2]): (int(row[4]), int(row[5]))
         for row in rows
-        if len(row) == 6 and row[0] == at.name and row[1].startswith(at.topic)
+        if len(row) == 6 and row[0] == mirror.name and row[1].startswith(mirror.topic)
     }
 
 
@@ -65,119 +65,128 @@ def dated(lab: Lab, topic: str, partition: int, numbers: range) -> None:
     assert failures == []
 
 
-def copied(at: Mirror, expected: Mapping[int, list[str]]) -> None:
+def copied(mirror: Mirror, expected: Mapping[int, list[str]]) -> None:
     """Wait until that came of it, and one flush longer: not a record more."""
 
     def probe() -> None:
-        if (seen := at.came()) != expected:
-            raise NotYet(f"{ {number: len(held) for number, held in seen.items()} }")
+        if (observed := mirror.came()) != expected:
+            raise NotYet(f"{ {number: len(held) for number, held in observed.items()} }")
 
-    until(f"the copies of {at.name}", probe, timeout_s=COPIED_S_MAX)
-    at.grow(2)
-    sample_connectors.settled(at.lab, at)
-    came = at.came()
-    meant = at.meant()
-    assert came == {number: [*held, meant[number][-1]] for number, held in expected.items()}
+    until(f"the copies of {mirror.name}", probe, timeout_s=COPIED_S_MAX)
+    mirror.grow(2)
+    sample_connectors.settled(mirror.lab, mirror)
+    result = mirror.came()
+    meant = mirror.meant()
+    assert result == {number: [*held, meant[number][-1]] for number, held in expected.items()}
 
 
 def test_after_a_complete_reset_everything_is_copied_again_exactly_from_the_log_start(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with sample_connectors.mirror(lab, "again-mirror", records=2 * RECORDS) as at:
-        once = at.meant()
-        cluster_actions.delete_records(lab.west, at.topic, 7, partition=1)  # as retention does
-        ran = toolbox.change("offsets", "reset", *flow(at))
-        assert counted(ran, at) == {0: (RECORDS, 0), 1: (RECORDS - 7, 0)}
+    with sample_connectors.mirror(lab, "again-mirror", records=2 * RECORDS) as mirror:
+        once = mirror.meant()
+        cluster_actions.delete_records(lab.west, mirror.topic, 7, partition=1)  # as retention does
+        ran = toolbox.change("offsets", "reset", *flow(mirror))
+        assert counted(ran, mirror) == {0: (RECORDS, 0), 1: (RECORDS - 7, 0)}
         assert told(ran, "copied again") == 2 * RECORDS - 7
-        lab.wait_running(at.name)
-        copied(at, {0: once[0] * 2, 1: once[1] + once[1][7:]})
+        lab.wait_running(mirror.name)
+        copied(mirror, {0: once[0] * 2, 1: once[1] + once[1][7:]})
 
 
 def test_a_flow_that_is_set_back_to_a_moment_copies_again_exactly_what_was_stated(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with sample_connectors.mirror(lab, "moment-mirror") as at:
-        dated(lab, at.topic, 0, range(RECORDS))
-        dated(lab, at.topic, 1, range(5))
-        sample_connectors.settled(lab, at)
-        once = at.meant()
+    with sample_connectors.mirror(lab, "moment-mirror") as mirror:
+        dated(lab, mirror.topic, 0, range(RECORDS))
+        dated(lab, mirror.topic, 1, range(5))
+        sample_connectors.settled(lab, mirror)
+        once = mirror.meant()
         # Between the records 11 and 12; of the other partition all are older.
         moment = str(FIRST_S + 11 * STEP_S + 1)
-        ran = toolbox.change("offsets", "reset", *flow(at), "--to-time", moment)
-        assert counted(ran, at) == {0: (RECORDS - 12, 0)}
+        ran = toolbox.change("offsets", "reset", *flow(mirror), "--to-time", moment)
+        assert counted(ran, mirror) == {0: (RECORDS - 12, 0)}
         assert told(ran, "copied again") == RECORDS - 12
-        lab.wait_running(at.name)
-        copied(at, {0: once[0] + once[0][12:], 1: once[1]})
+        lab.wait_running(mirror.name)
+        copied(mirror, {0: once[0] + once[0][12:], 1: once[1]})
 
 
 def test_a_flow_is_set_back_by_a_span_of_its_records_own_time(lab: Lab, toolbox: Toolbox) -> None:
-    with sample_connectors.mirror(lab, "span-mirror") as at:
-        dated(lab, at.topic, 0, range(RECORDS))
-        dated(lab, at.topic, 1, range(5))
-        sample_connectors.settled(lab, at)
-        once = at.meant()
+    with sample_connectors.mirror(lab, "span-mirror") as mirror:
+        dated(lab, mirror.topic, 0, range(RECORDS))
+        dated(lab, mirror.topic, 1, range(5))
+        sample_connectors.settled(lab, mirror)
+        once = mirror.meant()
         # The last record's time less three steps is record 16, and record 1 of the other one.
-        ran = toolbox.change("offsets", "reset", *flow(at), "--by", f"{3 * STEP_S}s")
-        assert counted(ran, at) == {0: (RECORDS - 16, 0), 1: (4, 0)}
-        lab.wait_running(at.name)
-        copied(at, {0: once[0] + once[0][16:], 1: once[1] + once[1][1:]})
+        ran = toolbox.change("offsets", "reset", *flow(mirror), "--by", f"{3 * STEP_S}s")
+        assert counted(ran, mirror) == {0: (RECORDS - 16, 0), 1: (4, 0)}
+        lab.wait_running(mirror.name)
+        copied(mirror, {0: once[0] + once[0][16:], 1: once[1] + once[1][1:]})
 
 
 def test_records_are_only_left_out_by_a_word_of_its_own_and_then_exactly_those_that_were_stated(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with sample_connectors.mirror(lab, "skip-mirror", records=2 * RECORDS) as at:
-        lab.stop_connector(at.name)
-        once = at.meant()
-        at.grow(20)
-        asked = ("offsets", "reset", *flow(at), "--to-offset", str(RECORDS + 6))
-        refused = toolbox.change(*asked, status=3)
+    with sample_connectors.mirror(lab, "skip-mirror", records=2 * RECORDS) as mirror:
+        lab.stop_connector(mirror.name)
+        once = mirror.meant()
+        mirror.grow(20)
+        requests = ("offsets", "reset", *flow(mirror), "--to-offset", str(RECORDS + 6))
+        refused = toolbox.change(*requests, status=3)
         assert "--allow-skip" in refused.err
-        assert sample_connectors.offsets(lab, at.name) == [at.pair(n, RECORDS - 1) for n in (0, 1)]
-        ran = toolbox.change(*asked, "--allow-skip")
-        assert counted(ran, at) == {0: (0, 6), 1: (0, 6)}
+        assert sample_connectors.offsets(lab, mirror.name) == [
+            mirror.pair(n, RECORDS - 1) for n in (0, 1)
+        ]
+        ran = toolbox.change(*requests, "--allow-skip")
+        assert counted(ran, mirror) == {0: (0, 6), 1: (0, 6)}
         assert told(ran, "skipped") == 12
-        assert sample_connectors.state(lab, at.name) == ("STOPPED", 0)
-        lab.resume(at.name)
-        lab.wait_running(at.name)
-        meant = at.meant()
-        copied(at, {number: once[number] + meant[number][RECORDS + 6 :] for number in meant})
+        assert sample_connectors.state(lab, mirror.name) == ("STOPPED", 0)
+        lab.resume(mirror.name)
+        lab.wait_running(mirror.name)
+        meant = mirror.meant()
+        copied(mirror, {number: once[number] + meant[number][RECORDS + 6 :] for number in meant})
 
 
 def test_beyond_the_end_of_a_log_nothing_is_set(lab: Lab, toolbox: Toolbox) -> None:
-    with sample_connectors.mirror(lab, "beyond-mirror", records=2 * RECORDS) as at:
-        asked = ("offsets", "reset", *flow(at), "--to-offset", str(RECORDS + 1), "--allow-skip")
-        refused = toolbox.change(*asked, status=3)
+    with sample_connectors.mirror(lab, "beyond-mirror", records=2 * RECORDS) as mirror:
+        requests = (
+            "offsets",
+            "reset",
+            *flow(mirror),
+            "--to-offset",
+            str(RECORDS + 1),
+            "--allow-skip",
+        )
+        refused = toolbox.change(*requests, status=3)
         assert f"its log ends at {RECORDS}" in refused.err
-        assert sample_connectors.offsets(lab, at.name) == at.pairs()
+        assert sample_connectors.offsets(lab, mirror.name) == mirror.pairs()
 
 
 def test_syncs_are_cleared_once_nobody_else_uses_them_and_come_back(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with sample_connectors.mirror(lab, "syncs-mirror", records=2 * RECORDS) as at:
-        once = at.meant()
-        syncs = f"mm2-offset-syncs.{at.target}.internal"
+    with sample_connectors.mirror(lab, "syncs-mirror", records=2 * RECORDS) as mirror:
+        once = mirror.meant()
+        syncs = f"mm2-offset-syncs.{mirror.target}.internal"
         before = cluster_actions.topic_id(lab.west, syncs)
-        aliases = {"source.cluster.alias": at.source, "target.cluster.alias": at.target}
+        aliases = {"source.cluster.alias": mirror.source, "target.cluster.alias": mirror.target}
         reader = {
-            **mm2_checkpoint(upstream=lab.west, downstream=lab.east, topics=at.topic),
+            **mm2_checkpoint(upstream=lab.west, downstream=lab.east, topics=mirror.topic),
             **aliases,
         }
-        asked = ("offsets", "reset", *flow(at), "--clear-syncs")
+        requests = ("offsets", "reset", *flow(mirror), "--clear-syncs")
         lab.create("syncs-checkpoint", reader)
         try:
-            refused = toolbox.change(*asked, status=3)
+            refused = toolbox.change(*requests, status=3)
             assert "lab/syncs-checkpoint reads it (NOT stopped)" in refused.err
             assert cluster_actions.topic_id(lab.west, syncs) == before
-            assert sample_connectors.offsets(lab, at.name) == at.pairs()
+            assert sample_connectors.offsets(lab, mirror.name) == mirror.pairs()
             toolbox.change("connectors", "stop", "syncs-checkpoint")
-            ran = toolbox.change(*asked)
+            ran = toolbox.change(*requests)
         finally:
             lab.delete("syncs-checkpoint")
         assert f"west/{syncs} is deleted" in ran.err or f"west/{syncs}" in ran.err
-        lab.wait_running(at.name)
-        copied(at, {number: held * 2 for number, held in once.items()})
+        lab.wait_running(mirror.name)
+        copied(mirror, {number: held * 2 for number, held in once.items()})
         assert cluster_actions.topic_id(lab.west, syncs) != before
 
 
@@ -186,32 +195,34 @@ def test_a_dedicated_mirrormaker_is_set_back_by_its_own_file_while_it_does_not_r
 ) -> None:
     toolbox = Toolbox(exact, directory=tmp_path / "toolbox")
     topic = f"{DEDICATED_TOPIC}-again"
-    at = Mirror(exact, "MirrorSourceConnector", topic, 1, DEDICATED_UPSTREAM, DEDICATED_DOWNSTREAM)
+    mirror = Mirror(
+        exact, "MirrorSourceConnector", topic, 1, DEDICATED_UPSTREAM, DEDICATED_DOWNSTREAM
+    )
     exact.create_topic("west", topic)
     exact.produce("west", topic, RECORDS)
 
     def probe() -> None:
         held = sample_connectors.newest(exact.east, f"mm2-offsets.{DEDICATED_UPSTREAM}.internal")
-        seen = [value for key, value in held.items() if f'"{topic}"' in key]
-        if seen != [f'{{"offset":{RECORDS - 1}}}']:
-            raise NotYet(str(seen))
+        observed = [value for key, value in held.items() if f'"{topic}"' in key]
+        if observed != [f'{{"offset":{RECORDS - 1}}}']:
+            raise NotYet(str(observed))
 
     until("the last commit", probe, timeout_s=COPIED_S_MAX)
-    once = at.meant()
+    once = mirror.meant()
     properties = exact.directory / "mm2.properties"
-    asked = ("offsets", "reset", *flow(at), "--topics", topic)
-    toolbox.store(*asked, properties=properties, status=3)  # it runs
+    requests = ("offsets", "reset", *flow(mirror), "--topics", topic)
+    toolbox.store(*requests, properties=properties, status=3)  # it runs
     exact.terminate("mm2")
     try:
-        ran = toolbox.store(*asked, "--to-offset", "5", properties=properties)
+        ran = toolbox.store(*requests, "--to-offset", "5", properties=properties)
     finally:
         exact.start_process("mm2")
-    assert counted(ran, at) == {0: (RECORDS - 5, 0)}
+    assert counted(ran, mirror) == {0: (RECORDS - 5, 0)}
     expected = {0: once[0] + once[0][5:]}
 
     def again() -> None:
-        if (seen := at.came()) != expected:
-            raise NotYet(f"{ {number: len(held) for number, held in seen.items()} }")
+        if (observed := mirror.came()) != expected:
+            raise NotYet(f"{ {number: len(held) for number, held in observed.items()} }")
 
     until("the copies again", again, timeout_s=COPIED_S_MAX)
 
@@ -230,8 +241,8 @@ def test_syncs_that_a_dedicated_mirrormaker_uses_are_left_alone_while_it_runs(
         "source.cluster.alias": DEDICATED_UPSTREAM,
         "target.cluster.alias": DEDICATED_DOWNSTREAM,
     }
-    with sample_connectors.mirror(exact, "twin-mirror", aliases) as at:
-        asked = ("--flow", f"{DEDICATED_UPSTREAM}->{DEDICATED_DOWNSTREAM}", "--clear-syncs")
-        refused = toolbox.change("offsets", "reset", *asked, status=3)
+    with sample_connectors.mirror(exact, "twin-mirror", aliases) as mirror:
+        requests = ("--flow", f"{DEDICATED_UPSTREAM}->{DEDICATED_DOWNSTREAM}", "--clear-syncs")
+        refused = toolbox.change("offsets", "reset", *requests, status=3)
         assert "mm2/MirrorSourceConnector writes it (NOT stopped: group w2-mm2" in refused.err
-        assert sample_connectors.state(exact, at.name)[0] == "RUNNING"
+        assert sample_connectors.state(exact, mirror.name)[0] == "RUNNING"

@@ -63,12 +63,12 @@ def driver_of(lab: Lab, name: str) -> RestDriver:
     return RestDriver(connect, name, Kafka(bootstrap=lab.east))
 
 
-def pair(made: dict[str, Any]) -> PartitionOffset:
+def pair(built: dict[str, Any]) -> PartitionOffset:
     def text(value: object) -> str:
         return json.dumps(value, sort_keys=True, separators=(",", ":"))
 
-    offset = made["offset"]
-    return PartitionOffset(text(made["partition"]), None if offset is None else text(offset))
+    offset = built["offset"]
+    return PartitionOffset(text(built["partition"]), None if offset is None else text(offset))
 
 
 def awaited(driver: RestDriver, step: Any) -> None:
@@ -77,9 +77,9 @@ def awaited(driver: RestDriver, step: Any) -> None:
         assert driver.carry_out(step, None).answer is AttemptResult.ACK
 
     def probe() -> None:
-        look = driver.look(step, None)
-        if look.standing is not StepStatus.DONE:
-            raise NotYet(f"{look.standing}: {look.said}")
+        inspection = driver.look(step, None)
+        if inspection.standing is not StepStatus.DONE:
+            raise NotYet(f"{inspection.standing}: {inspection.said}")
 
     until(f"{step} done", probe, timeout_s=150.0)
 
@@ -90,57 +90,61 @@ def awaited(driver: RestDriver, step: Any) -> None:
 def test_offsets_that_connect_cannot_remove_are_removed_at_once_and_the_source_starts_over(
     peculiar: Lab, tools: Toolbox
 ) -> None:
-    with sample_connectors.source(peculiar, "own-source", OWN, lines=LINES) as at:
+    with sample_connectors.source(peculiar, "own-source", OWN, lines=LINES) as source:
         # Connect itself would not: a reset of it is given up after 90 s, and leaves all as it is.
-        ran = tools.change("offsets", "reset", at.name)
+        ran = tools.change("offsets", "reset", source.name)
         assert "exactly-once" in ran.err
         assert f"to the worker's own topic ({SHARED})" in ran.err
-        peculiar.wait_running(at.name)
-        at.grow(1)
-        sample_connectors.settled(peculiar, at)
-        meant = at.meant()
-        assert at.came() == [*meant[:LINES], *meant]
+        peculiar.wait_running(source.name)
+        source.grow(1)
+        sample_connectors.settled(peculiar, source)
+        meant = source.meant()
+        assert source.came() == [*meant[:LINES], *meant]
 
 
 def test_a_position_of_it_is_set_through_connect_which_can_do_that(
     peculiar: Lab, tools: Toolbox
 ) -> None:
-    with sample_connectors.source(peculiar, "set-source", OWN, lines=LINES) as at:
-        body = json.dumps({"offsets": [at.pair(at.after(4))]})
-        ran = tools.change("offsets", "alter", at.name, "--offsets", "-", stdin=body)
+    with sample_connectors.source(peculiar, "set-source", OWN, lines=LINES) as source:
+        body = json.dumps({"offsets": [source.pair(source.after(4))]})
+        ran = tools.change("offsets", "alter", source.name, "--offsets", "-", stdin=body)
         assert "exactly-once" not in ran.err
-        peculiar.wait_running(at.name)
-        sample_connectors.settled(peculiar, at)
-        assert at.came() == [*at.meant(), *at.meant()[4:]]
+        peculiar.wait_running(source.name)
+        sample_connectors.settled(peculiar, source)
+        assert source.came() == [*source.meant(), *source.meant()[4:]]
 
 
 def test_a_namesake_begins_at_its_own_offsets_there_too(
     peculiar: Lab, tools: Toolbox, tmp_path: Path
 ) -> None:
-    with sample_connectors.source(peculiar, "again-source", OWN, lines=LINES) as at:
-        tools.change("connectors", "delete", at.name)
-        other = at.path.with_name("again-other.in")
-        other.write_text(at.path.read_text())
+    with sample_connectors.source(peculiar, "again-source", OWN, lines=LINES) as source:
+        tools.change("connectors", "delete", source.name)
+        other = source.path.with_name("again-other.in")
+        other.write_text(source.path.read_text())
         config, offsets = tmp_path / "config.json", tmp_path / "offsets.json"
-        config.write_text(json.dumps({**file_source(other, topic=at.topic), **OWN}))
-        begin = {"partition": {"filename": str(other)}, "offset": {"position": at.after(4)}}
+        config.write_text(json.dumps({**file_source(other, topic=source.topic), **OWN}))
+        begin = {"partition": {"filename": str(other)}, "offset": {"position": source.after(4)}}
         offsets.write_text(json.dumps({"offsets": [begin]}))
         ran = tools.change(
-            *("connectors", "create", at.name, "--config-file", str(config)),
+            *("connectors", "create", source.name, "--config-file", str(config)),
             *("--initial-offsets", str(offsets), "--initial-state", "stopped"),
         )
         assert "exactly-once" in ran.err
-        held = [found for found in sample_connectors.offsets(peculiar, at.name) if found["offset"]]
+        held = [
+            offset
+            for offset in sample_connectors.offsets(peculiar, source.name)
+            if offset["offset"]
+        ]
         assert held == [begin]
-        tools.change("connectors", "resume", at.name)
-        peculiar.wait_running(at.name)
-        came = [*at.meant(), *at.meant()[4:]]
-        until("all came", lambda: _came(at, came), timeout_s=150.0)
+        tools.change("connectors", "resume", source.name)
+        peculiar.wait_running(source.name)
+        result = [*source.meant(), *source.meant()[4:]]
+        until("all came", lambda: _came(source, result), timeout_s=150.0)
 
 
-def _came(at: sample_connectors.Source, wanted: list[str]) -> None:
-    if at.came() != wanted:
-        raise NotYet(str(at.came()))
+def _came(source: sample_connectors.Source, expected: list[str]) -> None:
+    if source.came() != expected:
+        raise NotYet(str(source.came()))
 
 
 def test_what_was_removed_there_is_put_back_as_it_was(peculiar: Lab) -> None:
@@ -149,54 +153,59 @@ def test_what_was_removed_there_is_put_back_as_it_was(peculiar: Lab) -> None:
     )
     config = Config(kafka={"east": Kafka(bootstrap=peculiar.east)}, connect=[connect])
     with (
-        sample_connectors.source(peculiar, "back-source", OWN, lines=LINES) as at,
-        closing(RestOffsetStore(config, connect)) as way,
+        sample_connectors.source(peculiar, "back-source", OWN, lines=LINES) as source,
+        closing(RestOffsetStore(config, connect)) as store,
     ):
-        awaited(driver_of(peculiar, at.name), STOPPED)
-        standing = way.read_state(at.name)
-        assert isinstance(standing, StateBeforeChange)
-        steps = way.plan_steps(at.name, (pair(at.pair(None)),), whole=True).steps
-        driver = way.driver(at.name)
-        found = driver.offsets()
-        assert [kept.where for kept in found.raw] == ["east/own-offsets", f"east/{SHARED}"]
+        awaited(driver_of(peculiar, source.name), STOPPED)
+        state = store.read_state(source.name)
+        assert isinstance(state, StateBeforeChange)
+        steps = store.plan_steps(source.name, (pair(source.pair(None)),), whole=True).steps
+        driver = store.driver(source.name)
+        offsets = driver.offsets()
+        assert [retained.where for retained in offsets.raw] == [
+            "east/own-offsets",
+            f"east/{SHARED}",
+        ]
         for step in steps:
             awaited(driver, step)
         assert driver.offsets().raw == ()  # of the worker's own topic, too (KIP-875)
-        assert [kept["offset"] for kept in sample_connectors.offsets(peculiar, at.name)] in (
+        assert [
+            retained["offset"] for retained in sample_connectors.offsets(peculiar, source.name)
+        ] in (
             [],
             [None],
         )
 
-        plan = Plan("p", "reset", standing.subject, steps, None, None, 0.0, "me")
-        frozen = FrozenOffsets(found.pairs, "", "", found.raw)
+        plan = Plan("p", "reset", state.subject, steps, None, None, 0.0, "me")
+        frozen = FrozenOffsets(offsets.pairs, "", "", offsets.raw)
         for back in build_rollback_steps(plan, frozen, frozenset({0, 1})):
             awaited(driver, back)
-        assert sample_connectors.offsets(peculiar, at.name) == at.pairs()
-        assert driver.offsets().raw == found.raw
+        assert sample_connectors.offsets(peculiar, source.name) == source.pairs()
+        assert driver.offsets().raw == offsets.raw
         driver.carry_out(ToState(RequestedState.RUNNING), None)
-        peculiar.wait_running(at.name)
+        peculiar.wait_running(source.name)
 
 
 @pytest.mark.proof
 def test_connect_itself_does_hang_there_and_leaves_the_offset_as_it_is(peculiar: Lab) -> None:
-    with sample_connectors.source(peculiar, "hanging-source", OWN, lines=LINES) as at:
-        driver = driver_of(peculiar, at.name)
+    with sample_connectors.source(peculiar, "hanging-source", OWN, lines=LINES) as source:
+        driver = driver_of(peculiar, source.name)
         awaited(driver, STOPPED)
         outcome = driver.carry_out(Reset(), None)
         assert outcome.answer is AttemptResult.IN_DOUBT
         assert driver.look(Reset(), None).standing is not StepStatus.DONE
-        assert sample_connectors.offsets(peculiar, at.name) == at.pairs()
+        assert sample_connectors.offsets(peculiar, source.name) == source.pairs()
         driver.carry_out(ToState(RequestedState.RUNNING), None)
-        peculiar.wait_running(at.name)
+        peculiar.wait_running(source.name)
 
 
 # --- what answers are worth ----------------------------------------------------------------------
 
 
 def test_real_answers_are_worth_what_they_are_taken_for(peculiar: Lab) -> None:
-    with sample_connectors.source(peculiar, "answers-source", lines=LINES) as at:
-        driver = driver_of(peculiar, at.name)
-        here = Alter((pair(at.pair(3)),))
+    with sample_connectors.source(peculiar, "answers-source", lines=LINES) as source:
+        driver = driver_of(peculiar, source.name)
+        here = Alter((pair(source.pair(3)),))
         assert driver.carry_out(here, None).answer is AttemptResult.RETRY  # it runs
         awaited(driver, STOPPED)
         outcome = driver.carry_out(here, None)
@@ -211,10 +220,10 @@ def test_real_answers_are_worth_what_they_are_taken_for(peculiar: Lab) -> None:
 
 
 def test_a_real_sink_alter_that_half_applied_has_failed_and_shows(peculiar: Lab) -> None:
-    with sample_connectors.sink(peculiar, "half-sink", partitions=1, records=LINES) as at:
-        driver = driver_of(peculiar, at.name)
+    with sample_connectors.sink(peculiar, "half-sink", partitions=1, records=LINES) as sink:
+        driver = driver_of(peculiar, sink.name)
         awaited(driver, STOPPED)
-        good, bad = pair(at.pair(0, 4)), pair(at.pair(7, 4))
+        good, bad = pair(sink.pair(0, 4)), pair(sink.pair(7, 4))
         assert driver.carry_out(Alter((good, bad)), None).answer is AttemptResult.FAILED
         assert driver.offsets().pairs == (good,)
 
@@ -222,23 +231,23 @@ def test_a_real_sink_alter_that_half_applied_has_failed_and_shows(peculiar: Lab)
 def test_a_sink_begins_at_its_first_offsets_whatever_group_a_namesake_left(
     peculiar: Lab, tools: Toolbox, tmp_path: Path
 ) -> None:
-    with sample_connectors.sink(peculiar, "born-sink", partitions=2, records=LINES) as at:
-        tools.change("connectors", "delete", at.name)
+    with sample_connectors.sink(peculiar, "born-sink", partitions=2, records=LINES) as sink:
+        tools.change("connectors", "delete", sink.name)
         config, offsets = tmp_path / "config.json", tmp_path / "offsets.json"
-        config.write_text(json.dumps(file_sink(at.path.with_suffix(".again"), topic=at.topic)))
-        offsets.write_text(json.dumps({at.name: [at.pair(0, 3)]}))
+        config.write_text(json.dumps(file_sink(sink.path.with_suffix(".again"), topic=sink.topic)))
+        offsets.write_text(json.dumps({sink.name: [sink.pair(0, 3)]}))
         ran = tools.change(
-            *("connectors", "create", at.name, "--config-file", str(config)),
+            *("connectors", "create", sink.name, "--config-file", str(config)),
             *("--initial-offsets", str(offsets), "--initial-state", "stopped"),
         )
         assert "backed up" in ran.err
-        assert sample_connectors.offsets(peculiar, at.name) == [at.pair(0, 3)]
-        tools.change("connectors", "resume", at.name)
-        peculiar.wait_running(at.name)
-        sample_connectors.settled(peculiar, at)
-        held = sample_connectors.records(peculiar.east, at.topic)
+        assert sample_connectors.offsets(peculiar, sink.name) == [sink.pair(0, 3)]
+        tools.change("connectors", "resume", sink.name)
+        peculiar.wait_running(sink.name)
+        sample_connectors.settled(peculiar, sink)
+        held = sample_connectors.records(peculiar.east, sink.topic)
         meant = sorted([*held[0][3:], *held[1]])
-        assert sorted(at.path.with_suffix(".again").read_text().splitlines()) == meant
+        assert sorted(sink.path.with_suffix(".again").read_text().splitlines()) == meant
 
 
 # --- standalone ----------------------------------------------------------------------------------
@@ -280,11 +289,11 @@ def test_a_standalone_worker_is_changed_over_rest_like_any_other(
 
 
 def committed(api: ConnectApi, name: str, lines: Path, position: int) -> None:
-    wanted = [{"partition": {"filename": str(lines)}, "offset": {"position": position}}]
+    expected = [{"partition": {"filename": str(lines)}, "offset": {"position": position}}]
 
     def probe() -> None:
-        seen = api.offsets(name)
-        if seen != wanted:
-            raise NotYet(str(seen))
+        observed = api.offsets(name)
+        if observed != expected:
+            raise NotYet(str(observed))
 
     until(f"{name} at {position}", probe, timeout_s=150.0)

@@ -40,9 +40,9 @@ def tools(lab: Lab, directory: Path, *, first: int) -> Toolbox:
     return Toolbox(lab, directory=directory, connects=connects)
 
 
-def alter(toolbox: Toolbox, at: sample_connectors.Source, position: int) -> Any:
-    body = json.dumps({"offsets": [at.pair(position)]})
-    change = ("offsets", "alter", at.name, "--offsets", "-")
+def alter(toolbox: Toolbox, source: sample_connectors.Source, position: int) -> Any:
+    body = json.dumps({"offsets": [source.pair(position)]})
+    change = ("offsets", "alter", source.name, "--offsets", "-")
     return toolbox.change(*change, stdin=body)
 
 
@@ -81,31 +81,31 @@ def rebalancing(lab: Lab) -> Iterator[None]:
 def test_changes_end_well_through_either_worker_while_connectors_come_and_go(
     pair: Lab, tmp_path: Path
 ) -> None:
-    with sample_connectors.source(pair, "calm-source", lines=LINES) as at:
-        meant = at.meant()
-        came = [*meant]
+    with sample_connectors.source(pair, "calm-source", lines=LINES) as source:
+        meant = source.meant()
+        result = [*meant]
         for number in range(ROUNDS):
             toolbox = tools(pair, tmp_path / str(number), first=number % 2)
             with rebalancing(pair):
-                alter(toolbox, at, at.after(LINES - 2))
-            pair.wait_running(at.name)
-            sample_connectors.settled(pair, at)
-            came += meant[LINES - 2 :]
-            assert at.came() == came
+                alter(toolbox, source, source.after(LINES - 2))
+            pair.wait_running(source.name)
+            sample_connectors.settled(pair, source)
+            result += meant[LINES - 2 :]
+            assert source.came() == result
 
 
 def test_a_worker_that_is_gone_is_named_and_the_change_goes_through_the_other(
     pair: Lab, tmp_path: Path
 ) -> None:
-    with sample_connectors.source(pair, "left-source", lines=LINES) as at:
+    with sample_connectors.source(pair, "left-source", lines=LINES) as source:
         toolbox = tools(pair, tmp_path, first=0)
         pair.kill("connect-1")
         try:
-            ran = alter(toolbox, at, at.after(LINES - 2))
+            ran = alter(toolbox, source, source.after(LINES - 2))
             assert f"{pair.connect_urls[0]} gives no answer" in ran.err
-            pair.wait_running(at.name)
-            sample_connectors.settled(pair, at)
-            assert at.came()[: LINES + 2] == [*at.meant(), *at.meant()[LINES - 2 :]]
+            pair.wait_running(source.name)
+            sample_connectors.settled(pair, source)
+            assert source.came()[: LINES + 2] == [*source.meant(), *source.meant()[LINES - 2 :]]
         finally:
             pair.start_process("connect-1")
 
@@ -114,10 +114,10 @@ def test_a_stop_is_done_only_when_the_other_workers_tasks_have_ended(
     pair: Lab, tmp_path: Path
 ) -> None:
     toolbox = tools(pair, tmp_path, first=1)
-    with sample_connectors.source(pair, "far-source", lines=LINES) as at:
+    with sample_connectors.source(pair, "far-source", lines=LINES) as source:
         for _ in range(ROUNDS):
-            toolbox.change("connectors", "stop", at.name)
-            assert sample_connectors.state(pair, at.name) == ("STOPPED", 0)
-            assert sample_connectors.offsets(pair, at.name) == at.pairs()
-            toolbox.change("connectors", "resume", at.name)
-            assert sample_connectors.state(pair, at.name) == ("RUNNING", 1)
+            toolbox.change("connectors", "stop", source.name)
+            assert sample_connectors.state(pair, source.name) == ("STOPPED", 0)
+            assert sample_connectors.offsets(pair, source.name) == source.pairs()
+            toolbox.change("connectors", "resume", source.name)
+            assert sample_connectors.state(pair, source.name) == ("RUNNING", 1)

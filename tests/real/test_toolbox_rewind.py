@@ -23,26 +23,26 @@ def test_a_mirror_goes_back_to_where_it_stood_and_copies_exactly_what_came_since
 ) -> None:
     extra = "history: {heap: 700m}\n"
     product = Product(lab, directory=tmp_path / "history", port=free_port(), extra=extra)
-    with sample_connectors.mirror(lab, "rewound-mirror", records=20) as at:
-        stood, moment = at.pairs(), time.time()
-        at.grow(14)
-        sample_connectors.settled(lab, at)
-        once = at.meant()
+    with sample_connectors.mirror(lab, "rewound-mirror", records=20) as mirror:
+        status, moment = mirror.pairs(), time.time()
+        mirror.grow(14)
+        sample_connectors.settled(lab, mirror)
+        once = mirror.meant()
         product.run_pipeline()
-        asked = ("offsets", "rewind", at.name, "--to", str(moment), "--connect", "lab")
-        dry = product.cli(*asked, "--dry-run")
-        assert sample_connectors.offsets(lab, at.name) == at.pairs() != stood
-        ran = product.cli(*asked, "--yes", timeout_s=300.0)
-        for told in (dry, ran):
-            rows = [line.split() for line in told.splitlines()]
+        requests = ("offsets", "rewind", mirror.name, "--to", str(moment), "--connect", "lab")
+        dry = product.cli(*requests, "--dry-run")
+        assert sample_connectors.offsets(lab, mirror.name) == mirror.pairs() != status
+        ran = product.cli(*requests, "--yes", timeout_s=300.0)
+        for report in (dry, ran):
+            rows = [line.split() for line in report.splitlines()]
             for number in (0, 1):
-                where = f"{at.topic}-{number}"
-                assert [at.name, where, "17", "10", "7", "0"] in rows
+                where = f"{mirror.topic}-{number}"
+                assert [mirror.name, where, "17", "10", "7", "0"] in rows
         expected = {number: held + held[10:] for number, held in once.items()}
 
         def probe() -> None:
-            if (seen := at.came()) != expected:
-                raise NotYet(f"{ {number: len(held) for number, held in seen.items()} }")
+            if (observed := mirror.came()) != expected:
+                raise NotYet(f"{ {number: len(held) for number, held in observed.items()} }")
 
         until("the copies again", probe, timeout_s=COPIED_S_MAX)
-        sample_connectors.settled(lab, at)
+        sample_connectors.settled(lab, mirror)

@@ -83,30 +83,30 @@ def goes_round(lab: Lab, toolbox: Toolbox, directory: Path) -> None:
             ),
             stack.enter_context(sample_connectors.source(lab, "round-source", lines=BEFORE)),
         ]
-        names = [at.name for at in worked]
+        names = [entry.name for entry in worked]
         for name in names:
             toolbox.change("connectors", "stop", name)
             assert sample_connectors.state(lab, name) == ("STOPPED", 0)
-        kept = directory / "kept.json"
-        wanted = ("--connectors", ",".join(names))
-        toolbox.read("offsets", "export", *wanted, "--output", str(kept))
-        exported = toolbox.read("offsets", "export", *wanted)
-        assert exported.json == json.loads(kept.read_text())
-        assert exported.json == {at.name: at.pairs() for at in worked}
+        retained = directory / "kept.json"
+        expected = ("--connectors", ",".join(names))
+        toolbox.read("offsets", "export", *expected, "--output", str(retained))
+        exported = toolbox.read("offsets", "export", *expected)
+        assert exported.json == json.loads(retained.read_text())
+        assert exported.json == {entry.name: entry.pairs() for entry in worked}
 
         sample_connectors.at_once(partial(wiped, lab, toolbox, name) for name in names)
-        toolbox.read("offsets", "diff", "--offsets", str(kept), status=1)
+        toolbox.read("offsets", "diff", "--offsets", str(retained), status=1)
 
-        toolbox.change("offsets", "import", "--offsets", str(kept))
-        for at in worked:
-            assert sample_connectors.offsets(lab, at.name) == at.pairs()
-        toolbox.read("offsets", "diff", "--offsets", str(kept))
-        for at in worked:
-            toolbox.change("connectors", "resume", at.name)
-            at.grow(AFTER)
+        toolbox.change("offsets", "import", "--offsets", str(retained))
+        for item in worked:
+            assert sample_connectors.offsets(lab, item.name) == item.pairs()
+        toolbox.read("offsets", "diff", "--offsets", str(retained))
+        for item in worked:
+            toolbox.change("connectors", "resume", item.name)
+            item.grow(AFTER)
         sample_connectors.settled(lab, *worked)
-        for at in worked:
-            assert at.came() == at.meant(), at.name
+        for item in worked:
+            assert item.came() == item.meant(), item.name
         assert toolbox.open_plans() == []
 
 
@@ -133,47 +133,47 @@ def options(pair: dict[str, Any]) -> tuple[str, str, str, str]:
 def a_running_source_that_is_set_back_repeats_exactly_what_lies_behind_that_position(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with sample_connectors.source(lab, "back-source", lines=BEFORE) as at:
-        to = at.pair(at.after(BEFORE - 3))
-        toolbox.change("offsets", "alter", at.name, *options(to))
-        lab.wait_running(at.name)
-        at.grow(AFTER)
-        sample_connectors.settled(lab, at)
-        meant = at.meant()
-        assert at.came() == [*meant[:BEFORE], *meant[BEFORE - 3 :]]
+    with sample_connectors.source(lab, "back-source", lines=BEFORE) as source:
+        to = source.pair(source.after(BEFORE - 3))
+        toolbox.change("offsets", "alter", source.name, *options(to))
+        lab.wait_running(source.name)
+        source.grow(AFTER)
+        sample_connectors.settled(lab, source)
+        meant = source.meant()
+        assert source.came() == [*meant[:BEFORE], *meant[BEFORE - 3 :]]
 
 
 @together
 def a_complete_reset_of_a_flow_copies_again_exactly_from_the_log_start(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with sample_connectors.mirror(lab, "whole-mirror", records=BEFORE) as at:
-        once = at.meant()
-        flow = ("--flow", f"{at.source}->{at.target}")
+    with sample_connectors.mirror(lab, "whole-mirror", records=BEFORE) as mirror:
+        once = mirror.meant()
+        flow = ("--flow", f"{mirror.source}->{mirror.target}")
         dry = toolbox.change("offsets", "reset", *flow, "--dry-run")
-        assert sample_connectors.offsets(lab, at.name) == at.pairs()
+        assert sample_connectors.offsets(lab, mirror.name) == mirror.pairs()
         ran = toolbox.change("offsets", "reset", *flow)
-        for told in (dry, ran):
-            assert f"at most {BEFORE} records" in told.said  # so many will be copied again
-            assert f"mm2-offset-syncs.{at.target}.internal" in told.said  # which are kept
-        lab.wait_running(at.name)
-        at.grow(AFTER)
-        sample_connectors.settled(lab, at)
-        meant = at.meant()
-        assert at.came() == {number: once[number] + meant[number] for number in meant}
+        for report in (dry, ran):
+            assert f"at most {BEFORE} records" in report.said  # so many will be copied again
+            assert f"mm2-offset-syncs.{mirror.target}.internal" in report.said  # which are kept
+        lab.wait_running(mirror.name)
+        mirror.grow(AFTER)
+        sample_connectors.settled(lab, mirror)
+        meant = mirror.meant()
+        assert mirror.came() == {number: once[number] + meant[number] for number in meant}
 
 
 @together
 def a_flow_set_to_an_offset_copies_again_exactly_from_that_record_on(
     lab: Lab, toolbox: Toolbox
 ) -> None:
-    with sample_connectors.mirror(lab, "part-mirror", records=BEFORE) as at:
-        once = at.meant()
-        flow = ("--flow", f"{at.source}->{at.target}", "--topics", at.topic)
+    with sample_connectors.mirror(lab, "part-mirror", records=BEFORE) as mirror:
+        once = mirror.meant()
+        flow = ("--flow", f"{mirror.source}->{mirror.target}", "--topics", mirror.topic)
         toolbox.change("offsets", "reset", *flow, "--to-offset", "4")
-        lab.wait_running(at.name)
-        sample_connectors.settled(lab, at)
-        assert at.came() == {number: held + held[4:] for number, held in once.items()}
+        lab.wait_running(mirror.name)
+        sample_connectors.settled(lab, mirror)
+        assert mirror.came() == {number: held + held[4:] for number, held in once.items()}
 
 
 # ---- without REST -------------------------------------------------------------------------------
@@ -188,15 +188,17 @@ def copied(lab: Lab) -> dict[int, list[str]]:
 
 def ledger_copied(lab: Lab, times: int = 1) -> None:
     """Wait until as much as LEDGER holds was copied, and one flush longer than that."""
-    wanted = sum(len(held) for held in sample_connectors.records(lab.west, LEDGER).values()) * times
+    expected = (
+        sum(len(held) for held in sample_connectors.records(lab.west, LEDGER).values()) * times
+    )
 
     def probe() -> None:
         try:
-            seen = sum(len(held) for held in copied(lab).values())
+            observed = sum(len(held) for held in copied(lab).values())
         except KeyError:
             raise NotYet("there is no such topic yet") from None
-        if seen < wanted:
-            raise NotYet(f"{seen} of {wanted}")
+        if observed < expected:
+            raise NotYet(f"{observed} of {expected}")
 
     until("all copied", probe, timeout_s=COPIED_S_MAX)
 
@@ -207,9 +209,9 @@ def ledger_committed(lab: Lab) -> None:
 
     def probe() -> None:
         held = sample_connectors.newest(lab.east, "mm2-offsets.w2.internal")
-        seen = [value for key, value in held.items() if f'"{LEDGER}"' in key]
-        if seen != [f'{{"offset":{last}}}']:
-            raise NotYet(str(seen))
+        observed = [value for key, value in held.items() if f'"{LEDGER}"' in key]
+        if observed != [f'{{"offset":{last}}}']:
+            raise NotYet(str(observed))
 
     until("the last commit", probe, timeout_s=COPIED_S_MAX)
 
@@ -230,14 +232,14 @@ def a_dedicated_mirrormaker_wiped_and_put_back_in_its_topic_goes_on_at_the_next_
 
     exact.terminate("mm2")
     try:
-        kept = tmp_path / "kept.json"
-        wanted = ("--connectors", connector, "--output", str(kept))
-        toolbox.stored("offsets", "export", *wanted, *flow, properties=properties)
-        asked = ("--offsets", str(kept), *flow)
+        retained = tmp_path / "kept.json"
+        expected = ("--connectors", connector, "--output", str(retained))
+        toolbox.stored("offsets", "export", *expected, *flow, properties=properties)
+        requests = ("--offsets", str(retained), *flow)
         toolbox.store("offsets", "reset", connector, *flow, properties=properties)
-        toolbox.stored("offsets", "diff", *asked, properties=properties, status=1)
-        toolbox.store("offsets", "import", *asked, properties=properties)
-        toolbox.stored("offsets", "diff", *asked, properties=properties)
+        toolbox.stored("offsets", "diff", *requests, properties=properties, status=1)
+        toolbox.store("offsets", "import", *requests, properties=properties)
+        toolbox.stored("offsets", "diff", *requests, properties=properties)
     finally:
         exact.start_process("mm2")
     exact.produce("west", LEDGER, AFTER)
@@ -258,35 +260,35 @@ def an_ended_worker_goes_on_at_what_was_wiped_and_put_back_in_its_topic(
         sample_connectors.source(exact, "ended-source", lines=BEFORE) as source,
     ):
         worked = (mirror, source)
-        for at in worked:
-            toolbox.store("offsets", "reset", at.name, properties=properties, status=3)
+        for item in worked:
+            toolbox.store("offsets", "reset", item.name, properties=properties, status=3)
         exact.terminate("connect-1")
         try:
-            kept = tmp_path / "kept.json"
-            names = ("--connectors", ",".join(at.name for at in worked))
-            export = ("offsets", "export", *names, "--output", str(kept))
+            retained = tmp_path / "kept.json"
+            names = ("--connectors", ",".join(entry.name for entry in worked))
+            export = ("offsets", "export", *names, "--output", str(retained))
             toolbox.stored(*export, properties=properties)
-            held = json.loads(kept.read_text()).items()
-            told = {name: sample_connectors.without_heartbeats(pairs) for name, pairs in held}
-            assert told == {at.name: at.pairs() for at in worked}
-            for at in worked:
-                toolbox.store("offsets", "reset", at.name, properties=properties)
-            asked = ("--offsets", str(kept))
-            toolbox.stored("offsets", "diff", *asked, properties=properties, status=1)
-            put_back = ("offsets", "import", *asked)
+            held = json.loads(retained.read_text()).items()
+            reports = {name: sample_connectors.without_heartbeats(pairs) for name, pairs in held}
+            assert reports == {entry.name: entry.pairs() for entry in worked}
+            for item in worked:
+                toolbox.store("offsets", "reset", item.name, properties=properties)
+            requests = ("--offsets", str(retained))
+            toolbox.stored("offsets", "diff", *requests, properties=properties, status=1)
+            put_back = ("offsets", "import", *requests)
             ran = toolbox.store(*put_back, properties=properties, status=3)
             assert "--config" in ran.err  # whose cluster the mirror copies from, no file here says
             known = ("--config", str(toolbox.config))
             toolbox.store(*put_back, *known, properties=properties)
-            toolbox.stored("offsets", "diff", *asked, properties=properties)
+            toolbox.stored("offsets", "diff", *requests, properties=properties)
         finally:
             exact.start_process("connect-1")
-        for at in worked:
-            exact.wait_running(at.name)
-            at.grow(AFTER)
+        for item in worked:
+            exact.wait_running(item.name)
+            item.grow(AFTER)
         sample_connectors.settled(exact, *worked)
-        for at in worked:
-            assert at.came() == at.meant(), at.name
+        for item in worked:
+            assert item.came() == item.meant(), item.name
 
 
 @ended_together
@@ -309,16 +311,16 @@ def a_standalone_worker_goes_on_at_what_was_wiped_and_put_back_in_its_file(
     assert "running" in ran.err
     exact.terminate(STANDALONE)
     try:
-        kept = tmp_path / "kept.json"
-        toolbox.stored("offsets", "export", "--output", str(kept), properties=solo.properties)
-        assert json.loads(kept.read_text()) == {SOLO_SOURCE: source.pairs()}
+        retained = tmp_path / "kept.json"
+        toolbox.stored("offsets", "export", "--output", str(retained), properties=solo.properties)
+        assert json.loads(retained.read_text()) == {SOLO_SOURCE: source.pairs()}
         toolbox.store(*change, properties=solo.properties)
-        asked = ("--offsets", str(kept))
-        toolbox.stored("offsets", "diff", *asked, properties=solo.properties, status=1)
+        requests = ("--offsets", str(retained))
+        toolbox.stored("offsets", "diff", *requests, properties=solo.properties, status=1)
         # Nobody tells here what kind of connector it is, and whether it can have such a partition.
-        put_back = ("offsets", "import", *asked, "--allow-new")
+        put_back = ("offsets", "import", *requests, "--allow-new")
         toolbox.store(*put_back, properties=solo.properties)
-        toolbox.stored("offsets", "diff", *asked, properties=solo.properties)
+        toolbox.stored("offsets", "diff", *requests, properties=solo.properties)
     finally:
         exact.start_process(STANDALONE)
     source.grow(AFTER)

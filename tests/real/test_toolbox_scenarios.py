@@ -41,14 +41,14 @@ AT_ONCE = 5
 @pytest.fixture(scope="module")
 def source(lab: Lab) -> Iterator[Source]:
     """A FileStream source for all that leaves it as it was."""
-    with sample_connectors.source(lab, "calm-source", lines=LINES) as made:
-        yield made
+    with sample_connectors.source(lab, "calm-source", lines=LINES) as built:
+        yield built
 
 
 @pytest.fixture(scope="module")
 def sink(lab: Lab) -> Iterator[Sink]:
-    with sample_connectors.sink(lab, "calm-sink", partitions=2, records=LINES) as made:
-        yield made
+    with sample_connectors.sink(lab, "calm-sink", partitions=2, records=LINES) as built:
+        yield built
 
 
 Story = Callable[[Lab, Toolbox, Path], None]
@@ -117,8 +117,12 @@ def test_a_connector_that_does_not_exist_is_named_and_nothing_is_done(
 def test_a_verb_that_is_used_wrongly_says_how_it_is_used_and_ends_with_2(
     toolbox: Toolbox, arguments: tuple[str, ...]
 ) -> None:
-    given = [word for at in arguments for word in (toolbox.where if at == "WHERE" else (at,))]
-    ran = toolbox.run(*given, status=USAGE)
+    inputs = [
+        word
+        for argument in arguments
+        for word in (toolbox.where if argument == "WHERE" else (argument,))
+    ]
+    ran = toolbox.run(*inputs, status=USAGE)
     assert ran.out == ""
     assert "Usage: " in ran.err or "/nowhere/" in ran.err
 
@@ -143,30 +147,30 @@ def test_nothing_is_changed_without_a_confirmation(
 
 def test_the_name_typed_on_a_terminal_confirms(lab: Lab, toolbox: Toolbox, source: Source) -> None:
     for verb, state in (("pause", "PAUSED"), ("resume", "RUNNING")):
-        status, seen = typed(toolbox, source.name, "connectors", verb, source.name)
-        assert status == 0, seen
+        status, observed = typed(toolbox, source.name, "connectors", verb, source.name)
+        assert status == 0, observed
         assert sample_connectors.state(lab, source.name) == (state, 1)
 
 
 def typed(toolbox: Toolbox, line: str, *arguments: str) -> tuple[int, str]:
     """A verb on a terminal of its own, on which this line is typed: how it ended, what was seen."""
-    ours, its = pty.openpty()
+    own, its = pty.openpty()
     command = (*EXPORTER, *arguments, *toolbox.where)
     with subprocess.Popen(
         command, cwd=toolbox.directory, stdin=its, stdout=its, stderr=its, start_new_session=True
     ) as process:
         os.close(its)
-        os.write(ours, f"{line}\n".encode())
-        seen = b""
+        os.write(own, f"{line}\n".encode())
+        observed = b""
         with suppress(OSError):  # that the other end is closed: it has ended
-            while select.select([ours], [], [], VERB_S_MAX)[0] and (chunk := os.read(ours, 4096)):
-                seen += chunk
-        os.close(ours)
+            while select.select([own], [], [], VERB_S_MAX)[0] and (chunk := os.read(own, 4096)):
+                observed += chunk
+        os.close(own)
         try:
             process.wait(ENDED_S_MAX)
         except subprocess.TimeoutExpired:
             process.kill()
-    return process.returncode, seen.decode()
+    return process.returncode, observed.decode()
 
 
 def test_a_dry_run_says_every_step_and_does_none(
@@ -174,9 +178,9 @@ def test_a_dry_run_says_every_step_and_does_none(
 ) -> None:
     before = sample_connectors.offsets(lab, source.name)
     change = ("offsets", "alter", source.name, "--offsets", "-", "--dry-run")
-    said = toolbox.change(*change, stdin=body(source.pair(5))).said.lower()
+    answer = toolbox.change(*change, stdin=body(source.pair(5))).said.lower()
     for what in ("stop", "5", "running"):
-        assert what in said
+        assert what in answer
     assert sample_connectors.offsets(lab, source.name) == before
     assert sample_connectors.state(lab, source.name) == ("RUNNING", 1)
     assert toolbox.open_plans() == []
@@ -189,44 +193,44 @@ def test_a_dry_run_says_every_step_and_does_none(
 def a_source_is_altered_whether_it_runs_is_paused_or_is_stopped_and_is_then_as_before(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    with sample_connectors.source(lab, "alter-source", lines=LINES) as at:
-        end = at.pairs()
-        alter(toolbox, at.name, at.pair(at.after(4)))
-        lab.wait_running(at.name)
-        sample_connectors.holds(lab, at.name, end)
-        meant = at.meant()
-        assert at.came() == [*meant, *meant[4:]]
+    with sample_connectors.source(lab, "alter-source", lines=LINES) as entry:
+        end = entry.pairs()
+        alter(toolbox, entry.name, entry.pair(entry.after(4)))
+        lab.wait_running(entry.name)
+        sample_connectors.holds(lab, entry.name, end)
+        meant = entry.meant()
+        assert entry.came() == [*meant, *meant[4:]]
 
-        lab.pause(at.name)
-        alter(toolbox, at.name, at.pair(at.after(6)))
-        assert sample_connectors.state(lab, at.name)[0] == "PAUSED"
-        assert sample_connectors.offsets(lab, at.name) == [at.pair(at.after(6))]
+        lab.pause(entry.name)
+        alter(toolbox, entry.name, entry.pair(entry.after(6)))
+        assert sample_connectors.state(lab, entry.name)[0] == "PAUSED"
+        assert sample_connectors.offsets(lab, entry.name) == [entry.pair(entry.after(6))]
 
-        lab.stop_connector(at.name)
-        alter(toolbox, at.name, at.pair(at.after(8)))
-        assert sample_connectors.state(lab, at.name) == ("STOPPED", 0)
-        assert sample_connectors.offsets(lab, at.name) == [at.pair(at.after(8))]
+        lab.stop_connector(entry.name)
+        alter(toolbox, entry.name, entry.pair(entry.after(8)))
+        assert sample_connectors.state(lab, entry.name) == ("STOPPED", 0)
+        assert sample_connectors.offsets(lab, entry.name) == [entry.pair(entry.after(8))]
 
-        said = alter(toolbox, at.name, at.pair(at.after(8)))
-        assert "nothing" in said.lower()
-        lab.resume(at.name)
-        sample_connectors.holds(lab, at.name, end)
-        assert at.came() == [*meant, *meant[4:], *meant[8:]]
+        answer = alter(toolbox, entry.name, entry.pair(entry.after(8)))
+        assert "nothing" in answer.lower()
+        lab.resume(entry.name)
+        sample_connectors.holds(lab, entry.name, end)
+        assert entry.came() == [*meant, *meant[4:], *meant[8:]]
 
 
 @together
 def a_reset_source_starts_over_and_a_second_reset_has_nothing_to_do(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    with sample_connectors.source(lab, "reset-source", lines=LINES) as at:
-        lab.stop_connector(at.name)
-        toolbox.change("offsets", "reset", at.name)
-        assert sample_connectors.offsets(lab, at.name) == []
-        said = toolbox.change("offsets", "reset", at.name).said
-        assert "nothing" in said.lower()
-        lab.resume(at.name)
-        sample_connectors.settled(lab, at)
-        assert at.came() == at.meant() * 2
+    with sample_connectors.source(lab, "reset-source", lines=LINES) as entry:
+        lab.stop_connector(entry.name)
+        toolbox.change("offsets", "reset", entry.name)
+        assert sample_connectors.offsets(lab, entry.name) == []
+        answer = toolbox.change("offsets", "reset", entry.name).said
+        assert "nothing" in answer.lower()
+        lab.resume(entry.name)
+        sample_connectors.settled(lab, entry)
+        assert entry.came() == entry.meant() * 2
 
 
 @together
@@ -235,14 +239,14 @@ def a_source_with_an_offsets_topic_of_its_own_is_reset_and_starts_over(
 ) -> None:
     topic = {"offsets.storage.topic": "own-source-offsets"}
     lab.create_topic("east", topic["offsets.storage.topic"], config={"cleanup.policy": "compact"})
-    with sample_connectors.source(lab, "own-source", topic, lines=LINES) as at:
-        lab.stop_connector(at.name)
-        toolbox.change("offsets", "reset", at.name)
+    with sample_connectors.source(lab, "own-source", topic, lines=LINES) as entry:
+        lab.stop_connector(entry.name)
+        toolbox.change("offsets", "reset", entry.name)
         # Connect shows partitions without an offset as they are in a topic of its own.
-        assert all(pair["offset"] is None for pair in sample_connectors.offsets(lab, at.name))
-        lab.resume(at.name)
-        sample_connectors.settled(lab, at)
-        assert at.came() == at.meant() * 2
+        assert all(pair["offset"] is None for pair in sample_connectors.offsets(lab, entry.name))
+        lab.resume(entry.name)
+        sample_connectors.settled(lab, entry)
+        assert entry.came() == entry.meant() * 2
 
 
 def test_exactly_once_sources_are_altered_and_reset_and_one_with_a_topic_of_its_own_is_too(
@@ -260,19 +264,19 @@ def test_exactly_once_sources_are_altered_and_reset_and_one_with_a_topic_of_its_
         sample_connectors.source(exact, "own-exact-source", topic, lines=LINES) as own,
     ):
         sample_connectors.at_once(
-            partial(altered_and_reset, exact, toolbox, at) for at in (plain, own)
+            partial(altered_and_reset, exact, toolbox, entry) for entry in (plain, own)
         )
 
 
-def altered_and_reset(exact: Lab, toolbox: Toolbox, at: Source) -> None:
-    exact.stop_connector(at.name)
-    alter(toolbox, at.name, at.pair(at.after(4)))
-    assert sample_connectors.offsets(exact, at.name) == [at.pair(at.after(4))]
-    toolbox.change("offsets", "reset", at.name)
-    assert all(pair["offset"] is None for pair in sample_connectors.offsets(exact, at.name))
-    exact.resume(at.name)
-    sample_connectors.settled(exact, at)
-    assert at.came() == at.meant() * 2
+def altered_and_reset(exact: Lab, toolbox: Toolbox, entry: Source) -> None:
+    exact.stop_connector(entry.name)
+    alter(toolbox, entry.name, entry.pair(entry.after(4)))
+    assert sample_connectors.offsets(exact, entry.name) == [entry.pair(entry.after(4))]
+    toolbox.change("offsets", "reset", entry.name)
+    assert all(pair["offset"] is None for pair in sample_connectors.offsets(exact, entry.name))
+    exact.resume(entry.name)
+    sample_connectors.settled(exact, entry)
+    assert entry.came() == entry.meant() * 2
 
 
 # ---- sinks --------------------------------------------------------------------------------------
@@ -343,14 +347,16 @@ def wrong(source: Source, sink: Sink) -> dict[str, tuple[str, tuple[Any, ...]]]:
 def test_what_is_wrong_is_refused_before_anything_is_asked_of_connect(
     lab: Lab, toolbox: Toolbox, source: Source, sink: Sink
 ) -> None:
-    before = {at: sample_connectors.offsets(lab, at) for at in (source.name, sink.name)}
+    before = {value: sample_connectors.offsets(lab, value) for value in (source.name, sink.name)}
     for what, (name, pairs) in wrong(source, sink).items():
         change = ("offsets", "alter", name, "--offsets", "-")
         ran = toolbox.run(*change, *toolbox.where, "--yes", stdin=body(*pairs), status=None)
         assert ran.status in (USAGE, DENIED), (what, ran)
         assert ran.err.strip(), what
         assert "Traceback" not in ran.err, what
-    assert {at: sample_connectors.offsets(lab, at) for at in (source.name, sink.name)} == before
+    assert {
+        value: sample_connectors.offsets(lab, value) for value in (source.name, sink.name)
+    } == before
     assert sample_connectors.state(lab, source.name) == ("RUNNING", 1)
     assert sample_connectors.state(lab, sink.name) == ("RUNNING", 1)
 
@@ -385,16 +391,19 @@ def test_of_two_documents_in_one_file_none_is_begun_when_one_is_wrong(
 def a_connector_is_paused_stopped_and_resumed_and_each_verb_may_be_repeated(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    with sample_connectors.source(lab, "moved-source", lines=LINES) as at:
+    with sample_connectors.source(lab, "moved-source", lines=LINES) as entry:
         for verb, state in (("pause", "PAUSED"), ("stop", "STOPPED"), ("resume", "RUNNING")):
             for _ in range(2):
-                toolbox.change("connectors", verb, at.name)
-                assert sample_connectors.state(lab, at.name) == (state, 0 if verb == "stop" else 1)
-        toolbox.change("connectors", "restart", at.name)
-        lab.wait_running(at.name)
-        at.grow(1)
-        sample_connectors.settled(lab, at)
-        assert at.came() == at.meant()
+                toolbox.change("connectors", verb, entry.name)
+                assert sample_connectors.state(lab, entry.name) == (
+                    state,
+                    0 if verb == "stop" else 1,
+                )
+        toolbox.change("connectors", "restart", entry.name)
+        lab.wait_running(entry.name)
+        entry.grow(1)
+        sample_connectors.settled(lab, entry)
+        assert entry.came() == entry.meant()
 
 
 @together
@@ -440,61 +449,61 @@ class Made:
 def a_connector_created_with_offsets_begins_there_and_not_where_one_of_its_name_ended(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    made = Made(lab, directory, "born-source")
-    at = made.source
+    built = Made(lab, directory, "born-source")
+    entry = built.source
     for state, tasks in (("stopped", 0), ("paused", None), ("running", 1)):
-        ran = toolbox.change(*made.arguments(at.after(4), "--initial-state", state))
+        ran = toolbox.change(*built.arguments(entry.after(4), "--initial-state", state))
         if state != "running":
-            assert sample_connectors.offsets(lab, at.name) == [at.pair(at.after(4))]
+            assert sample_connectors.offsets(lab, entry.name) == [entry.pair(entry.after(4))]
         if tasks is not None:
-            assert sample_connectors.state(lab, at.name) == (state.upper(), tasks)
+            assert sample_connectors.state(lab, entry.name) == (state.upper(), tasks)
         else:
-            assert sample_connectors.state(lab, at.name)[0] == "PAUSED"
+            assert sample_connectors.state(lab, entry.name)[0] == "PAUSED"
         if state == "stopped":
-            alter(toolbox, at.name, at.pair(at.after(2)))
-            assert sample_connectors.offsets(lab, at.name) == [at.pair(at.after(2))]
+            alter(toolbox, entry.name, entry.pair(entry.after(2)))
+            assert sample_connectors.offsets(lab, entry.name) == [entry.pair(entry.after(2))]
             # What one of this name leaves behind is not added to, and is not lost either.
-            left = {"partition": {"filename": "/long/gone"}, "offset": {"position": 9}}
-            lab.alter_offsets(at.name, [left])
+            remaining = {"partition": {"filename": "/long/gone"}, "offset": {"position": 9}}
+            lab.alter_offsets(entry.name, [remaining])
         else:
             assert "/long/gone" not in ran.out or "backup" in ran.said.lower()
         if state != "running":
-            toolbox.change("connectors", "delete", at.name)
-    lab.wait_running(at.name)
-    sample_connectors.settled(lab, at)
-    assert at.came() == at.meant()[4:]
-    sample_connectors.forget(lab, at.name)
+            toolbox.change("connectors", "delete", entry.name)
+    lab.wait_running(entry.name)
+    sample_connectors.settled(lab, entry)
+    assert entry.came() == entry.meant()[4:]
+    sample_connectors.forget(lab, entry.name)
 
 
 def test_a_connector_whose_offsets_are_refused_is_not_created(
     lab: Lab, toolbox: Toolbox, tmp_path: Path
 ) -> None:
-    made = Made(lab, tmp_path, "unborn-source")
-    toolbox.change(*made.arguments(-1), status=DENIED)
-    assert sample_connectors.absent(lab, made.source.name)
+    built = Made(lab, tmp_path, "unborn-source")
+    toolbox.change(*built.arguments(-1), status=DENIED)
+    assert sample_connectors.absent(lab, built.source.name)
 
 
 @together
 def a_connector_whose_configuration_connect_refuses_leaves_what_was_there_as_it_was(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    made = Made(lab, directory, "broken-source")
-    at = made.source
-    toolbox.change(*made.arguments(at.after(4), "--initial-state", "stopped"))
-    toolbox.change("connectors", "delete", at.name)
-    config = json.loads(made.config.read_text())
-    made.config.write_text(json.dumps({**config, "tasks.max": "none"}))
-    ran = toolbox.run(*made.arguments(at.after(6)), *toolbox.where, "--yes", status=None)
+    built = Made(lab, directory, "broken-source")
+    entry = built.source
+    toolbox.change(*built.arguments(entry.after(4), "--initial-state", "stopped"))
+    toolbox.change("connectors", "delete", entry.name)
+    config = json.loads(built.config.read_text())
+    built.config.write_text(json.dumps({**config, "tasks.max": "none"}))
+    ran = toolbox.run(*built.arguments(entry.after(6)), *toolbox.where, "--yes", status=None)
     assert ran.status not in (0, 70), ran
     assert "tasks.max" in ran.said
-    made.config.write_text(json.dumps(config))
-    assert sample_connectors.absent(lab, at.name)
+    built.config.write_text(json.dumps(config))
+    assert sample_connectors.absent(lab, entry.name)
     # Created by hand it finds what the first one left: nothing of the second was written.
-    lab.create(at.name, config)
-    lab.wait_running(at.name)
-    sample_connectors.settled(lab, at)
-    assert at.came() == at.meant()[4:]
-    sample_connectors.forget(lab, at.name)
+    lab.create(entry.name, config)
+    lab.wait_running(entry.name)
+    sample_connectors.settled(lab, entry)
+    assert entry.came() == entry.meant()[4:]
+    sample_connectors.forget(lab, entry.name)
 
 
 # ---- two at once --------------------------------------------------------------------------------
@@ -504,23 +513,23 @@ def a_connector_whose_configuration_connect_refuses_leaves_what_was_there_as_it_
 def of_two_changes_of_one_connector_at_once_one_is_refused_and_the_other_ends_well(
     lab: Lab, toolbox: Toolbox, directory: Path
 ) -> None:
-    with sample_connectors.source(lab, "pulled-source", lines=LINES) as at:
-        lab.stop_connector(at.name)
+    with sample_connectors.source(lab, "pulled-source", lines=LINES) as entry:
+        lab.stop_connector(entry.name)
         file = toolbox.directory / "pulled.json"
-        file.write_text(body(at.pair(at.after(3))))
-        change = ("offsets", "alter", at.name, "--offsets", str(file), *toolbox.where, "--yes")
-        first = toolbox.child("first", *change, at="append:3:after", more=("--halt",))
+        file.write_text(body(entry.pair(entry.after(3))))
+        change = ("offsets", "alter", entry.name, "--offsets", str(file), *toolbox.where, "--yes")
+        first = toolbox.child("first", *change, value="append:3:after", more=("--halt",))
         first.start()
         halted(first)
-        second = ("offsets", "reset", at.name, *toolbox.where, "--yes")
+        second = ("offsets", "reset", entry.name, *toolbox.where, "--yes")
         ran = toolbox.run(*second, status=None)
         assert ran.status in (DENIED, CHANGED), ran
-        assert at.name in ran.err
-        assert sample_connectors.offsets(lab, at.name) == at.pairs()
+        assert entry.name in ran.err
+        assert sample_connectors.offsets(lab, entry.name) == entry.pairs()
         first.signal(signal.SIGCONT)
         first.expect_success(timeout_s=VERB_S_MAX)
-        assert sample_connectors.offsets(lab, at.name) == [at.pair(at.after(3))]
-        assert toolbox.open_plans(at.name) == []
+        assert sample_connectors.offsets(lab, entry.name) == [entry.pair(entry.after(3))]
+        assert toolbox.open_plans(entry.name) == []
 
 
 def halted(child: Child) -> None:
@@ -528,8 +537,8 @@ def halted(child: Child) -> None:
 
     def probe() -> None:
         stat = Path(f"/proc/{child.pid}/stat").read_text()
-        if (seen := stat.rpartition(")")[2].split()[0]) != "T":
-            raise NotYet(f"state {seen}")
+        if (observed := stat.rpartition(")")[2].split()[0]) != "T":
+            raise NotYet(f"state {observed}")
 
     until("the first verb halted", probe, timeout_s=60.0, evidence=child.tail)
 

@@ -62,13 +62,13 @@ def place_of(properties: Path, flow: str | None = None) -> WorkerOffsetStore:
     return open_worker_storage(properties, KafkaClusterPool({}), flow=flow)
 
 
-def carried_out(place: WorkerOffsetStore, connector: str, step: Write, state: Path) -> PlanResult:
+def carried_out(store: WorkerOffsetStore, connector: str, step: Write, state: Path) -> PlanResult:
     """A plan of this one step, as the command line would have it carried out."""
     clock = SystemClock()
     plan = Plan(
         plan_id=create_plan_id(clock.now()),
         verb="a test's",
-        subject=place.subject(connector),
+        subject=store.subject(connector),
         steps=(Settle(), Freeze(), step),
         original=None,
         final=None,
@@ -77,7 +77,7 @@ def carried_out(place: WorkerOffsetStore, connector: str, step: Write, state: Pa
     )
     journal = Journal(state)
     try:
-        driver = place.driver(connector)
+        driver = store.driver(connector)
         return Runner(journal=journal, driver=driver, clock=clock, tell=print).run(plan)
     finally:
         journal.close()
@@ -88,9 +88,9 @@ def position(file: Path, lines: int) -> int:
     return sum(len(line) for line in file.read_bytes().splitlines(keepends=True)[:lines])
 
 
-def pair(file: Path, at: int | None) -> PartitionOffset:
+def pair(file: Path, offset: int | None) -> PartitionOffset:
     return PartitionOffset(
-        f'{{"filename":"{file}"}}', None if at is None else f'{{"position":{at}}}'
+        f'{{"filename":"{file}"}}', None if offset is None else f'{{"position":{offset}}}'
     )
 
 
@@ -109,20 +109,20 @@ def came(lab: Lab) -> list[str]:
 
 def came_to_be(lab: Lab, expected: list[str]) -> None:
     def probe() -> None:
-        if (seen := came(lab)) != expected:
-            raise NotYet(f"{len(seen)} of {len(expected)} records")
+        if (observed := came(lab)) != expected:
+            raise NotYet(f"{len(observed)} of {len(expected)} records")
 
     until("the records of the standalone worker", probe, timeout_s=SEEN_S_MAX)
 
 
 def committed(lab: Lab) -> None:
     """Wait until the whole file is behind the offset that the worker has written to its file."""
-    wanted = (pair(lab.solo.lines, lab.solo.lines.stat().st_size),)
+    expected = (pair(lab.solo.lines, lab.solo.lines.stat().st_size),)
 
     def probe() -> None:
-        seen = place_of(lab.solo.properties).pairs(SOLO_SOURCE)
-        if seen != wanted:
-            raise NotYet(str(seen))
+        observed = place_of(lab.solo.properties).pairs(SOLO_SOURCE)
+        if observed != expected:
+            raise NotYet(str(observed))
 
     until("the last commit", probe, timeout_s=SEEN_S_MAX)
 
@@ -132,19 +132,19 @@ def goes_round(lab: Lab, state: Path) -> None:
     lines = lab.solo.lines.read_text().splitlines()
     came_to_be(lab, lines)
     committed(lab)
-    place = place_of(lab.solo.properties)
-    there = place.pairs(SOLO_SOURCE)
-    assert place.connectors() == (SOLO_SOURCE,)  # a sink's are in its group
-    assert [str(lab.pids[STANDALONE]) in at or lab.solo.url in at for at in place.busy()] == [
+    store = place_of(lab.solo.properties)
+    there = store.pairs(SOLO_SOURCE)
+    assert store.connectors() == (SOLO_SOURCE,)  # a sink's are in its group
+    assert [str(lab.pids[STANDALONE]) in name or lab.solo.url in name for name in store.busy()] == [
         True,
         True,
     ]
-    step = place.plan_write(SOLO_SOURCE, (pair(lab.solo.lines, position(lab.solo.lines, 4)),))
-    looked = place.driver(SOLO_SOURCE).look(Settle(), None)
-    assert looked.standing is StepStatus.NOT_YET
+    step = store.plan_write(SOLO_SOURCE, (pair(lab.solo.lines, position(lab.solo.lines, 4)),))
+    inspection = store.driver(SOLO_SOURCE).look(Settle(), None)
+    assert inspection.standing is StepStatus.NOT_YET
 
     lab.terminate(STANDALONE)
-    result = carried_out(place, SOLO_SOURCE, step, state)
+    result = carried_out(store, SOLO_SOURCE, step, state)
     assert result.ending is PlanEnding.SUCCEEDED, result.said
     assert result.frozen is not None
     assert result.frozen.pairs == there
@@ -154,13 +154,13 @@ def goes_round(lab: Lab, state: Path) -> None:
     came_to_be(lab, [*lines, *now[4:]])
     committed(lab)
 
-    toolbox, kept = Toolbox(lab, directory=state / "toolbox"), state / "kept.json"
+    toolbox, retained = Toolbox(lab, directory=state / "toolbox"), state / "kept.json"
     toolbox.store("offsets", "reset", SOLO_SOURCE, properties=lab.solo.properties, status=3)
     lab.terminate(STANDALONE)
-    toolbox.stored("offsets", "export", "--output", str(kept), properties=lab.solo.properties)
+    toolbox.stored("offsets", "export", "--output", str(retained), properties=lab.solo.properties)
     toolbox.store("offsets", "reset", SOLO_SOURCE, properties=lab.solo.properties)
     assert place_of(lab.solo.properties).connectors() == ()
-    document = ("--offsets", str(kept))
+    document = ("--offsets", str(retained))
     toolbox.stored("offsets", "diff", *document, properties=lab.solo.properties, status=1)
     toolbox.store("offsets", "import", *document, "--allow-new", properties=lab.solo.properties)
     toolbox.stored("offsets", "diff", *document, properties=lab.solo.properties)
@@ -183,18 +183,18 @@ def test_a_standalone_worker_of_kafka_3_9_does_too(older: Lab, tmp_path: Path) -
 # --- distributed -------------------------------------------------------------------------------
 
 
-def shown(lab: Lab, name: str, at: int) -> None:
+def shown(lab: Lab, name: str, offset: int) -> None:
     """Wait until the worker itself says that its connector stands there."""
 
     def probe() -> None:
         try:
-            seen = [row["offset"] for row in lab.offsets(name)]
+            observed = [row["offset"] for row in lab.offsets(name)]
         except httpx.TransportError as exc:
             raise NotYet(str(exc)) from exc
-        if seen != [{"position": at}]:
-            raise NotYet(str(seen))
+        if observed != [{"position": offset}]:
+            raise NotYet(str(observed))
 
-    until(f"{name} at {at}", probe, timeout_s=SEEN_S_MAX)
+    until(f"{name} at {offset}", probe, timeout_s=SEEN_S_MAX)
 
 
 @pytest.mark.parametrize("config", [{}, OWN], ids=["worker", "own"])
@@ -206,17 +206,17 @@ def test_a_worker_that_was_down_reads_what_was_written_to_its_topic(
     with sample_connectors.source(lab, name, config, lines=BEFORE) as source:
         lines = source.meant()
         shown(lab, name, position(source.path, BEFORE))
-        place = place_of(properties)
-        assert place.pairs(name) == (pair(source.path, position(source.path, BEFORE)),)
-        assert (place.state(name), place.notes(name)) == ("started", ())
-        assert "group connect has workers" in place.busy(name)[0]
-        step = place.plan_write(name, (pair(source.path, position(source.path, 4)),))
+        store = place_of(properties)
+        assert store.pairs(name) == (pair(source.path, position(source.path, BEFORE)),)
+        assert (store.state(name), store.notes(name)) == ("started", ())
+        assert "group connect has workers" in store.busy(name)[0]
+        step = store.plan_write(name, (pair(source.path, position(source.path, 4)),))
         assert step.where.endswith(config.get("offsets.storage.topic", "connect-offsets"))
 
         lab.terminate("connect-1")
-        result = carried_out(place, name, step, tmp_path)
+        result = carried_out(store, name, step, tmp_path)
         assert result.ending is PlanEnding.SUCCEEDED, result.said
-        past = [at.pair for at in place_of(properties).from_beginning(frozenset({name}))]
+        past = [offset.pair for offset in place_of(properties).from_beginning(frozenset({name}))]
         assert past[-1] == step.pairs[0]
         lab.start_process("connect-1")
         lab.wait_running(name)
@@ -237,31 +237,31 @@ def test_a_dedicated_mirror_maker_that_was_down_reads_what_was_written_to_its_to
 
     def copied(expected: list[str]) -> None:
         def probe() -> None:
-            if (seen := sample_connectors.records(lab.east, remote).get(0, [])) != expected:
-                raise NotYet(f"{len(seen)} of {len(expected)} records")
+            if (observed := sample_connectors.records(lab.east, remote).get(0, [])) != expected:
+                raise NotYet(f"{len(observed)} of {len(expected)} records")
 
         until("the copies", probe, timeout_s=SEEN_S_MAX)
 
     def at(offset: int) -> None:
         def probe() -> None:
-            found = place_of(lab.directory / "mm2.properties").pairs(name)
-            if PartitionOffset(cluster, f'{{"offset":{offset}}}') not in found:
-                raise NotYet(str(found))
+            results = place_of(lab.directory / "mm2.properties").pairs(name)
+            if PartitionOffset(cluster, f'{{"offset":{offset}}}') not in results:
+                raise NotYet(str(results))
 
         until(f"offset {offset} on record", probe, timeout_s=SEEN_S_MAX)
 
     copied(once)
     at(BEFORE - 1)
-    place = place_of(lab.directory / "mm2.properties")
-    assert place.busy(name)
-    settings = place.settings(name)
+    store = place_of(lab.directory / "mm2.properties")
+    assert store.busy(name)
+    settings = store.settings(name)
     assert settings is not None
     assert settings.mirror is not None
     assert settings.mirror.source == DEDICATED_UPSTREAM
-    step = place.plan_write(name, (PartitionOffset(cluster, '{"offset":5}'),))
+    step = store.plan_write(name, (PartitionOffset(cluster, '{"offset":5}'),))
 
     lab.terminate("mm2")
-    result = carried_out(place, name, step, tmp_path)
+    result = carried_out(store, name, step, tmp_path)
     assert result.ending is PlanEnding.SUCCEEDED, result.said
     lab.start_process("mm2")
     copied([*once, *once[6:]])
@@ -274,18 +274,19 @@ def test_a_dedicated_mirror_maker_that_was_down_reads_what_was_written_to_its_to
 @pytest.fixture
 def secured(stored: Lab, tmp_path: Path) -> Path:
     """The worker's file as it would be on the secured listener."""
-    at = stored.secured_properties("east")
+    entry = stored.secured_properties("east")
     module = "org.apache.kafka.common.security.scram.ScramLoginModule"
-    login = f'{module} required username="{at["sasl.username"]}" password="{at["sasl.password"]}";'
+    user, password = entry["sasl.username"], entry["sasl.password"]
+    login = f'{module} required username="{user}" password="{password}";'
     path = tmp_path / "secured.properties"
     path.write_text(
         (stored.directory / "connect-1.properties").read_text()
         + f"""
-bootstrap.servers={at["bootstrap.servers"]}
+bootstrap.servers={entry["bootstrap.servers"]}
 security.protocol=SASL_SSL
 ssl.truststore.type=PEM
 ssl.truststore.location={stored.security.ca}
-sasl.mechanism={at["sasl.mechanism"]}
+sasl.mechanism={entry["sasl.mechanism"]}
 sasl.jaas.config={login}
 """
     )
@@ -296,10 +297,10 @@ def test_the_clients_of_a_secured_worker_are_made_as_its_file_says(
     stored: Lab, secured: Path
 ) -> None:
     plain = place_of(stored.directory / "connect-1.properties")
-    place = place_of(secured)
-    assert place.connectors() == plain.connectors()
-    assert place.identity() == plain.identity()
-    assert place.busy() == plain.busy()
+    store = place_of(secured)
+    assert store.connectors() == plain.connectors()
+    assert store.identity() == plain.identity()
+    assert store.busy() == plain.busy()
     secured.write_text(secured.read_text().replace('password="', 'password="not '))
     with pytest.raises(AccessDenied):
         place_of(secured).connectors()
@@ -316,19 +317,19 @@ def test_workers_that_an_acl_hides_are_not_workers_that_are_gone(
     try:
         with pytest.raises(AccessDenied):
             place_of(secured).busy()
-        looked = place_of(secured).driver("any").look(Settle(), None)
-        assert looked.standing is StepStatus.IMPOSSIBLE
+        inspection = place_of(secured).driver("any").look(Settle(), None)
+        assert inspection.standing is StepStatus.IMPOSSIBLE
     finally:
-        wanted = AclBindingFilter(*group, None, None, AclOperation.ANY, AclPermissionType.ANY)
-        for deleted in admin.delete_acls([wanted]).values():
+        expected = AclBindingFilter(*group, None, None, AclOperation.ANY, AclPermissionType.ANY)
+        for deleted in admin.delete_acls([expected]).values():
             deleted.result()
 
 
 def test_nothing_that_is_read_here_is_left_out(stored: Lab) -> None:
     """As many keys as the topic has, by another reader."""
-    place = place_of(stored.directory / "connect-1.properties")
-    contents: OffsetStoreContents = place._read_contents(None)
-    live = {at.key for at in contents.stored if at.value is not None}
+    store = place_of(stored.directory / "connect-1.properties")
+    contents: OffsetStoreContents = store._read_contents(None)
+    live = {offset.key for offset in contents.stored if offset.value is not None}
     assert {(key or b"").decode() for key in live} == set(
         sample_connectors.newest(stored.east, "connect-offsets")
     )

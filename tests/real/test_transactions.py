@@ -32,21 +32,21 @@ TRANSACTION_S_MAX = 30.0
 
 def entry(product: Product) -> dict[str, Any]:
     """The one source partition of `file-source` in the exactly-once cluster."""
-    (found,) = (
-        at
+    (result,) = (
+        partition
         for connector in product.get("/api/v1/connectors")["connectors"]
         if (connector["name"], connector["connect_cluster"]) == (FILE_SOURCE, "lab")
-        for at in connector["source_partitions"]
+        for partition in connector["source_partitions"]
     )
-    assert isinstance(found, dict)
-    return found
+    assert isinstance(result, dict)
+    return result
 
 
 def tail(product: Product) -> dict[str, Any]:
     inputs = product.get("/api/v1/connectors")["inputs"]
-    (found,) = (at for at in inputs if at["input"] == f"east/{TOPIC}")
-    assert isinstance(found, dict)
-    return found
+    (result,) = (view for view in inputs if view["input"] == f"east/{TOPIC}")
+    assert isinstance(result, dict)
+    return result
 
 
 @pytest.fixture
@@ -55,9 +55,9 @@ def kafka_partition(exact: Lab, exact_product: Product) -> int:
     exact.append_lines(3)
     size = exact.lines_path.stat().st_size
     becomes(exact_product, size, "source_offset_position", **POSITION)
-    found = entry(exact_product)["kafka_partition"]
-    assert isinstance(found, int)
-    return found
+    partition = entry(exact_product)["kafka_partition"]
+    assert isinstance(partition, int)
+    return partition
 
 
 @contextmanager
@@ -119,11 +119,11 @@ def test_transaction_markers_at_the_end_of_the_topic_do_not_make_the_tail_look_b
 ) -> None:
     where = (TOPIC, kafka_partition)
     last = max(
-        at["log_offset"]
+        partition["log_offset"]
         for connector in exact_product.get("/api/v1/connectors")["connectors"]
         if connector["connect_cluster"] == "lab"
-        for at in connector["source_partitions"]
-        if at["kafka_partition"] == kafka_partition
+        for partition in connector["source_partitions"]
+        if partition["kafka_partition"] == kafka_partition
     )
     assert compare.log_ends(exact, "east", [where])[where] > last + 1
     becomes(exact_product, 0, "tail_behind_records", **OFFSETS)
@@ -158,8 +158,8 @@ def test_an_open_transaction_is_named_and_takes_down_what_lies_behind_it_and_not
     elsewhere = {
         (connector["connect_cluster"], connector["name"])
         for connector in exact_product.get("/api/v1/connectors")["connectors"]
-        for at in connector["source_partitions"]
-        if at["kafka_partition"] != kafka_partition
+        for partition in connector["source_partitions"]
+        if partition["kafka_partition"] != kafka_partition
     }
     assert elsewhere
     with transaction(exact, kafka_partition, "named"):

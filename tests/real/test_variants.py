@@ -36,8 +36,8 @@ OFFSETS = {"lab": Kept("east", "connect-offsets")}
 @pytest.fixture(scope="module")
 def older_product(older: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Product]:
     directory = tmp_path_factory.mktemp("older-product")
-    with onlooker(older, directory, extra=FAST, connect_extra=FAST_CONNECT) as (made, _):
-        yield made
+    with onlooker(older, directory, extra=FAST, connect_extra=FAST_CONNECT) as (product, _):
+        yield product
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +60,10 @@ def lines(path: Path, n: int) -> int:
 def offsets(product: Product, connector: str) -> list[object]:
     """Of every source partition that is shown of a connector, in the first Connect cluster."""
     return [
-        at["offset"]
+        partition["offset"]
         for entry in product.get("/api/v1/connectors")["connectors"]
         if (entry["name"], entry["connect_cluster"]) == (connector, "lab")
-        for at in entry["source_partitions"]
+        for partition in entry["source_partitions"]
     ]
 
 
@@ -129,8 +129,8 @@ def test_exactly_once_gives_the_values_of_rest_brokers_and_consoles(
     produced(exact, exact_product, sink_lag_max=1)
     agrees(compare.with_rest(exact_product, exact, {"other": other}), at_least=7)
     agrees(compare.with_brokers(exact_product, exact), at_least=2 * len(MIRRORED))
-    kept = {**OFFSETS, "other": Kept("east", "other-offsets")}
-    agrees(compare.with_consoles(exact_product, exact, kept), at_least=11)
+    retained = {**OFFSETS, "other": Kept("east", "other-offsets")}
+    agrees(compare.with_consoles(exact_product, exact, retained), at_least=11)
 
 
 def test_two_connect_clusters_with_connectors_of_one_name_are_kept_apart(
@@ -156,15 +156,15 @@ def test_two_connect_clusters_with_connectors_of_one_name_are_kept_apart(
 def test_a_connectors_own_offsets_topic_counts_alone_with_and_without_exactly_once(
     exact: Lab, exact_product: Product, other: ConnectApi
 ) -> None:
-    made = {name: exact.directory / f"{name}.in" for name in ("own-exact", "own-plain", "moved")}
-    sizes = {name: lines(path, 7) for name, path in made.items()}
+    built = {name: exact.directory / f"{name}.in" for name in ("own-exact", "own-plain", "moved")}
+    sizes = {name: lines(path, 7) for name, path in built.items()}
     config = {
         name: {**file_source(path), "offsets.storage.topic": f"{name}-offsets"}
-        for name, path in made.items()
+        for name, path in built.items()
     }
     exact.create("own-exact", config["own-exact"])
     other.create("own-plain", config["own-plain"])
-    exact.create("moved", file_source(made["moved"]))
+    exact.create("moved", file_source(built["moved"]))
     for name, size in sizes.items():
         becomes(exact_product, size, "source_offset_position", connector=name)
 
@@ -209,16 +209,16 @@ flows:
 @pytest.fixture
 def dedicated(exact: Lab, tmp_path: Path) -> Iterator[Product]:
     """A daemon that knows of a dedicated MirrorMaker only what its configuration names."""
-    made = Product(
+    product = Product(
         exact,
         directory=tmp_path,
         port=free_port(),
         extra=FAST + FLOWS,
         connects=["{name: mm2, kafka: east, offsets_topic: mm2-offsets.w2.internal}"],
     )
-    made.start_daemon()
-    yield made
-    made.stop()
+    product.start_daemon()
+    yield product
+    product.stop()
 
 
 def test_a_dedicated_mirrormaker_without_rest_gives_the_values_of_brokers_and_consoles(
@@ -234,9 +234,9 @@ def test_a_dedicated_mirrormaker_without_rest_gives_the_values_of_brokers_and_co
         "the last commit",
         lambda: total(dedicated, "source_offset_position", source_partition=ledger) == 42,
     )
-    kept = {"mm2": Kept("east", "mm2-offsets.w2.internal")}
+    retained = {"mm2": Kept("east", "mm2-offsets.w2.internal")}
     # The commit and the sync of `ledger`; heartbeats never rest.
-    agrees(compare.with_consoles(dedicated, exact, kept), at_least=2)
+    agrees(compare.with_consoles(dedicated, exact, retained), at_least=2)
     running = {"connector": "MirrorSourceConnector", "state": "running"}
     becomes(dedicated, 1, "connector_state", **running)
 
@@ -245,13 +245,13 @@ def test_a_standalone_worker_is_read_over_rest_beside_a_distributed_one(
     exact: Lab, tmp_path: Path
 ) -> None:
     # Another Connect cluster has connectors of the same names, so its topic has to be named.
-    usual = (
+    baseline = (
         f'{{name: lab, kafka: east, url: "{exact.connect_urls[0]}", '
         f"offsets_topic: {SITES['lab']}, {FAST_CONNECT}}}"
     )
     alone = f'{{name: solo, url: "{exact.solo.url}", poll: {{state_s: 1, rest_offsets_s: 5}}}}'
     product = Product(
-        exact, directory=tmp_path, port=free_port(), extra=FAST, connects=[usual, alone]
+        exact, directory=tmp_path, port=free_port(), extra=FAST, connects=[baseline, alone]
     )
     try:
         product.start_daemon()

@@ -65,19 +65,19 @@ def poisoned(lab: Lab) -> None:
 @contextmanager
 def more(lab: Lab) -> Iterator[list[str]]:
     """A record a second, each another number: that the lag grows is what shows that it stands."""
-    given: list[str] = []
+    inputs: list[str] = []
     ended = threading.Event()
 
     def produce() -> None:
         while not ended.wait(1.0):
-            number = str(len(given) + 5)
+            number = str(len(inputs) + 5)
             cluster_actions.produce_texts(lab.east, TOPIC, [number])
-            given.append(number)
+            inputs.append(number)
 
     thread = threading.Thread(target=produce)
     thread.start()
     try:
-        yield given
+        yield inputs
     finally:
         ended.set()
         thread.join()
@@ -98,7 +98,7 @@ def test_the_record_that_the_log_names_is_proposed_copied_and_skipped(
         daemon.start()
         try:
             poisoned(lab)
-            with more(lab) as given:
+            with more(lab) as inputs:
                 plan = daemon.proposed(NAME, "skip_one")
             assert f"offset {poison} of east/{TOPIC}-0" in plan["verb"]
             daemon.approve(plan)
@@ -109,7 +109,7 @@ def test_the_record_that_the_log_names_is_proposed_copied_and_skipped(
             daemon.stop()
 
         def delivered() -> None:
-            if out.read_text().split() != ["1", "2", "3", *given]:
+            if out.read_text().split() != ["1", "2", "3", *inputs]:
                 raise NotYet(out.read_text())
 
         until("all but one", delivered, timeout_s=SEEN_S_MAX)
@@ -127,8 +127,8 @@ def test_without_the_log_nobody_can_tell_and_nothing_is_proposed(lab: Lab, tmp_p
         try:
             poisoned(lab)
             with more(lab):
-                found = daemon.refused(NAME, "no_plan")
-            assert found["action"] == "skip_one"
+                result = daemon.refused(NAME, "no_plan")
+            assert result["action"] == "skip_one"
             assert daemon.changes(NAME) == []
         finally:
             daemon.stop()

@@ -35,20 +35,20 @@ class Log:
     appended: list[tuple[int, float]] = field(default_factory=list)
     hidden: list[tuple[int, int]] = field(default_factory=list)
 
-    def append(self, records: int, at: float) -> None:
+    def append(self, records: int, moment: float) -> None:
         if records > 0:
             self.end += records
-            self.appended.append((self.end, at))
+            self.appended.append((self.end, moment))
 
-    def marker(self, at: float) -> None:
+    def marker(self, moment: float) -> None:
         """The end of a transaction."""
         self.hidden.append((self.end, self.end + 1))
-        self.append(1, at)
+        self.append(1, moment)
 
     def compact(self, before: int) -> None:
         """Every record before this offset was superseded; the log start stays."""
-        kept = [gap for gap in self.hidden if gap[1] > before]
-        self.hidden = [(self.start, before), *kept]
+        retained = [gap for gap in self.hidden if gap[1] > before]
+        self.hidden = [(self.start, before), *retained]
 
     def purge(self, before: int) -> None:
         self.start = min(max(self.start, before), self.end)
@@ -56,25 +56,25 @@ class Log:
         del self.appended[: max(0, first - 1)]
         self.hidden = [gap for gap in self.hidden if gap[1] > self.start]
 
-    def older_than(self, at: float) -> int:
+    def older_than(self, moment: float) -> int:
         """The first offset that came after this moment."""
-        found = [end for end, appended in self.appended if appended <= at]
-        return max(found, default=self.start)
+        results = [end for end, appended in self.appended if appended <= moment]
+        return max(results, default=self.start)
 
     def first_readable(self, offset: int) -> int | None:
         """The first record at or after an offset."""
-        at = max(offset, self.start)
-        for first, after in self._gaps(at):
-            if first <= at < after:
-                at = after
-        return at if at < self.end else None
+        index = max(offset, self.start)
+        for first, after in self._gaps(index):
+            if first <= index < after:
+                index = after
+        return index if index < self.end else None
 
     def last_readable(self, before: int) -> int | None:
-        at = before - 1
+        offset = before - 1
         for first, after in reversed(self._gaps(self.start)):
-            if first <= at < after:
-                at = first - 1
-        return at if at >= self.start else None
+            if first <= offset < after:
+                offset = first - 1
+        return offset if offset >= self.start else None
 
     def readable(self, first: int, before: int) -> int:
         """How many records stand there."""
@@ -84,8 +84,8 @@ class Log:
 
     def at(self, offset: int) -> float:
         """When the record came."""
-        found = bisect_right(self.appended, (offset, float("inf")))
-        return self.appended[min(found, len(self.appended) - 1)][1]
+        result = bisect_right(self.appended, (offset, float("inf")))
+        return self.appended[min(result, len(self.appended) - 1)][1]
 
     def _gaps(self, since: int) -> list[tuple[int, int]]:
         return [gap for gap in self.hidden[-200:] if gap[1] > since]
@@ -137,17 +137,21 @@ class Cluster:
         self.sick: dict[TopicPartition, ck.KafkaError] = {}
         self._readers = LogBoundsReader(name, {}, lambda _: _Consumer(self))
 
-    def log(self, at: TopicPartition) -> Log | None:
-        topic = self.data.get(at.topic)
-        return topic.logs[at.partition] if topic and at.partition < len(topic.logs) else None
+    def log(self, partition: TopicPartition) -> Log | None:
+        topic = self.data.get(partition.topic)
+        return (
+            topic.logs[partition.partition]
+            if topic and partition.partition < len(topic.logs)
+            else None
+        )
 
     # --- as an admin client ----------------------------------------------------------------------
 
     def topics(self) -> tuple[dict[str, int], frozenset[str]]:
         self._check()
-        found = {name: len(topic.logs) for name, topic in self.data.items()}
-        found |= dict.fromkeys(self.internal, 1)
-        return found, frozenset({f"{self.name}:9092"})
+        results = {name: len(topic.logs) for name, topic in self.data.items()}
+        results |= dict.fromkeys(self.internal, 1)
+        return results, frozenset({f"{self.name}:9092"})
 
     def bounds(
         self,
@@ -159,17 +163,17 @@ class Cluster:
         self._check()
         if not self.sick.keys().isdisjoint(partitions):
             return self._bounds_of_healthy(tuple(partitions), refused)
-        logs = {at: self.log(at) for at in partitions}
-        found = {
-            at: LogBounds(start=log.start, end=log.end, stable_end=log.end)
-            for at, log in logs.items()
+        logs = {item: self.log(item) for item in partitions}
+        results = {
+            topic_partition: LogBounds(start=log.start, end=log.end, stable_end=log.end)
+            for topic_partition, log in logs.items()
             if log is not None
         }
-        for at in partitions:
-            if at.topic in self.internal and not at.partition:
-                end = len(self.internal[at.topic].records)
-                found[at] = LogBounds(start=0, end=end, stable_end=end)
-        return found
+        for partition in partitions:
+            if partition.topic in self.internal and not partition.partition:
+                end = len(self.internal[partition.topic].records)
+                results[partition] = LogBounds(start=0, end=end, stable_end=end)
+        return results
 
     def compacted(self, topics: Collection[str]) -> frozenset[str]:
         self._check()
@@ -185,9 +189,9 @@ class Cluster:
     ) -> list[int | None]:
         if not self.sick.keys().isdisjoint(partitions):
             return self._told_by_librdkafka(partitions, offset, refused)
-        found = self.bounds(partitions, stable=committed)
+        partition = self.bounds(partitions, stable=committed)
         name = "start" if offset == EARLIEST else "end"
-        return [getattr(found.get(at), name, None) for at in partitions]
+        return [getattr(partition.get(item), name, None) for item in partitions]
 
     def _told_by_librdkafka(
         self,
@@ -197,13 +201,17 @@ class Cluster:
     ) -> list[int | None]:
         """Return what the product's own reader makes of answers in which some are errors."""
         try:
-            found = self._readers.ask(partitions, offset, committed=False)
+            answer = self._readers.ask(partitions, offset, committed=False)
         except ck.KafkaException as exc:
             raise client_error_from(self.name, exc.args[0]) from exc
         if refused is not None:
-            told = zip(partitions, found, strict=True)
-            refused.update((at, why) for at, why in told if isinstance(why, ClientError))
-        return [at if isinstance(at, int) else None for at in found]
+            partition = zip(partitions, answer, strict=True)
+            refused.update(
+                (topic_partition, why)
+                for topic_partition, why in partition
+                if isinstance(why, ClientError)
+            )
+        return [item if isinstance(item, int) else None for item in answer]
 
     def _bounds_of_healthy(
         self,
@@ -213,8 +221,8 @@ class Cluster:
         starts = self._told_by_librdkafka(partitions, EARLIEST, refused)
         ends = self._told_by_librdkafka(partitions, LATEST, refused)
         return {
-            at: LogBounds(start=start, end=end, stable_end=end)
-            for at, start, end in zip(partitions, starts, ends, strict=True)
+            partition: LogBounds(start=start, end=end, stable_end=end)
+            for partition, start, end in zip(partitions, starts, ends, strict=True)
             if start is not None and end is not None
         }
 
@@ -237,7 +245,9 @@ class Cluster:
     ) -> dict[TopicPartition, int]:
         self._check()
         committed = self.groups.get(group, {})
-        return {at: committed[at] for at in partitions if at in committed}
+        return {
+            partition: committed[partition] for partition in partitions if partition in committed
+        }
 
     # --- as a reader of single records -----------------------------------------------------------
 
@@ -248,18 +258,18 @@ class Cluster:
         _stopped: Callable[[], bool],
     ) -> dict[TopicPartition, FirstRecord | NoRecordBefore]:
         self._check()
-        found: dict[TopicPartition, FirstRecord | NoRecordBefore] = {}
-        for at, start in starts.items():
-            log = self.log(at)
+        results: dict[TopicPartition, FirstRecord | NoRecordBefore] = {}
+        for partition, start in starts.items():
+            log = self.log(partition)
             if log is None:
                 continue
             offset = log.first_readable(start)
-            found[at] = (
+            results[partition] = (
                 NoRecordBefore(end=log.end)
                 if offset is None
                 else FirstRecord(offset=offset, at=log.at(offset))
             )
-        return found
+        return results
 
     def _check(self) -> None:
         if self.down is not None:
@@ -282,8 +292,8 @@ class InternalReader:
         starts, self._starts = self._starts, {}
         return [
             record
-            for at, start in starts.items()
-            for record in self._cluster.internal[at.topic].records[start:]
+            for partition, start in starts.items()
+            for record in self._cluster.internal[partition.topic].records[start:]
         ]
 
     def close(self) -> None:
@@ -297,21 +307,23 @@ class _Consumer:
         self._cluster = cluster
 
     def offsets_for_times(
-        self, wanted: list[ck.TopicPartition], timeout: float
+        self, expected: list[ck.TopicPartition], timeout: float
     ) -> list[SimpleNamespace]:
         assert timeout > 0
         self._cluster._check()
-        return [self._one(at) for at in wanted]
+        return [self._one(partition) for partition in expected]
 
-    def _one(self, wanted: ck.TopicPartition) -> SimpleNamespace:
-        at = TopicPartition(wanted.topic, wanted.partition)
-        log, error = self._cluster.log(at), self._cluster.sick.get(at)
+    def _one(self, expected: ck.TopicPartition) -> SimpleNamespace:
+        partition = TopicPartition(expected.topic, expected.partition)
+        log, error = self._cluster.log(partition), self._cluster.sick.get(partition)
         if log is None:
             error = ck.KafkaError(ck.KafkaError._UNKNOWN_PARTITION)
         offset = -1001
         if log is not None and error is None:
-            offset = log.start if wanted.offset == EARLIEST else log.end
-        return SimpleNamespace(topic=at.topic, partition=at.partition, offset=offset, error=error)
+            offset = log.start if expected.offset == EARLIEST else log.end
+        return SimpleNamespace(
+            topic=partition.topic, partition=partition.partition, offset=offset, error=error
+        )
 
     def list_topics(self, timeout: float) -> SimpleNamespace:
         assert timeout > 0
@@ -339,7 +351,7 @@ class Internal:
     held: int | None = None
     made: int = field(default_factory=lambda: next(_ids))
 
-    def write(self, key: bytes, value: bytes | None, at: float) -> None:
+    def write(self, key: bytes, value: bytes | None, moment: float) -> None:
         self.records.append(
             Message(
                 topic=self.name,
@@ -347,7 +359,7 @@ class Internal:
                 offset=len(self.records),
                 key=key,
                 value=value,
-                timestamp=(1, round(at * 1000)),
+                timestamp=(1, round(moment * 1000)),
             )
         )
 

@@ -56,19 +56,23 @@ class Site:
         return self.east.internal[f"{self.name}-status"]
 
     def commit(
-        self, connector: str, partition: dict[str, Any], offset: dict[str, Any] | None, at: float
+        self,
+        connector: str,
+        partition: dict[str, Any],
+        offset: dict[str, Any] | None,
+        moment: float,
     ) -> None:
         key = build_connect_key(connector, partition)
         assert key is not None
-        self.write_offset(connector, key, offset, at)
+        self.write_offset(connector, key, offset, moment)
 
     def write_offset(
-        self, connector: str, key: bytes, offset: dict[str, Any] | None, at: float
+        self, connector: str, key: bytes, offset: dict[str, Any] | None, moment: float
     ) -> None:
         """Write a record of an offsets topic under a key as its writer spells it."""
         value = None if offset is None else json.dumps(offset, separators=(",", ":")).encode()
-        at += self.skews.get("commits", 0.0)
-        self.offsets_topic(connector).write(key, value, at)
+        moment += self.skews.get("commits", 0.0)
+        self.offsets_topic(connector).write(key, value, moment)
 
     def last_offset(self, connector: str, key: bytes) -> dict[str, Any] | None:
         """Return what Connect finds under a key."""
@@ -76,11 +80,11 @@ class Site:
             if record.key() == key:
                 value = record.value()
                 assert value is None or isinstance(value, bytes)
-                found: dict[str, Any] | None = None if value is None else json.loads(value)
-                return found
+                result: dict[str, Any] | None = None if value is None else json.loads(value)
+                return result
         return None
 
-    def say(self, key: str, state: str | None, trace: str | None, at: float) -> None:
+    def say(self, key: str, state: str | None, trace: str | None, moment: float) -> None:
         """A record of the status topic; None: it is taken back."""
         body = {
             "state": state,
@@ -92,14 +96,18 @@ class Site:
         value = None if state is None else json.dumps(body).encode()
         if state is not None:
             self.without_status.discard(key.partition("-")[2])
-        self.status_topic.write(f"status-{key}".encode(), value, at)
+        self.status_topic.write(f"status-{key}".encode(), value, moment)
 
     # --- as its REST API -------------------------------------------------------------------------
 
     def rest(self) -> bytes:
         """`GET /connectors?expand=status&expand=info`: without those that have no status."""
-        listed = (at for at in self.connectors.values() if at.name not in self.without_status)
-        return json.dumps({at.name: at.rest() for at in listed}).encode()
+        listed = (
+            connector
+            for connector in self.connectors.values()
+            if connector.name not in self.without_status
+        )
+        return json.dumps({connector.name: connector.rest() for connector in listed}).encode()
 
     def rest_tasks(self, connector: str) -> bytes:
         return json.dumps(self.connectors[connector].rest_tasks()).encode()
@@ -141,7 +149,7 @@ class Connector:
 
     @property
     def works(self) -> bool:
-        return self.state == "RUNNING" and any(at.state == "RUNNING" for at in self.tasks)
+        return self.state == "RUNNING" and any(task.state == "RUNNING" for task in self.tasks)
 
     # --- what people do --------------------------------------------------------------------------
 
@@ -337,8 +345,8 @@ class Source(Connector):
 
     def stored(self) -> int | None:
         """Return what Connect finds under its key."""
-        found = (self.site.last_offset(self.name, self.key) or {}).get(self.counts)
-        return None if found is None else int(found)
+        answer = (self.site.last_offset(self.name, self.key) or {}).get(self.counts)
+        return None if answer is None else int(answer)
 
     def recall(self) -> None:
         self.at = self.committed = self.stored()
@@ -348,9 +356,9 @@ class Source(Connector):
         """What it committed last, as it stands in the topic."""
         return None if self.committed is None else self.offset_of(self.committed)
 
-    def offset_of(self, at: int) -> dict[str, Any]:
+    def offset_of(self, index: int) -> dict[str, Any]:
         """Return the offset that says so."""
-        return {**self.fields, self.counts: str(at) if self.texts else at}
+        return {**self.fields, self.counts: str(index) if self.texts else index}
 
     def started(self, now: float) -> None:
         self.at = self.committed
@@ -367,9 +375,9 @@ class Source(Connector):
         if self.at is not None and (self.at != self.committed or (self.repeats and self.works)):
             self.commit(self.at, now)
 
-    def commit(self, at: int, now: float) -> None:
-        self.committed = at
-        self.last_written = self.offset_of(at)
+    def commit(self, index: int, now: float) -> None:
+        self.committed = index
+        self.last_written = self.offset_of(index)
         self.site.write_offset(self.name, self.key, self.last_written, now)
 
 
@@ -400,13 +408,13 @@ class Sink(Connector):
         self.at = dict(self.group)
 
     def work(self, now: float, elapsed_s: float) -> None:
-        for place in partitions_of(self.site.east, self.topics):
-            log = self.site.east.log(place)
+        for partition in partitions_of(self.site.east, self.topics):
+            log = self.site.east.log(partition)
             assert log is not None
-            following = self.at.get(place, log.start)
+            following = self.at.get(partition, log.start)
             if not log.start <= following <= log.end:
                 following = log.start
-            self.at[place] = min(log.end, following + int(self.speed * elapsed_s))
+            self.at[partition] = min(log.end, following + int(self.speed * elapsed_s))
 
     def flush(self, now: float) -> None:
         if self.commits:

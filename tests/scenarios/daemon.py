@@ -62,30 +62,34 @@ def config_for(world: World) -> Config:
             "kafka": {name: {"bootstrap": f"{name}:9092"} for name in world.kafkas},
             "connect": [
                 {
-                    "name": site.name,
-                    "url": f"http://{site.name}:8083",
-                    **_topics_of(world, site),
+                    "name": cluster.name,
+                    "url": f"http://{cluster.name}:8083",
+                    **_topics_of(world, cluster),
                     "connectors": {
-                        "exclude": several(world.clusters[site.name].get("excludes", []))
+                        "exclude": several(world.clusters[cluster.name].get("excludes", []))
                     },
                 }
-                for site in world.sites.values()
+                for cluster in world.sites.values()
             ],
         },
         {},
     )
 
 
-def _topics_of(world: World, site: Site) -> dict[str, str]:
+def _topics_of(world: World, cluster: Site) -> dict[str, str]:
     """Return what is named of its topics: nothing, where only its REST API can be asked."""
-    if world.clusters[site.name].get("rest_only"):
+    if world.clusters[cluster.name].get("rest_only"):
         return {}
-    found = {"kafka": "east", "status_topic": f"{site.name}-status"}
-    return found if _discovers(world, site.name) else {**found, "offsets_topic": site.offsets}
+    results = {"kafka": "east", "status_topic": f"{cluster.name}-status"}
+    return (
+        results
+        if _discovers(world, cluster.name)
+        else {**results, "offsets_topic": cluster.offsets}
+    )
 
 
-def _discovers(world: World, site: str) -> bool:
-    return bool(world.clusters[site].get("discovers"))
+def _discovers(world: World, cluster: str) -> bool:
+    return bool(world.clusters[cluster].get("discovers"))
 
 
 @dataclass
@@ -165,9 +169,9 @@ class Daemon:
             self.clock,  # type: ignore[arg-type]
         )
         self.batch: list[Observation] = [
-            OffsetsTopicFound(at.name, KafkaTopic(at.kafka, at.offsets_topic))
-            for at in self.config.connect
-            if at.kafka is not None and at.offsets_topic is not None
+            OffsetsTopicFound(cluster.name, KafkaTopic(cluster.kafka, cluster.offsets_topic))
+            for cluster in self.config.connect
+            if cluster.kafka is not None and cluster.offsets_topic is not None
         ]
         kafkas: Any = self.world.kafkas
         readers: Any = InternalReader
@@ -213,8 +217,8 @@ class Daemon:
         return True
 
     def _look(self, snapshot: Snapshot, now: float) -> None:
-        for site in self.world.sites.values():
-            self._look_at_connect(site.name, snapshot, now)
+        for cluster in self.world.sites.values():
+            self._look_at_connect(cluster.name, snapshot, now)
         self._discover(snapshot)
         if self._every("failover", TOPICS_S, now):
             self.failover.look()
@@ -224,9 +228,9 @@ class Daemon:
             self._look_at_kafka(name, snapshot, now)
 
     def _look_at_connect(self, name: str, snapshot: Snapshot, now: float) -> None:
-        asked = next(at.poll for at in self.config.connect if at.name == name)
+        entry = next(cluster.poll for cluster in self.config.connect if cluster.name == name)
         rest = InputId(CONNECT_REST, connect_cluster=name)
-        if self._every(f"rest {name}", asked.state_s, now):
+        if self._every(f"rest {name}", entry.state_s, now):
             self._run(f"states of {name}", partial(self._poll_states, name), rest)
         for flow in snapshot.topology.flows:
             if flow.connect_cluster == name and self._every(
@@ -234,11 +238,15 @@ class Daemon:
             ):
                 job = partial(self._poll_assignment, name, flow.connector)
                 self._run(f"assignment of {flow.connector} in {name}", job, rest, partly=True)
-        polled = [at.connector for at in snapshot.by_rest if at.connect_cluster == name]
-        self._poll_of(name, asked).step(polled, lambda: False)
-        if self._every(f"offsets {name}", asked.offsets_s, now):
+        polled = [
+            connector.connector
+            for connector in snapshot.by_rest
+            if connector.connect_cluster == name
+        ]
+        self._poll_of(name, entry).step(polled, lambda: False)
+        if self._every(f"offsets {name}", entry.offsets_s, now):
             self._run(f"offsets of {name}", partial(self._check_offsets, name), rest, partly=True)
-        if self._every(f"groups {name}", asked.groups_s, now):
+        if self._every(f"groups {name}", entry.groups_s, now):
             groups = InputId(GROUPS, connect_cluster=name)
             self._run(f"groups of {name}", partial(self._poll_groups, name), groups)
             self.failover.ask(name)
@@ -274,7 +282,7 @@ class Daemon:
         self._put(connect_rest.poll_assignment(self._assignments_of(name), connector))
 
     def _poll_groups(self, name: str) -> None:
-        sinks = [at for at in self.snapshot.topology.sinks if at.connect_cluster == name]
+        sinks = [sink for sink in self.snapshot.topology.sinks if sink.connect_cluster == name]
         if sinks:
             self._put(poll.poll_groups(name, self._admins(), sinks, self.clock))
 
@@ -292,7 +300,10 @@ class Daemon:
             for view in snapshot.connectors
             if view.connect_cluster == name
             and view.kind is not ConnectorKind.SINK
-            and all((name, view.name) != (at.connect_cluster, at.connector) for at in polled)
+            and all(
+                (name, view.name) != (connector.connect_cluster, connector.connector)
+                for connector in polled
+            )
         ]
         sweep: Any = Sweep(self._reader(name))
         connect_rest.poll_rest_offsets(sweep, connectors, self._put, lambda: False)
@@ -310,11 +321,11 @@ class Daemon:
     # --- tails -----------------------------------------------------------------------------------
 
     def _follow(self, snapshot: Snapshot, now: float) -> None:
-        wanted = snapshot.topology.tailed()
-        for topic in [at for at in self.tails if at not in wanted]:
+        expected = snapshot.topology.tailed()
+        for topic in [tail for tail in self.tails if tail not in expected]:
             del self.tails[topic]
             self._put((InputRetired(InputId.of_tail(topic)),))
-        for topic in wanted:
+        for topic in expected:
             kafka = self.world.kafkas[topic.kafka]
             there = kafka.internal.get(topic.topic)
             if kafka.down is not None:
@@ -328,19 +339,19 @@ class Daemon:
         self._put((InputFailed(InputId.of_tail(topic), error.reason, error.detail),))
 
     def _tail(self, topic: KafkaTopic, there: Internal, snapshot: Snapshot, now: float) -> None:
-        at = self.tails.get(topic)
-        whole = at is None or at.made != there.made
-        if at is None or whole:
-            at = self.tails[topic] = _Following(
+        following = self.tails.get(topic)
+        whole = following is None or following.made != there.made
+        if following is None or whole:
+            following = self.tails[topic] = _Following(
                 there.made, choose_topic_reader(snapshot.topology, topic)()
             )
         end = len(there.records) if there.held is None else there.held
-        fresh, at.read = there.records[at.read : end], max(at.read, end)
+        fresh, following.read = there.records[following.read : end], max(following.read, end)
         if whole:
-            at.role.fold(fresh)
-            records, undecodable = at.role.folded()
+            following.role.fold(fresh)
+            records, undecodable = following.role.folded()
         else:
-            records, undecodable = at.role.live(fresh)
+            records, undecodable = following.role.live(fresh)
         if not whole and not fresh and not self._every(f"check {topic}", CHECK_S, now):
             return
         frozen: tuple[Frozen, ...] = ()
@@ -351,9 +362,9 @@ class Daemon:
             topic=topic,
             at=now,
             records=records,
-            positions=((0, at.read),),
+            positions=((0, following.read),),
             caught_up=True,
-            behind=len(there.records) - at.read,
+            behind=len(there.records) - following.read,
             as_of=now,
             undecodable=() if whole else tuple(undecodable.items()),
             whole=whole,
@@ -381,7 +392,9 @@ class Daemon:
                 timeout_s=poll.timeout_s,
                 put=self._put,
                 clock=self.clock,
-                guard=lambda job, name, at: self._supervisor.guard(name, job, lambda: [at]),
+                guard=lambda job, name, input_id: self._supervisor.guard(
+                    name, job, lambda: [input_id]
+                ),
             )
         return self._polls[name]
 
@@ -396,25 +409,27 @@ class Daemon:
 
     def _facts(self, kafka: str, snapshot: Snapshot, now: float) -> TopicFactsRead:
         topology = snapshot.topology
-        roles = {at.at: InternalTopicRole.OFFSETS for at in topology.offsets_topics}
+        roles = {
+            offsets_topic.at: InternalTopicRole.OFFSETS for offsets_topic in topology.offsets_topics
+        }
         roles |= {
-            at.offset_syncs: InternalTopicRole.OFFSET_SYNCS
-            for at in topology.flows
-            if at.offset_syncs
+            flow.offset_syncs: InternalTopicRole.OFFSET_SYNCS
+            for flow in topology.flows
+            if flow.offset_syncs
         }
         return TopicFactsRead(
             kafka=kafka,
             facts=tuple(
                 TopicFacts(
-                    at=at,
+                    at=topic,
                     role=role,
-                    policy=self.world.policies.get(str(at), "compact"),
+                    policy=self.world.policies.get(str(topic), "compact"),
                     partitions=1 if role is InternalTopicRole.OFFSET_SYNCS else 25,
                     replication=3,
                     brokers=3,
                 )
-                for at, role in sorted(roles.items())
-                if at.kafka == kafka and at.topic in self.world.kafkas[kafka].internal
+                for topic, role in sorted(roles.items())
+                if topic.kafka == kafka and topic.topic in self.world.kafkas[kafka].internal
             ),
             at=now,
         )

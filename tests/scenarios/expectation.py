@@ -33,9 +33,9 @@ class Span:
         return f"{clock(self.since)} to {until}"
 
 
-def clock(at: float) -> str:
+def clock(moment: float) -> str:
     """Since the beginning, as it is written."""
-    hours, rest = divmod(round(at), 3600)
+    hours, rest = divmod(round(moment), 3600)
     return f"{hours}h{rest // 60}m{rest % 60}s" if hours else f"{rest // 60}m{rest % 60}s"
 
 
@@ -50,8 +50,8 @@ class History:
 
     def look(self, snapshot: Snapshot) -> None:
         now = snapshot.at - BEGINNING
-        standing = {finding.key: finding for finding in snapshot.findings}
-        for key, finding in standing.items():
+        statuses = {finding.key: finding for finding in snapshot.findings}
+        for key, finding in statuses.items():
             spans = self.findings.setdefault(key, [])
             if not spans or spans[-1].until != FOREVER:
                 spans.append(Span(now, FOREVER, finding))
@@ -63,17 +63,17 @@ class History:
             if not span.summaries or span.summaries[-1] != text:
                 span.summaries.append(text)
         explained = {
-            (name.value, *key[1:3]) for key, at in standing.items() for name in at.explains
+            (name.value, *key[1:3]) for key, result in statuses.items() for name in result.explains
         }
         for key, spans in self.findings.items():
-            if key not in standing and key[:3] not in explained and spans[-1].until == FOREVER:
+            if key not in statuses and key[:3] not in explained and spans[-1].until == FOREVER:
                 spans[-1].until = now
         for judged in snapshot.judgements:
             subject = judged.subject if judged.scope is not Scope.CONNECTOR else ""
             of = (judged.connect_cluster, judged.connector, judged.scope.value, subject)
-            told = self.verdicts.setdefault(of, [])
-            if not told or told[-1][1] is not judged.verdict:
-                told.append((now, judged.verdict))
+            report = self.verdicts.setdefault(of, [])
+            if not report or report[-1][1] is not judged.verdict:
+                report.append((now, judged.verdict))
         for group in snapshot.groups:
             where = (group.group, f"{group.topic}-{group.partition}")
             self.rereads.setdefault(where, []).append((now, group.reread))
@@ -85,26 +85,26 @@ def _text(finding: Finding) -> str:
     return f"{finding.summary} [{evidence}]"
 
 
-def mistakes(told: Any, history: History) -> Iterator[str]:
+def mistakes(finding: Any, history: History) -> Iterator[str]:
     """Everything in which a story went otherwise than expected."""
-    told = only(
-        "expectation.yaml", told, "about", "found", "tolerated", "verdicts", "never", "rereads"
+    finding = only(
+        "expectation.yaml", finding, "about", "found", "tolerated", "verdicts", "never", "rereads"
     )
     unexpected = {
-        (key, number) for key, at in history.findings.items() for number in range(len(at))
+        (key, number) for key, group in history.findings.items() for number in range(len(group))
     }
-    for number, expected in enumerate(told.get("found", [])):
+    for number, expected in enumerate(finding.get("found", [])):
         yield from _found(f"found[{number}]", expected, history, unexpected)
-    tolerated = {_name(name) for name in several(told.get("tolerated", []))}
+    tolerated = {_name(name) for name in several(finding.get("tolerated", []))}
     for key, number in sorted(unexpected):
         span = history.findings[key][number]
         if key[0] not in tolerated:
             yield f"not expected: {' '.join(key)} ({span}): {span.summaries[-1]}"
-    for number, expected in enumerate(told.get("verdicts", [])):
+    for number, expected in enumerate(finding.get("verdicts", [])):
         yield from _verdict(f"verdicts[{number}]", expected, history)
-    for number, expected in enumerate(told.get("never", [])):
+    for number, expected in enumerate(finding.get("never", [])):
         yield from _never(f"never[{number}]", expected, history)
-    for number, expected in enumerate(told.get("rereads", [])):
+    for number, expected in enumerate(finding.get("rereads", [])):
         yield from _rereads(f"rereads[{number}]", expected, history)
 
 
@@ -116,11 +116,11 @@ def _name(text: str) -> str:
 
 
 def _found(
-    where: str, told: Any, history: History, unexpected: set[tuple[tuple[str, ...], int]]
+    where: str, report: Any, history: History, unexpected: set[tuple[tuple[str, ...], int]]
 ) -> Iterator[str]:
-    given = only(
+    inputs = only(
         where,
-        told,
+        report,
         "finding",
         "cluster",
         "connector",
@@ -131,36 +131,38 @@ def _found(
         "says",
         "times",
     )
-    name = _name(given["finding"])
-    comes, goes = moments(given["comes"]), moments(given["goes"]) if "goes" in given else None
-    found = [
+    name = _name(inputs["finding"])
+    comes, goes = moments(inputs["comes"]), moments(inputs["goes"]) if "goes" in inputs else None
+    results = [
         (key, number)
         for key, spans in history.findings.items()
         for number, span in enumerate(spans)
         if key[0] == name
-        and given.get("cluster", key[1]) == key[1]
-        and given.get("connector", key[2]) == key[2]
-        and given.get("subject", key[3]) == key[3]
+        and inputs.get("cluster", key[1]) == key[1]
+        and inputs.get("connector", key[2]) == key[2]
+        and inputs.get("subject", key[3]) == key[3]
         and (key, number) in unexpected
     ]
-    fits = [at for at in found if _fits(given, history.findings[at[0]][at[1]], comes, goes)]
-    unexpected.difference_update(fits)
-    if len(fits) == given.get("times", 1):
-        return
-    seen = [
-        f"{' '.join(key)} from {history.findings[key][number]}"
-        f" {[at.value for at in history.findings[key][number].severities]}"
-        f" {history.findings[key][number].summaries[-1]}"
-        for key, number in found
+    fits = [
+        item for item in results if _fits(inputs, history.findings[item[0]][item[1]], comes, goes)
     ]
-    unexpected.difference_update(found)
-    yield f"{where}: {dict(given)}: {len(fits)} fit; there is {seen or 'none of that name'}"
+    unexpected.difference_update(fits)
+    if len(fits) == inputs.get("times", 1):
+        return
+    observed = [
+        f"{' '.join(key)} from {history.findings[key][number]}"
+        f" {[severity.value for severity in history.findings[key][number].severities]}"
+        f" {history.findings[key][number].summaries[-1]}"
+        for key, number in results
+    ]
+    unexpected.difference_update(results)
+    yield f"{where}: {dict(inputs)}: {len(fits)} fit; there is {observed or 'none of that name'}"
 
 
 def _fits(
-    given: Any, span: Span, comes: tuple[float, float], goes: tuple[float, float] | None
+    inputs: Any, span: Span, comes: tuple[float, float], goes: tuple[float, float] | None
 ) -> bool:
-    severity = given.get("severity")
+    severity = inputs.get("severity")
     ends = span.until == FOREVER if goes is None else goes[0] <= span.until <= goes[1]
     return (
         comes[0] <= span.since <= comes[1]
@@ -168,51 +170,51 @@ def _fits(
         and (severity is None or Severity(severity) in span.severities)
         and all(
             any(words in text for text in span.summaries)
-            for words in several(given.get("says", []))
+            for words in several(inputs.get("says", []))
         )
     )
 
 
-def _verdict(where: str, told: Any, history: History) -> Iterator[str]:
+def _verdict(where: str, report: Any, history: History) -> Iterator[str]:
     """At one moment a verdict must be this one; `of` is a connector, a flow or a partition."""
-    given = only(where, told, "of", "cluster", "at", "is")
-    wanted = {Verdict(text) for text in several(given["is"])}
-    for moment in several(given["at"]):
+    inputs = only(where, report, "of", "cluster", "at", "is")
+    expected = {Verdict(text) for text in several(inputs["is"])}
+    for moment in several(inputs["at"]):
         first, last = moments(moment)
-        for found, since in _verdicts(history, given, first, last):
-            if found not in wanted:
-                yield f"{where}: {given['of']} is {found} from {clock(since)}, within {moment}"
+        for verdict, since in _verdicts(history, inputs, first, last):
+            if verdict not in expected:
+                yield f"{where}: {inputs['of']} is {verdict} from {clock(since)}, within {moment}"
 
 
 def _verdicts(
-    history: History, given: Any, first: float, last: float
+    history: History, inputs: Any, first: float, last: float
 ) -> Iterator[tuple[Verdict | None, float]]:
-    connector, _, subject = str(given["of"]).partition(" ")
-    for (cluster, name, _, about), told in history.verdicts.items():
-        if (cluster, name, about) == (given.get("cluster", "lab"), connector, subject):
-            before = [at for at in told if at[0] <= first]
-            spans = [*before[-1:], *(at for at in told if first < at[0] < last)]
+    connector, _, subject = str(inputs["of"]).partition(" ")
+    for (cluster, name, _, about), report in history.verdicts.items():
+        if (cluster, name, about) == (inputs.get("cluster", "lab"), connector, subject):
+            before = [item for item in report if item[0] <= first]
+            spans = [*before[-1:], *(item for item in report if first < item[0] < last)]
             yield from ((verdict, since) for since, verdict in spans or [(first, None)])
             return
     yield None, first
 
 
-def _never(where: str, told: Any, history: History) -> Iterator[str]:
+def _never(where: str, report: Any, history: History) -> Iterator[str]:
     """A verdict that nothing may ever have."""
-    given = only(where, told, "verdict")
-    wanted = {Verdict(text) for text in several(given["verdict"])}
+    inputs = only(where, report, "verdict")
+    expected = {Verdict(text) for text in several(inputs["verdict"])}
     for of, spans in history.verdicts.items():
         for since, verdict in spans:
-            if verdict in wanted:
+            if verdict in expected:
                 yield f"{where}: {' '.join(of)} is {verdict} from {clock(since)}"
 
 
-def _rereads(where: str, told: Any, history: History) -> Iterator[str]:
+def _rereads(where: str, report: Any, history: History) -> Iterator[str]:
     """What a group would read again if it moved to the target then."""
-    given = only(where, told, "group", "topic", "at", "records")
-    first, _, last = str(given["records"]).partition("..")
-    at = seconds(given["at"])
-    seen = history.rereads.get((given["group"], given["topic"]), [])
-    found = next((records for now, records in seen if now >= at), None)
-    if found is None or not int(first) <= found <= int(last or first):
-        yield f"{where}: {dict(given)}: {found}"
+    inputs = only(where, report, "group", "topic", "at", "records")
+    first, _, last = str(inputs["records"]).partition("..")
+    moment = seconds(inputs["at"])
+    observed = history.rereads.get((inputs["group"], inputs["topic"]), [])
+    entry = next((records for now, records in observed if now >= moment), None)
+    if entry is None or not int(first) <= entry <= int(last or first):
+        yield f"{where}: {dict(inputs)}: {entry}"

@@ -35,29 +35,29 @@ class Listener:
     def hear(self, snapshot: Snapshot, existing: Collection[tuple[str, str]]) -> None:
         """Every message arrives. `existing`: the connectors that there are."""
         now = snapshot.at
-        blind = UnavailableInputIndex(snapshot)
+        index = UnavailableInputIndex(snapshot)
         self._ledger.look(
             now,
             snapshot.findings,
-            blind.to,
+            index.to,
             ready=snapshot.ready,
-            deleted=blind.deleted,
+            deleted=index.deleted,
         )
         messages = tuple(self._ledger.due(now))
         self._ledger.attempt(messages)
         self._ledger.told(messages, now)
         for message in messages:
-            told = self.heard.setdefault(message.finding.key, [])
-            told.append((now - BEGINNING, message.status))
+            report = self.heard.setdefault(message.finding.key, [])
+            report.append((now - BEGINNING, message.status))
             of = (message.finding.connect_cluster, message.finding.connector)
             if message.status is NotificationStatus.DELETED and of in existing:
                 self.false_deletions.append(message.finding.key)
 
     def restart(self) -> None:
         """Another process goes on with what was written down."""
-        kept = msgspec.json.encode(self._ledger.entries)
+        retained = msgspec.json.encode(self._ledger.entries)
         self._ledger = DeliveryState(
-            RULES, msgspec.json.decode(kept, type=tuple[DeliveryEntry, ...])
+            RULES, msgspec.json.decode(retained, type=tuple[DeliveryEntry, ...])
         )
 
 
@@ -68,12 +68,12 @@ def misheard(heard: Listener, history: History) -> Iterator[str]:
         yield f"{' '.join(key)}: told as deleted, and the connector is there"
     for key, spans in history.findings.items():
         was = f"{' '.join(key)} ({', '.join(map(str, spans))})"
-        told = heard.heard.get(key, [])
-        news = [at for at, status in told if status is NotificationStatus.NEW]
-        superseded = sum(status is NotificationStatus.SUPERSEDED for _, status in told)
-        if not news or news[0] != spans[0].since or len(news) > len(spans) + superseded:
-            yield f"{was}: told as new at {list(map(clock, news))}"
-        last = [status for _, status in told if status is not NotificationStatus.CHANGED][-1:]
+        answer = heard.heard.get(key, [])
+        syncs = [moment for moment, status in answer if status is NotificationStatus.NEW]
+        superseded = sum(status is NotificationStatus.SUPERSEDED for _, status in answer)
+        if not syncs or syncs[0] != spans[0].since or len(syncs) > len(spans) + superseded:
+            yield f"{was}: told as new at {list(map(clock, syncs))}"
+        last = [status for _, status in answer if status is not NotificationStatus.CHANGED][-1:]
         over = spans[-1].until != FOREVER and end - spans[-1].until > 2 * RULES.settle_s
         if over and last not in (
             [NotificationStatus.RESOLVED],

@@ -47,26 +47,26 @@ class Route:
 
     def config(self, alias: str) -> dict[str, str]:
         prefix = f"transforms.{alias}."
-        found = {
+        results = {
             f"{prefix}type": self.class_name,
             f"{prefix}regex": self.regex,
             f"{prefix}replacement": self.replacement,
         }
         if self.only is not None:
-            found |= {
+            results |= {
                 f"{prefix}predicate": alias,
                 f"{prefix}negate": str(self.negated).lower(),
                 f"predicates.{alias}.type": f"{_TRANSFORMS}predicates.TopicNameMatches",
                 f"predicates.{alias}.pattern": self.only,
             }
-        return found
+        return results
 
 
-def routes_of(where: str, told: Any) -> tuple[Route, ...]:
+def routes_of(where: str, report: Any) -> tuple[Route, ...]:
     """Return the transforms that a world tells: RegexRouters, but for those with a `class`."""
     routes = []
-    for given in told:
-        route = only(where, given, "regex", "replacement", "class", "only", "negated")
+    for inputs in report:
+        route = only(where, inputs, "regex", "replacement", "class", "only", "negated")
         routes.append(
             Route(
                 route["regex"],
@@ -134,10 +134,10 @@ class Mirror(Connector):
 
     def _transforms(self) -> dict[str, str]:
         named = {f"r{number}": route for number, route in enumerate(self.routes)}
-        found = {"transforms": ",".join(named), "predicates": ",".join(named)} if named else {}
+        result = {"transforms": ",".join(named), "predicates": ",".join(named)} if named else {}
         for alias, route in named.items():
-            found |= route.config(alias)
-        return found
+            result |= route.config(alias)
+        return result
 
     def copy_of(self, topic: str) -> str:
         """Return the topic that its transforms write the copies to."""
@@ -148,79 +148,89 @@ class Mirror(Connector):
 
     def partitions(self) -> list[TopicPartition]:
         there = partitions_of(self.upstream, self.topics)
-        return there if self.assigned is None else [at for at in self.assigned if at in there]
+        return (
+            there
+            if self.assigned is None
+            else [partition for partition in self.assigned if partition in there]
+        )
 
-    def remote(self, at: TopicPartition) -> Log:
+    def remote(self, partition: TopicPartition) -> Log:
         """Where it is copied to. MM2 makes the topic of its own name whatever a transform says."""
-        for name in dict.fromkeys((f"{self.source}.{at.topic}", self.copy_of(at.topic))):
+        for name in dict.fromkeys(
+            (f"{self.source}.{partition.topic}", self.copy_of(partition.topic))
+        ):
             logs = self.site.east.data.setdefault(name, Topic(logs=[])).logs
-            while len(logs) <= at.partition:
+            while len(logs) <= partition.partition:
                 logs.append(Log())
-        return logs[at.partition]
+        return logs[partition.partition]
 
-    def _copies_end(self, at: TopicPartition) -> int:
+    def _copies_end(self, partition: TopicPartition) -> int:
         """Return where the log of its copies ends. Makes no topic, whose ids are counted: memories
         of earlier versions hold ids of worlds.
         """
-        topic = self.site.east.data.get(self.copy_of(at.topic))
-        known = topic is not None and len(topic.logs) > at.partition
-        return topic.logs[at.partition].end if topic is not None and known else 0
+        topic = self.site.east.data.get(self.copy_of(partition.topic))
+        known = topic is not None and len(topic.logs) > partition.partition
+        return topic.logs[partition.partition].end if topic is not None and known else 0
 
-    def key(self, at: TopicPartition) -> dict[str, Any]:
-        return {"cluster": self.source, "partition": at.partition, "topic": at.topic}
+    def key(self, partition: TopicPartition) -> dict[str, Any]:
+        return {"cluster": self.source, "partition": partition.partition, "topic": partition.topic}
 
     def recall(self) -> None:
         self.committed = {}
-        for at in self.partitions():
-            key = build_connect_key(self.name, self.key(at))
+        for partition in self.partitions():
+            key = build_connect_key(self.name, self.key(partition))
             assert key is not None
-            found = (self.site.last_offset(self.name, key) or {}).get("offset")
-            if found is not None:
-                self.committed[at] = found
+            answer = (self.site.last_offset(self.name, key) or {}).get("offset")
+            if answer is not None:
+                self.committed[partition] = answer
 
     def started(self, now: float) -> None:
-        self.fetch = {at: offset + 1 for at, offset in self.committed.items()}
+        self.fetch = {partition: offset + 1 for partition, offset in self.committed.items()}
         self.done = dict(self.committed)
         self.synced = {}
 
     def begin_at_ends(self) -> None:
         """Take over from another mirror, which has copied all that there is."""
-        for at in self.partitions():
-            log = self.upstream.log(at)
+        for partition in self.partitions():
+            log = self.upstream.log(partition)
             assert log is not None
-            self.fetch[at] = log.end
-            self.written[at] = self.remote(at).end
+            self.fetch[partition] = log.end
+            self.written[partition] = self.remote(partition).end
 
     def work(self, now: float, elapsed_s: float) -> None:
-        for at in self.partitions():
-            self._copy(at, now, int(self.speed * elapsed_s))
+        for partition in self.partitions():
+            self._copy(partition, now, int(self.speed * elapsed_s))
 
-    def _copy(self, at: TopicPartition, now: float, records: int) -> None:
-        log = self.upstream.log(at)
+    def _copy(self, partition: TopicPartition, now: float, records: int) -> None:
+        log = self.upstream.log(partition)
         assert log is not None
-        following = self.fetch.get(at, log.start)
-        if self.refused is not None and self.refused[0] == at and following <= self.refused[1]:
+        following = self.fetch.get(partition, log.start)
+        if (
+            self.refused is not None
+            and self.refused[0] == partition
+            and following <= self.refused[1]
+        ):
             if following == self.refused[1]:
-                self._lose_one_of_a_batch(at, log, now)
+                self._lose_one_of_a_batch(partition, log, now)
                 return
             records = min(records, self.refused[1] - following)
         if not log.start <= following <= log.end:
             following = log.start  # auto.offset.reset=earliest: not a word about it
         until = min(log.end, following + records)
         last = log.last_readable(until)
-        self.fetch[at] = until
+        self.fetch[partition] = until
         if last is None or last < following:
             return
-        if at not in self.synced:  # the first record after a start has a sync of its own
+        if partition not in self.synced:  # the first record after a start has a sync of its own
             first = log.first_readable(following)
             assert first is not None
-            self._sync(at, first, self._copies_end(at), now)
-        self._write(at, following, log.readable(following, until), now)
-        self.done[at] = last
-        if last - self.synced[at] >= LAG_MAX or last < self.synced[at]:
-            self._sync(at, last, self.written[at] - 1, now)
+            self._sync(partition, first, self._copies_end(partition), now)
+        self._write(partition, following, log.readable(following, until), now)
+        self.done[partition] = last
+        if last - self.synced[partition] >= LAG_MAX or last < self.synced[partition]:
+            self._sync(partition, last, self.written[partition] - 1, now)
 
-    def _lose_one_of_a_batch(self, at: TopicPartition, log: Log, now: float) -> None:
+    def _lose_one_of_a_batch(self, partition: TopicPartition, log: Log, now: float) -> None:
         """The error of the first comes when the others of its batch are written: they are
         acknowledged, and have their syncs (AbstractWorkerSourceTask.sendRecords).
         """
@@ -229,60 +239,61 @@ class Mirror(Connector):
         if log.end <= self.refused[1]:
             return
         if first <= last:
-            written = self._copies_end(at)
-            self._sync(at, first, written, now)
-            self._sync(at, last, written + last - first, now)
-            self._write(at, first, last - first + 1, now)
+            written = self._copies_end(partition)
+            self._sync(partition, first, written, now)
+            self._sync(partition, last, written + last - first, now)
+            self._write(partition, first, last - first + 1, now)
         for where, offset in self.done.items():
             if self.committed.get(where) != offset:
                 self.commit(where, offset, now)
         self.fail(now, TOO_LARGE)
 
-    def _write(self, at: TopicPartition, upstream: int, records: int, now: float) -> None:
+    def _write(self, partition: TopicPartition, upstream: int, records: int, now: float) -> None:
         """Append records to the topic of their copies, to which others may write as well."""
-        remote, topic = self.remote(at), self.copy_of(at.topic)
-        runs = self.copied.setdefault(at, [])
+        remote, topic = self.remote(partition), self.copy_of(partition.topic)
+        runs = self.copied.setdefault(partition, [])
         last = runs[-1] if runs else None
         if last is not None and last.topic == topic and _follows(last, upstream, remote.end):
             runs[-1] = Copied(last.upstream, topic, last.downstream, last.records + records)
         else:
             runs.append(Copied(upstream, topic, remote.end, records))
         remote.append(records, now)
-        self.written[at] = remote.end
+        self.written[partition] = remote.end
 
-    def _sync(self, at: TopicPartition, upstream: int, downstream: int, now: float) -> None:
-        self.synced[at] = upstream
-        name = at.topic.encode()
-        key = struct.pack(">h", len(name)) + name + struct.pack(">i", at.partition)
+    def _sync(self, partition: TopicPartition, upstream: int, downstream: int, now: float) -> None:
+        self.synced[partition] = upstream
+        name = partition.topic.encode()
+        key = struct.pack(">h", len(name)) + name + struct.pack(">i", partition.partition)
         value = struct.pack(">qq", upstream, downstream)
         if self.syncs in self.upstream.internal:
             at_s = now + self.site.skews.get("syncs", 0.0)
             self.upstream.internal[self.syncs].write(key, value, at_s)
 
     def flush(self, now: float) -> None:
-        for at, offset in self.done.items():
-            if self.committed.get(at) != offset:
-                self.commit(at, offset, now)
-            if self.works and self.synced.get(at, offset) != offset:
-                self._sync(at, offset, self.written[at] - 1, now)
+        for partition, offset in self.done.items():
+            if self.committed.get(partition) != offset:
+                self.commit(partition, offset, now)
+            if self.works and self.synced.get(partition, offset) != offset:
+                self._sync(partition, offset, self.written[partition] - 1, now)
 
-    def commit(self, at: TopicPartition, offset: int | None, now: float) -> None:
+    def commit(self, partition: TopicPartition, offset: int | None, now: float) -> None:
         if offset is None:
-            self.committed.pop(at, None)
+            self.committed.pop(partition, None)
         else:
-            self.committed[at] = offset
+            self.committed[partition] = offset
         self.site.commit(
-            self.name, self.key(at), None if offset is None else {"offset": offset}, now
+            self.name, self.key(partition), None if offset is None else {"offset": offset}, now
         )
 
     def rest_tasks(self) -> list[dict[str, Any]]:
-        mine = self.partitions()
+        own = self.partitions()
         return [
             {
                 "config": {
                     "task.class": f"{_MIRROR}MirrorSourceTask",
                     "task.assigned.partitions": ",".join(
-                        f"{at.topic}-{at.partition}" for at in mine[number :: len(self.tasks)]
+                        f"{partition.topic}-{partition.partition}"
+                        for partition in own[number :: len(self.tasks)]
                     ),
                 }
             }
@@ -330,20 +341,20 @@ class Checkpoints(Connector):
         for group in self.groups:
             if group in self.left_out:
                 continue
-            for at, offset in mirror.upstream.groups.get(group, {}).items():
-                if at not in mirror.synced:
+            for partition, offset in mirror.upstream.groups.get(group, {}).items():
+                if partition not in mirror.synced:
                     continue
-                behind = max(0, mirror.synced[at] + 1 - offset)
-                landing = max(0, mirror.written.get(at, 0) - behind)
-                self._write(group, at, offset, landing, now)
+                highest = max(0, mirror.synced[partition] + 1 - offset)
+                failover_cost = max(0, mirror.written.get(partition, 0) - highest)
+                self._write(group, partition, offset, failover_cost, now)
 
-    def _write(self, group: str, at: TopicPartition, up: int, down: int, now: float) -> None:
-        remote = f"{self.mirror.source}.{at.topic}"
+    def _write(self, group: str, partition: TopicPartition, up: int, down: int, now: float) -> None:
+        remote = f"{self.mirror.source}.{partition.topic}"
         key = b"".join(
             struct.pack(">h", len(text)) + text for text in (group.encode(), remote.encode())
         )
         self.site.east.internal[self.topic].write(
-            key + struct.pack(">i", at.partition),
+            key + struct.pack(">i", partition.partition),
             struct.pack(">hqqh", 0, up, down, 0),
             now,
         )

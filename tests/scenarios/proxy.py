@@ -34,16 +34,19 @@ Answer = tuple[int, dict[str, str], bytes]
 
 
 def _subclasses(kind: type[BaseException]) -> list[type[BaseException]]:
-    return [kind, *(deeper for at in kind.__subclasses__() for deeper in _subclasses(at))]
+    return [
+        kind,
+        *(deeper for subclasse in kind.__subclasses__() for deeper in _subclasses(subclasse)),
+    ]
 
 
 def _errors() -> dict[str, Callable[[], BaseException]]:
     """Return what makes each exception that an HTTP exchange may end in, by its name."""
-    found: dict[str, Callable[[], BaseException]] = {}
+    results: dict[str, Callable[[], BaseException]] = {}
     for kind in _subclasses(httpx.TransportError):
-        found[kind.__name__] = partial(kind, "it broke")
+        results[kind.__name__] = partial(kind, "it broke")
     for kind in (httpx.DecodingError, httpx.InvalidURL, httpx.TooManyRedirects):
-        found[kind.__name__] = partial(kind, "it broke")
+        results[kind.__name__] = partial(kind, "it broke")
     for kind in (
         ConnectionResetError,
         BrokenPipeError,
@@ -60,10 +63,10 @@ def _errors() -> dict[str, Callable[[], BaseException]]:
         RuntimeError,
         MemoryError,
     ):
-        found[kind.__name__] = partial(kind, "it broke")
-    found["UnicodeDecodeError"] = partial(UnicodeDecodeError, "utf-8", b"\xff", 0, 1, "it broke")
-    found["ExceptionGroup"] = partial(ExceptionGroup, "it broke", [OSError(104, "reset")])
-    return found
+        results[kind.__name__] = partial(kind, "it broke")
+    results["UnicodeDecodeError"] = partial(UnicodeDecodeError, "utf-8", b"\xff", 0, 1, "it broke")
+    results["ExceptionGroup"] = partial(ExceptionGroup, "it broke", [OSError(104, "reset")])
+    return results
 
 
 ERRORS: Final = _errors()
@@ -131,7 +134,7 @@ class Proxy(httpx.AsyncBaseTransport):
         word, _, argument = self.fault.partition(":")
         if word == "raises":
             raise _error(argument)
-        if word == "one_raises" and any(f"/{_quoted(at)}/" in path for at in self.wrong_for):
+        if word == "one_raises" and any(f"/{_quoted(name)}/" in path for name in self.wrong_for):
             raise _error(argument)
         status, body = self._sound(path)
         if word in _BODIES:
@@ -141,36 +144,39 @@ class Proxy(httpx.AsyncBaseTransport):
     # --- what the workers say --------------------------------------------------------------------
 
     def _sound(self, path: str) -> tuple[int, bytes]:
-        site = self.site
+        cluster = self.site
         bare = path.partition("?")[0]
         if path == "/":
             return 200, _json({"version": "4.3.1", "commit": "0", "kafka_cluster_id": CLUSTER_ID})
         if path == _EXPANDED:
-            return 200, site.rest()
+            return 200, cluster.rest()
         if path == "/connectors?expand=info":
             return 200, _json(
-                {name: {"info": at.rest()["info"]} for name, at in site.connectors.items()}
+                {
+                    name: {"info": connector.rest()["info"]}
+                    for name, connector in cluster.connectors.items()
+                }
             )
         if bare == "/connectors":
-            return 200, _json(sorted(site.connectors))
+            return 200, _json(sorted(cluster.connectors))
         _, _, quoted, rest = [*bare.split("/", 3), ""][:4]
         name = unquote(quoted)
         if any(mark in name for mark in _AMBIGUOUS):
             return 400, b"<h1>Bad Message 400</h1><pre>reason: Ambiguous URI path separator</pre>"
-        if name in {"", ".", ".."} or name not in site.connectors:
+        if name in {"", ".", ".."} or name not in cluster.connectors:
             return 404, _json({"error_code": 404, "message": f"Connector {name} not found"})
         if rest == "tasks":
-            return 200, site.rest_tasks(name)
+            return 200, cluster.rest_tasks(name)
         if rest == "config":
-            return 200, _json(site.connectors[name].rest()["info"]["config"])
+            return 200, _json(cluster.connectors[name].rest()["info"]["config"])
         if rest == "offsets":
-            return 200, _json({"offsets": rest_offsets(site, name)})
-        if rest == "status" and name in site.without_status:
+            return 200, _json({"offsets": rest_offsets(cluster, name)})
+        if rest == "status" and name in cluster.without_status:
             message = f"No status found for connector {name}"
             return 404, _json({"error_code": 404, "message": message})
         if rest == "status":
-            return 200, _json(site.connectors[name].rest()["status"])
-        return 200, _json(site.connectors[name].rest()["info"])
+            return 200, _json(cluster.connectors[name].rest()["status"])
+        return 200, _json(cluster.connectors[name].rest()["info"])
 
 
 def _json(of: Any) -> bytes:
@@ -181,33 +187,33 @@ def _quoted(name: str) -> str:
     return httpx.URL("http://x/").copy_with(path=f"/{name}").raw_path.decode()[1:]
 
 
-def rest_offsets(site: Site, connector: str) -> list[dict[str, Any]]:
+def rest_offsets(cluster: Site, connector: str) -> list[dict[str, Any]]:
     """Return what Connect finds of a connector: each partition, looked up as a HashMap of it."""
-    group = getattr(site.connectors[connector], "group", None)
+    group = getattr(cluster.connectors[connector], "group", None)
     if group is not None:
         return [
             {
-                "partition": {"kafka_topic": place.topic, "kafka_partition": place.partition},
+                "partition": {"kafka_topic": location.topic, "kafka_partition": location.partition},
                 "offset": {"kafka_offset": offset},
             }
-            for place, offset in sorted(group.items())
+            for location, offset in sorted(group.items())
         ]
     newest: dict[bytes, bytes | None] = {}
-    for record in site.offsets_topic(connector).records:
+    for record in cluster.offsets_topic(connector).records:
         key, value = record.key(), record.value()
         assert isinstance(key, bytes)
         newest[key] = value if isinstance(value, bytes) else None
-    found: dict[str, dict[str, Any]] = {}
+    results: dict[str, dict[str, Any]] = {}
     for key, value in newest.items():
         name, partition = json.loads(key)
         if name != connector or value is None:
             continue
         offset = newest.get(build_connect_key(connector, partition) or b"")
-        found[json.dumps(partition, sort_keys=True)] = {
+        results[json.dumps(partition, sort_keys=True)] = {
             "partition": partition,
             "offset": None if offset is None else json.loads(offset),
         }
-    return list(found.values())
+    return list(results.values())
 
 
 # --- faults of the body --------------------------------------------------------------------------
@@ -333,8 +339,8 @@ def _other_offsets(_: Proxy, path: str, status: int, body: bytes, __: str) -> tu
     """What connectors of the same names have on another Connect cluster."""
     if not path.endswith("/offsets"):
         return status, body
-    told = json.loads(body)["offsets"]
-    return status, _json({"offsets": [{**at, "offset": {"position": 7}} for at in told]})
+    offsets = json.loads(body)["offsets"]
+    return status, _json({"offsets": [{**item, "offset": {"position": 7}} for item in offsets]})
 
 
 def _login(_: Proxy, __: str, ___: int, ____: bytes, _____: str) -> tuple[int, bytes]:

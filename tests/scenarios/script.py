@@ -36,34 +36,34 @@ def seconds(text: object) -> float:
 
 def rate(text: object) -> float:
     """`20/s`, `3/m`: how many in a second."""
-    found = _RATE.fullmatch(str(text))
-    if found is None:
+    match = _RATE.fullmatch(str(text))
+    if match is None:
         raise ScriptError(f"{text!r} is no rate: write 20/s, 3/m or 1/h")
-    return float(found[1]) / _UNITS[found[2]]
+    return float(match[1]) / _UNITS[match[2]]
 
 
 def moments(text: object) -> tuple[float, float]:
     """`5m..8m`, or one moment for both."""
     first, dots, last = str(text).partition("..")
-    found = seconds(first), seconds(last if dots else first)
-    if found[0] > found[1]:
+    results = seconds(first), seconds(last if dots else first)
+    if results[0] > results[1]:
         raise ScriptError(f"{text!r} ends before it begins")
-    return found
+    return results
 
 
-def only(where: str, given: object, *names: str) -> Mapping[str, Any]:
+def only(where: str, inputs: object, *names: str) -> Mapping[str, Any]:
     """A map that says nothing but these."""
-    if not isinstance(given, dict):
-        raise ScriptError(f"{where}: expected a map, got {given!r}")
-    for name in given:
+    if not isinstance(inputs, dict):
+        raise ScriptError(f"{where}: expected a map, got {inputs!r}")
+    for name in inputs:
         if name not in names:
             raise ScriptError(f"{where}: unknown word {name!r} (known: {', '.join(names)})")
-    return given
+    return inputs
 
 
-def several(given: object) -> list[str]:
+def several(inputs: object) -> list[str]:
     """One name or a list of them."""
-    return [given] if isinstance(given, str) else list(given) if isinstance(given, list) else []
+    return [inputs] if isinstance(inputs, str) else list(inputs) if isinstance(inputs, list) else []
 
 
 def read(path: Path) -> Any:
@@ -74,29 +74,29 @@ def read(path: Path) -> Any:
         raise ScriptError(f"{path}: {exc}") from exc
 
 
-def load_of(where: str, told: Any) -> Callable[[float], float]:
+def load_of(where: str, report: Any) -> Callable[[float], float]:
     """Records a second: `20/s`, or a list of phases that add up."""
-    phases = [_phase(where, at) for at in (told if isinstance(told, list) else [told])]
+    phases = [_phase(where, item) for item in (report if isinstance(report, list) else [report])]
     return lambda now: sum(phase(now) for phase in phases)
 
 
-def _phase(where: str, told: Any) -> Callable[[float], float]:
-    if isinstance(told, str):
-        always = rate(told)
+def _phase(where: str, report: Any) -> Callable[[float], float]:
+    if isinstance(report, str):
+        always = rate(report)
         return lambda _: always
-    given = only(where, told, "rate", "from", "for", "every")
-    per_s, active = rate(given["rate"]), active_of(where, {**given, "rate": None})
+    inputs = only(where, report, "rate", "from", "for", "every")
+    per_s, active = rate(inputs["rate"]), active_of(where, {**inputs, "rate": None})
     return lambda now: per_s if active(now) else 0.0
 
 
-def active_of(where: str, told: Any) -> Callable[[float], bool]:
+def active_of(where: str, report: Any) -> Callable[[float], bool]:
     """`from` a moment, `for` a while, again `every` so often; always, if nothing is said."""
-    if told is None:
+    if report is None:
         return lambda _: True
-    given = only(where, told, "rate", "from", "for", "every")
-    start = seconds(given.get("from", "0s"))
-    for_s = seconds(given["for"]) if "for" in given else float("inf")
-    every_s = seconds(given["every"]) if "every" in given else float("inf")
+    inputs = only(where, report, "rate", "from", "for", "every")
+    start = seconds(inputs.get("from", "0s"))
+    for_s = seconds(inputs["for"]) if "for" in inputs else float("inf")
+    every_s = seconds(inputs["every"]) if "every" in inputs else float("inf")
 
     def active(now: float) -> bool:
         since = now - BEGINNING - start
@@ -107,5 +107,5 @@ def active_of(where: str, told: Any) -> Callable[[float], bool]:
 
 def trace_of(text: str) -> str:
     """`org.example.SomeException in org.example.Task.poll` as a worker would print it."""
-    failure, _, place = text.partition(" in ")
-    return TRACE.format(failure=failure, place=place or "org.example.Task.poll")
+    failure, _, location = text.partition(" in ")
+    return TRACE.format(failure=failure, place=location or "org.example.Task.poll")

@@ -77,7 +77,7 @@ class Actor:
 
     def down(self, now: float) -> bool:
         second = now - NOW
-        return any(at <= second < at + lasts for at, lasts in self.down_at)
+        return any(moment <= second < moment + lasts for moment, lasts in self.down_at)
 
     def works(self, now: float) -> bool:
         idle = self.hangs or self.fails or self.state != "running"
@@ -275,7 +275,9 @@ class Estate:
         """Of a connector (or its flow, or the first of its partitions), now."""
         assert self.judged is not None
         return next(
-            at for at in self.judged.judgements if at.scope is scope and at.connector == connector
+            judgement
+            for judgement in self.judged.judgements
+            if judgement.scope is scope and judgement.connector == connector
         )
 
     def _work(self) -> None:
@@ -307,10 +309,16 @@ class Estate:
         return replace(
             snapshot,
             mirror_partitions=tuple(
-                at if at.lag is None else replace(at, caught_up=at.lag == 0) for at in mirrored
+                partition
+                if partition.lag is None
+                else replace(partition, caught_up=partition.lag == 0)
+                for partition in mirrored
             ),
             sink_partitions=tuple(
-                at if at.lag is None else replace(at, caught_up=at.lag == 0) for at in sunk
+                partition
+                if partition.lag is None
+                else replace(partition, caught_up=partition.lag == 0)
+                for partition in sunk
             ),
         )
 

@@ -30,8 +30,11 @@ class Steadiness:
 
     def look(self, judge: SnapshotJudge, snapshot: Snapshot) -> None:
         """Look at what a daemon shows, and what its judge would say to the same later."""
-        found = {*((at.name, at.severity) for at in snapshot.findings)}
-        kinds: set[Kind] = {*found, *((at.verdict, at.rule) for at in snapshot.judgements)}
+        results = {*((finding.name, finding.severity) for finding in snapshot.findings)}
+        kinds: set[Kind] = {
+            *results,
+            *((judgement.verdict, judgement.rule) for judgement in snapshot.judgements),
+        }
         if kinds <= self._known:
             return
         self._known |= kinds
@@ -44,16 +47,16 @@ def unsteady(judged: Callable[[Snapshot], Snapshot], snapshot: Snapshot) -> list
     or in ten minutes.
     """
     texts: dict[State, str] = {}
-    found: dict[State, str] = {}
+    results: dict[State, str] = {}
     for number in range(LOOKS):
-        seen = judged(replace(snapshot, at=snapshot.at + number * APART_S))
-        for state, text in _texts(seen) if number >= FIRST else ():
-            found.setdefault((*state, text), f"{' '.join(state)}: {texts.get(state)!r}, {text!r}")
+        observed = judged(replace(snapshot, at=snapshot.at + number * APART_S))
+        for state, text in _texts(observed) if number >= FIRST else ():
+            results.setdefault((*state, text), f"{' '.join(state)}: {texts.get(state)!r}, {text!r}")
             texts.setdefault(state, text)
         if number == SETTLED:
-            texts |= {("settled", *at.key): _whole(at) for at in seen.findings}
-    last = {("settled", *at.key): _whole(at) for at in seen.findings}
-    changed = [text for state, text in found.items() if texts[state[:-1]] != state[-1]]
+            texts |= {("settled", *finding.key): _whole(finding) for finding in observed.findings}
+    last = {("settled", *finding.key): _whole(finding) for finding in observed.findings}
+    changed = [text for state, text in results.items() if texts[state[:-1]] != state[-1]]
     return changed + [
         f"{' '.join(state)}: {texts[state]!r}, {text!r}"
         for state, text in last.items()
@@ -64,17 +67,24 @@ def unsteady(judged: Callable[[Snapshot], Snapshot], snapshot: Snapshot) -> list
 def _texts(snapshot: Snapshot) -> Iterator[tuple[State, str]]:
     """Return the sentences, by all that they may depend on."""
     rules: dict[tuple[str, str | None], State] = {}
-    for at in snapshot.judgements:
-        if at.scope is Scope.CONNECTOR:
-            rules[at.connect_cluster, at.connector] = _state(at)
-        yield _state(at), at.reason
+    for judgement in snapshot.judgements:
+        if judgement.scope is Scope.CONNECTOR:
+            rules[judgement.connect_cluster, judgement.connector] = _state(judgement)
+        yield _state(judgement), judgement.reason
     for finding in snapshot.findings:
         of = rules.get((finding.connect_cluster, finding.connector), ())
         yield (*finding.key, finding.severity.value, *of), finding.summary
 
 
-def _state(at: Judgement) -> State:
-    return (at.scope, at.connect_cluster, at.connector, at.subject, at.verdict, str(at.rule))
+def _state(judgement: Judgement) -> State:
+    return (
+        judgement.scope,
+        judgement.connect_cluster,
+        judgement.connector,
+        judgement.subject,
+        judgement.verdict,
+        str(judgement.rule),
+    )
 
 
 def _whole(finding: Finding) -> str:

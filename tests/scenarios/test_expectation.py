@@ -31,19 +31,19 @@ def judged(verdict: Verdict, scope: Scope = Scope.CONNECTOR, subject: str = "") 
 @pytest.fixture
 def history() -> History:
     """LOST from 5m to 8m, and for good from 20m; STUCK never."""
-    made = History()
+    built = History()
     for minute in range(30):
-        standing = (LOST,) if 5 <= minute < 8 or minute >= 20 else ()
+        statuses = (LOST,) if 5 <= minute < 8 or minute >= 20 else ()
         verdict = Verdict.SILENT if 10 <= minute < 12 else Verdict.OK
-        made.look(
+        built.look(
             replace(
                 EMPTY_SNAPSHOT,
                 at=BEGINNING + minute * MINUTE,
-                findings=standing,
+                findings=statuses,
                 judgements=(judged(verdict), judged(Verdict.IDLE, Scope.PARTITION, "orders-3")),
             )
         )
-    return made
+    return built
 
 
 TWICE = [
@@ -72,8 +72,8 @@ def test_what_was_found_as_expected_is_no_mistake(history):
     ids=str,
 )
 def test_what_was_not_found_as_expected_is_told(history, change):
-    found = list(mistakes({"found": [{**TWICE[0], **change}, TWICE[1]]}, history))
-    assert any(at.startswith("found[0]") for at in found)
+    result = list(mistakes({"found": [{**TWICE[0], **change}, TWICE[1]]}, history))
+    assert any(name.startswith("found[0]") for name in result)
 
 
 def test_a_finding_that_should_have_stayed_or_gone_is_told(history):
@@ -113,17 +113,17 @@ def test_a_severity_that_it_once_had_counts(history):
     ],
 )
 def test_a_verdict_is_looked_for_where_it_is_expected(history, expected, right):
-    found = list(mistakes({"tolerated": ["mm2_records_lost"], "verdicts": [expected]}, history))
-    assert (found == []) == right
+    result = list(mistakes({"tolerated": ["mm2_records_lost"], "verdicts": [expected]}, history))
+    assert (result == []) == right
 
 
 def test_a_verdict_that_must_never_be_is_told(history):
-    told = {"tolerated": ["mm2_records_lost"], "never": [{"verdict": ["silent", "stalled"]}]}
-    assert len(list(mistakes(told, history))) == 1
+    reports = {"tolerated": ["mm2_records_lost"], "never": [{"verdict": ["silent", "stalled"]}]}
+    assert len(list(mistakes(reports, history))) == 1
 
 
 @pytest.mark.parametrize(
-    "told",
+    "report",
     [
         {"finds": []},
         {"found": [{"finding": "sink_stuk", "comes": "1m"}]},
@@ -134,17 +134,17 @@ def test_a_verdict_that_must_never_be_is_told(history):
     ],
     ids=str,
 )
-def test_an_expectation_that_means_nothing_is_refused(history, told):
+def test_an_expectation_that_means_nothing_is_refused(history, report):
     with pytest.raises(ScriptError):
-        list(mistakes(told, history))
+        list(mistakes(report, history))
 
 
-def world(**told) -> World:
-    return World({"lasts": "1m", **told})
+def world(**report) -> World:
+    return World({"lasts": "1m", **report})
 
 
 @pytest.mark.parametrize(
-    "told",
+    "report",
     [
         {"topic": {}},
         {"lasts": "soon"},
@@ -157,9 +157,9 @@ def world(**told) -> World:
     ],
     ids=str,
 )
-def test_a_world_that_means_nothing_is_refused(told):
+def test_a_world_that_means_nothing_is_refused(report):
     with pytest.raises(ScriptError):
-        world(**told)
+        world(**report)
 
 
 def test_lengths_rates_and_moments():

@@ -13,19 +13,19 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(("seed", "probing"), [(1, True), (2, False)], ids=["probed", "not-probed"])
 def test_a_day_of_healthy_mixed_load_raises_no_verdict_that_somebody_must_hear(seed, probing):
     estate = Estate(*healthy(), seed=seed, probing=probing)
-    seen: dict[tuple, Verdict] = {}
+    observed: dict[tuple, Verdict] = {}
     last = None
     for snapshot in estate.run(DAY):
         if snapshot.judgements is last:
             continue
         last = snapshot.judgements
-        for at in last:
-            if at.verdict in WRONG:
-                key = (at.connector, at.subject, at.verdict)
-                seen.setdefault(key, (snapshot.at, at.reason, at.evidence))
+        for judgement in last:
+            if judgement.verdict in WRONG:
+                key = (judgement.connector, judgement.subject, judgement.verdict)
+                observed.setdefault(key, (snapshot.at, judgement.reason, judgement.evidence))
         assert not snapshot.findings
-    assert not seen
-    ends = {at.connector: at.verdict for at in last if at.scope == "connector"}
+    assert not observed
+    ends = {item.connector: item.verdict for item in last if item.scope == "connector"}
     assert ends["mm2"] is Verdict.OK
     assert ends["heartbeat"] is Verdict.UNKNOWN
     assert ends["lake"] is Verdict.OK

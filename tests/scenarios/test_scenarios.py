@@ -15,7 +15,7 @@ STORIES = sorted(path.parent for path in Path(__file__).parent.glob("*/world.yam
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda path: path.name)
 def test_a_story_ends_as_expected(story: Path):
-    found, history = told(story)
+    result, history = told(story)
     assert history.last is not None
     assert history.last.ready, history.last.waiting_for
-    assert found == []
+    assert result == []

@@ -58,7 +58,7 @@ def hung(estate: Estate) -> float:
 def test_a_fresh_daemon_says_nothing_before_three_intervals_unless_it_sees_progress():
     estate = Estate(mm2(hangs=True))
     for snapshot in estate.run(PATIENCE_S - 20):
-        assert {at.verdict for at in snapshot.judgements} <= {Verdict.UNKNOWN}
+        assert {judgement.verdict for judgement in snapshot.judgements} <= {Verdict.UNKNOWN}
 
 
 def test_what_moves_is_ok_within_an_interval_of_its_first_move():
@@ -68,11 +68,11 @@ def test_what_moves_is_ok_within_an_interval_of_its_first_move():
 
 def test_what_hangs_while_it_claims_to_run_is_silent_and_its_flow_with_it(estate):
     hung(estate)
-    found = estate.verdict("mm2")
-    assert "no state shows a failure" in found.reason
+    result = estate.verdict("mm2")
+    assert "no state shows a failure" in result.reason
     assert estate.verdict("mm2", Scope.FLOW).verdict is Verdict.SILENT
     assert estate.verdict("mm2", Scope.FLOW).subject == "west->east"
-    evidence = texts(found.evidence)
+    evidence = texts(result.evidence)
     assert evidence["silent"] == "1 partition"
     assert evidence["readable records wait"] == "yes"
     assert evidence["states"] == "connector running, tasks: 1 running"
@@ -88,8 +88,8 @@ def test_a_failed_task_is_why_it_is_stalled(estate):
 def test_it_is_silent_until_it_moves_and_then_ok_at_once(estate):
     since = hung(estate)
     for snapshot in estate.run(HOUR):
-        of_flow = [at for at in snapshot.judgements if at.scope is Scope.FLOW]
-        assert [(at.verdict, at.since) for at in of_flow] == [(Verdict.SILENT, since)]
+        of_flow = [judgement for judgement in snapshot.judgements if judgement.scope is Scope.FLOW]
+        assert [(item.verdict, item.since) for item in of_flow] == [(Verdict.SILENT, since)]
     estate.actors[0].hangs = False
     assert estate.until("mm2", Verdict.OK, FLUSH_S + 20) <= FLUSH_S + 20
 
@@ -118,7 +118,7 @@ def test_what_a_person_paused_is_paused_and_has_three_intervals_after_that(estat
     assert estate.verdict("mm2").reason == f"the connector is {state}"
     estate.actors[0].state = "running"
     for snapshot in estate.run(10 * MINUTE):
-        assert not {at.verdict for at in snapshot.judgements} & WRONG
+        assert not {judgement.verdict for judgement in snapshot.judgements} & WRONG
 
 
 def test_a_position_that_went_back_is_rewound_until_it_has_come_as_far_again():
@@ -152,7 +152,7 @@ def test_what_is_left_at_the_end_and_cannot_be_read_is_no_stall():
     actor.logs[0].end += 1
     actor.hangs = True
     for snapshot in estate.run(HOUR):
-        assert not {at.verdict for at in snapshot.judgements} & WRONG
+        assert not {judgement.verdict for judgement in snapshot.judgements} & WRONG
     assert "transaction markers" in estate.verdict("mm2").reason
 
 
@@ -178,14 +178,14 @@ def test_an_input_that_goes_blind_is_not_progress_and_what_it_hid_goes_on(estate
     assert (estate.verdict("mm2").verdict, estate.verdict("mm2").since) == (Verdict.SILENT, since)
 
 
-@pytest.mark.parametrize("blind", [REST, ENDS], ids=["connect_rest", "log_ends"])
+@pytest.mark.parametrize("unavailable", [REST, ENDS], ids=["connect_rest", "log_ends"])
 def test_without_states_or_log_ends_a_silent_flow_is_unknown_and_silent_again_afterwards(
-    estate, blind
+    estate, unavailable
 ):
     since = hung(estate)
-    estate.blind.add(blind)
+    estate.blind.add(unavailable)
     estate.until("mm2", Verdict.UNKNOWN, 2 * MINUTE)
-    assert blind.in_words in estate.verdict("mm2").reason
+    assert unavailable.in_words in estate.verdict("mm2").reason
     estate.go(HOUR)
     estate.blind.clear()
     estate.go(30.0)
@@ -199,7 +199,7 @@ def test_time_in_which_nobody_looked_is_no_stall(estate):
     estate.go(HOUR)
     estate.blind.clear()
     for snapshot in estate.run(FLUSH_S):
-        assert not {at.verdict for at in snapshot.judgements} & WRONG
+        assert not {judgement.verdict for judgement in snapshot.judgements} & WRONG
     estate.until("mm2", Verdict.SILENT, FOUND_S)
 
 
@@ -208,8 +208,8 @@ def test_a_restart_of_the_daemon_forgets_no_verdict_and_resolves_none(estate, do
     since = hung(estate)
     estate.restart_daemon(down_s=down_s)
     for snapshot in estate.run(20 * MINUTE):
-        told = {(at.verdict, at.since) for at in snapshot.judgements}
-        assert told <= {(Verdict.SILENT, since)}
+        reports = {(judgement.verdict, judgement.since) for judgement in snapshot.judgements}
+        assert reports <= {(Verdict.SILENT, since)}
     estate.actors[0].hangs = False
     estate.until("mm2", Verdict.OK, FLUSH_S + 20)
 
@@ -226,7 +226,7 @@ def test_a_daemon_that_was_down_does_not_call_a_stall_what_it_did_not_watch(esta
     estate.restart_daemon(down_s=HOUR)
     estate.actors[0].hangs = True
     for snapshot in estate.run(FLUSH_S):
-        assert not {at.verdict for at in snapshot.judgements} & WRONG
+        assert not {judgement.verdict for judgement in snapshot.judgements} & WRONG
 
 
 @pytest.mark.parametrize("leap_s", [-2 * HOUR, -30.0, 2 * HOUR])
@@ -239,7 +239,7 @@ def test_a_clock_that_leaps_breaks_nothing(estate, leap_s):
     estate.actors[0].hangs = False
     estate.until("mm2", Verdict.OK, 2 * FLUSH_S)
     for snapshot in estate.run(20 * MINUTE):
-        assert not {at.verdict for at in snapshot.judgements} & WRONG
+        assert not {judgement.verdict for judgement in snapshot.judgements} & WRONG
 
 
 @pytest.mark.parametrize("leap_s", [-2 * HOUR, 2 * HOUR])
@@ -247,7 +247,7 @@ def test_a_clock_that_leaps_makes_nothing_healthy_ill(estate, leap_s):
     estate.world.now += leap_s
     estate.actors[0].flushed_at += leap_s
     for snapshot in estate.run(20 * MINUTE):
-        assert not {at.verdict for at in snapshot.judgements} & WRONG
+        assert not {judgement.verdict for judgement in snapshot.judgements} & WRONG
 
 
 def test_a_connector_that_is_gone_is_forgotten(estate):
@@ -307,7 +307,10 @@ def test_a_sink_is_unknown_while_groups_cannot_be_read(monkeypatch):
 
 def told(estate: Estate) -> dict[tuple, Verdict]:
     assert estate.judged is not None
-    return {(at.scope, at.connector, at.subject): at.verdict for at in estate.judged.judgements}
+    return {
+        (judgement.scope, judgement.connector, judgement.subject): judgement.verdict
+        for judgement in estate.judged.judgements
+    }
 
 
 def eventful(tick_s: float) -> Estate:
@@ -328,13 +331,13 @@ def act(estate: Estate, minute: int) -> None:
 
 def history(restarts: set[int]) -> list[dict[tuple, Verdict]]:
     """What is told at every minute."""
-    estate, found = eventful(10.0), []
+    estate, results = eventful(10.0), []
     for minute in range(70):
         act(estate, minute)
         if minute in restarts:
             estate.restart_daemon()
-        found.append(told(estate.go(MINUTE)))
-    return found
+        results.append(told(estate.go(MINUTE)))
+    return results
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -344,34 +347,34 @@ def test_a_restart_at_any_moment_changes_no_verdict_by_more_than_an_interval(see
     for minute, verdicts in enumerate(some):
         near = never[max(0, minute - 1) : minute + 2]
         for subject, verdict in verdicts.items():
-            assert verdict in {at.get(subject) for at in near}, (minute, subject)
+            assert verdict in {entry.get(subject) for entry in near}, (minute, subject)
 
 
 @pytest.mark.parametrize("tick_s", [1.0, 2.0, 5.0, 20.0])
 def test_how_often_it_looks_makes_no_difference_of_more_than_an_interval(tick_s):
     spans: list[list[tuple[int, Verdict]]] = []
     for tick in (10.0, tick_s):
-        estate, found = eventful(tick), []
+        estate, results = eventful(tick), []
         for minute in range(70):
             act(estate, minute)
             estate.go(MINUTE)
             verdict = estate.verdict("mm2").verdict
-            if not found or found[-1][1] is not verdict:
-                found.append((minute, verdict))
-        spans.append(found)
+            if not results or results[-1][1] is not verdict:
+                results.append((minute, verdict))
+        spans.append(results)
     assert [verdict for _, verdict in spans[0]] == [verdict for _, verdict in spans[1]]
     assert all(abs(a - b) <= 1 for (a, _), (b, _) in zip(*spans, strict=True))
 
 
 def test_a_silent_flow_is_found_and_the_finding_outlives_blindness_and_a_restart(estate):
     since = hung(estate)
-    (found,) = estate.judged.findings
-    assert (found.name, found.connector) == (FindingName.MM2_SILENT_STALL, "mm2")
+    (finding,) = estate.judged.findings
+    assert (finding.name, finding.connector) == (FindingName.MM2_SILENT_STALL, "mm2")
     for event in (lambda: estate.blind.add(ENDS), estate.restart_daemon, estate.blind.clear):
         event()
         for snapshot in estate.run(5 * MINUTE):
-            told = {at.key: at.since for at in snapshot.findings}
-            assert told.get(found.key) == found.since
+            reports = {result.key: result.since for result in snapshot.findings}
+            assert reports.get(finding.key) == finding.since
     assert estate.verdict("mm2").since == since
     estate.actors[0].hangs = False
     estate.go(2 * MINUTE)
@@ -388,9 +391,9 @@ def test_what_cannot_be_seen_does_not_make_its_connector_well():
     estate.frozen.add(0)
     estate.until("mm2", Verdict.UNKNOWN, 2 * MINUTE)
     estate.go(10 * MINUTE)
-    found = estate.verdict("mm2")
-    assert (found.verdict, found.rule) == (Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE)
-    evidence = texts(found.evidence)
+    judgement = estate.verdict("mm2")
+    assert (judgement.verdict, judgement.rule) == (Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE)
+    evidence = texts(judgement.evidence)
     assert (evidence["ok"], evidence["unknown"]) == ("1 partition", "1 partition")
     estate.frozen.clear()
     estate.until("mm2", Verdict.SILENT, 2 * MINUTE)
@@ -411,7 +414,7 @@ def test_what_is_resumed_has_three_intervals_before_it_is_expected_to_have_moved
     estate.go(HOUR)
     estate.actors[0].state, estate.actors[0].hangs = "running", True
     for snapshot in estate.run(PATIENCE_S - 20):
-        assert not {at.verdict for at in snapshot.judgements} & WRONG
+        assert not {judgement.verdict for judgement in snapshot.judgements} & WRONG
     estate.until("mm2", Verdict.SILENT, FOUND_S)
 
 
@@ -420,5 +423,5 @@ def test_an_outage_of_the_daemon_does_not_count_as_an_interval_of_watching(estat
     estate.go(estate.actors[0].flushed_at + 2.5 * FLUSH_S - estate.world.now)
     estate.restart_daemon(down_s=HOUR)
     for snapshot in estate.run(20.0):
-        assert not {at.verdict for at in snapshot.judgements} & WRONG
+        assert not {judgement.verdict for judgement in snapshot.judgements} & WRONG
     estate.until("mm2", Verdict.SILENT, FOUND_S)

@@ -34,18 +34,18 @@ WORDS = ("about", "lasts", "tick", "clusters", "topics", "connectors", "groups",
 class World(HostileVerbs):
     """See the module. `step` lets time pass; `now` is Unix seconds."""
 
-    def __init__(self, told: Any) -> None:
-        told = only("world.yaml", told, *WORDS)
-        self.lasts_s = seconds(told["lasts"])
-        self.tick_s = seconds(os.environ.get("SCENARIO_TICK", told.get("tick", "5s")))
+    def __init__(self, finding: Any) -> None:
+        finding = only("world.yaml", finding, *WORDS)
+        self.lasts_s = seconds(finding["lasts"])
+        self.tick_s = seconds(os.environ.get("SCENARIO_TICK", finding.get("tick", "5s")))
         self.now = BEGINNING
         self.kafkas = {name: Cluster(name) for name in ("east", "west")}
         east, west = self.kafkas["east"], self.kafkas["west"]
-        self.clusters: dict[str, dict[str, Any]] = told.get("clusters", {"lab": {}})
+        self.clusters: dict[str, dict[str, Any]] = finding.get("clusters", {"lab": {}})
         self.sites: dict[str, Site] = {}
         for name, more in self.clusters.items():
-            given = only(f"clusters.{name}", more, "offsets", "excludes", "rest_only", "discovers")
-            offsets = given.get(
+            inputs = only(f"clusters.{name}", more, "offsets", "excludes", "rest_only", "discovers")
+            offsets = inputs.get(
                 "offsets", "connect-offsets" if name == "lab" else f"{name}-offsets"
             )
             self.sites[name] = Site(name, east, offsets=offsets)
@@ -56,38 +56,45 @@ class World(HostileVerbs):
         self.strangers: dict[str, Site] = {}
         self.down_until: float | None = None
         self.beating: dict[str, tuple[dict[TopicPartition, float], list[str], float]] = {}
-        for name, more in told.get("topics", {}).items():
+        for name, more in finding.get("topics", {}).items():
             self._topic(name, more)
-        for name, more in told.get("groups", {}).items():
-            given = only(f"groups.{name}", more, "reads", "speed")
-            self.beating[name] = ({}, several(given["reads"]), rate(given.get("speed", "1000/s")))
-        for name, more in told.get("connectors", {}).items():
+        for name, more in finding.get("groups", {}).items():
+            inputs = only(f"groups.{name}", more, "reads", "speed")
+            self.beating[name] = ({}, several(inputs["reads"]), rate(inputs.get("speed", "1000/s")))
+        for name, more in finding.get("connectors", {}).items():
             self.connector(name, more)
         self.events = sorted(
-            (self._event(number, event) for number, event in enumerate(told.get("happens", []))),
-            key=lambda at: at[0],
+            (self._event(number, event) for number, event in enumerate(finding.get("happens", []))),
+            key=lambda item: item[0],
         )
 
     # --- what there is ---------------------------------------------------------------------------
 
-    def _topic(self, name: str, told: Any) -> None:
-        given = only(
-            f"topics.{name}", told, "partitions", "load", "keeps", "segments", "transactions", "had"
+    def _topic(self, name: str, report: Any) -> None:
+        inputs = only(
+            f"topics.{name}",
+            report,
+            "partitions",
+            "load",
+            "keeps",
+            "segments",
+            "transactions",
+            "had",
         )
         kafka, _, topic = name.partition("/")
-        made = Topic(
-            logs=[Log() for _ in range(given.get("partitions", 1))],
-            load=load_of(f"topics.{name}.load", given.get("load", [])),
-            keep_s=seconds(given["keeps"]) if "keeps" in given else None,
-            segment_s=seconds(given.get("segments", "10m")),
-            transactional=given.get("transactions", False),
+        built = Topic(
+            logs=[Log() for _ in range(inputs.get("partitions", 1))],
+            load=load_of(f"topics.{name}.load", inputs.get("load", [])),
+            keep_s=seconds(inputs["keeps"]) if "keeps" in inputs else None,
+            segment_s=seconds(inputs.get("segments", "10m")),
+            transactional=inputs.get("transactions", False),
         )
-        for log in made.logs:
-            log.append(given.get("had", 0), BEGINNING)
-        self.kafkas[kafka].data[topic] = made
+        for log in built.logs:
+            log.append(inputs.get("had", 0), BEGINNING)
+        self.kafkas[kafka].data[topic] = built
 
-    def connector(self, name: str, told: Any) -> None:
-        site, name = self._site(name)
+    def connector(self, name: str, report: Any) -> None:
+        cluster, name = self._site(name)
         kinds: dict[str, Callable[..., Connector]] = {
             "copies": self._mirror,
             "checkpoints": self._checkpoints,
@@ -95,45 +102,45 @@ class World(HostileVerbs):
             "writes": self._sink,
         }
         for word, make in kinds.items():
-            if isinstance(told, dict) and word in told:
-                more = {key: told[key] for key in ("tasks",) if key in told}
-                rest = {key: told[key] for key in told if key != "tasks"}
-                made = make(site, name, rest)
-                made.tasks_max = more.get("tasks", made.tasks_max)
-                site.connectors[name] = made
-                made.create(self.now)
+            if isinstance(report, dict) and word in report:
+                more = {key: report[key] for key in ("tasks",) if key in report}
+                rest = {key: report[key] for key in report if key != "tasks"}
+                built = make(cluster, name, rest)
+                built.tasks_max = more.get("tasks", built.tasks_max)
+                cluster.connectors[name] = built
+                built.create(self.now)
                 return
         raise ScriptError(f"connectors.{name}: say what it copies, checkpoints, reads or writes")
 
-    def _mirror(self, site: Site, name: str, told: Any) -> Mirror:
-        given = only(f"connectors.{name}", told, "copies", "speed", "as", "refreshes", "routes")
-        source, _, target = given.get("as", "west->east").partition("->")
-        made = Mirror(
+    def _mirror(self, cluster: Site, name: str, report: Any) -> Mirror:
+        inputs = only(f"connectors.{name}", report, "copies", "speed", "as", "refreshes", "routes")
+        source, _, target = inputs.get("as", "west->east").partition("->")
+        mirror = Mirror(
             name,
-            site,
+            cluster,
             west=self.kafkas["west"],
-            topics=several(given["copies"]),
+            topics=several(inputs["copies"]),
             source=source,
             target=target,
-            speed=rate(given.get("speed", "1000/s")),
-            refreshes=given.get("refreshes", True),
-            routes=routes_of(f"connectors.{name}.routes", given.get("routes", [])),
+            speed=rate(inputs.get("speed", "1000/s")),
+            refreshes=inputs.get("refreshes", True),
+            routes=routes_of(f"connectors.{name}.routes", inputs.get("routes", [])),
         )
-        self.kafkas["west"].internal.setdefault(made.syncs, Internal(made.syncs))
-        return made
+        self.kafkas["west"].internal.setdefault(mirror.syncs, Internal(mirror.syncs))
+        return mirror
 
-    def _checkpoints(self, site: Site, name: str, told: Any) -> Checkpoints:
-        given = only(f"connectors.{name}", told, "checkpoints", "groups")
-        of = site.connectors[given["checkpoints"]]
+    def _checkpoints(self, cluster: Site, name: str, report: Any) -> Checkpoints:
+        inputs = only(f"connectors.{name}", report, "checkpoints", "groups")
+        of = cluster.connectors[inputs["checkpoints"]]
         assert isinstance(of, Mirror)
-        made = Checkpoints(name, site, of=of, groups=several(given["groups"]))
-        site.east.internal.setdefault(made.topic, Internal(made.topic))
-        return made
+        checkpoints = Checkpoints(name, cluster, of=of, groups=several(inputs["groups"]))
+        cluster.east.internal.setdefault(checkpoints.topic, Internal(checkpoints.topic))
+        return checkpoints
 
-    def _source(self, site: Site, name: str, told: Any) -> Source:
-        given = only(
+    def _source(self, cluster: Site, name: str, report: Any) -> Source:
+        inputs = only(
             f"connectors.{name}",
-            told,
+            report,
             "reads",
             "counts",
             "fields",
@@ -148,28 +155,28 @@ class World(HostileVerbs):
         )
         return Source(
             name,
-            site,
-            partition=given["reads"],
-            fields=given.get("fields", {}),
-            counts=given.get("counts", "position"),
-            step=given.get("step", 1),
-            every_s=seconds(given.get("every", "10s")),
-            active=active_of(f"connectors.{name}.active", given.get("active")),
-            repeats=given.get("repeats", False),
-            keys=given.get("keys", "hash"),
-            texts=given.get("texts", False),
-            flush_s=seconds(given.get("flush", "60s")),
-            class_name=given.get("class", _class_of(given["reads"])),
+            cluster,
+            partition=inputs["reads"],
+            fields=inputs.get("fields", {}),
+            counts=inputs.get("counts", "position"),
+            step=inputs.get("step", 1),
+            every_s=seconds(inputs.get("every", "10s")),
+            active=active_of(f"connectors.{name}.active", inputs.get("active")),
+            repeats=inputs.get("repeats", False),
+            keys=inputs.get("keys", "hash"),
+            texts=inputs.get("texts", False),
+            flush_s=seconds(inputs.get("flush", "60s")),
+            class_name=inputs.get("class", _class_of(inputs["reads"])),
         )
 
-    def _sink(self, site: Site, name: str, told: Any) -> Sink:
-        given = only(f"connectors.{name}", told, "writes", "speed", "commits")
+    def _sink(self, cluster: Site, name: str, report: Any) -> Sink:
+        inputs = only(f"connectors.{name}", report, "writes", "speed", "commits")
         return Sink(
             name,
-            site,
-            topics=several(given["writes"]),
-            speed=rate(given.get("speed", "1000/s")),
-            commits=given.get("commits", True),
+            cluster,
+            topics=several(inputs["writes"]),
+            speed=rate(inputs.get("speed", "1000/s")),
+            commits=inputs.get("commits", True),
         )
 
     # --- time ------------------------------------------------------------------------------------
@@ -184,99 +191,103 @@ class World(HostileVerbs):
                 topic.live(self.now, self.tick_s)
         for name, (owed, topics, speed) in self.beating.items():
             self._consume(name, owed, topics, speed)
-        for site in (*self.sites.values(), *self.strangers.values()):
-            for connector in tuple(site.connectors.values()):
+        for cluster in (*self.sites.values(), *self.strangers.values()):
+            for connector in tuple(cluster.connectors.values()):
                 connector.live(self.now, self.tick_s)
 
     def _consume(
-        self, group: str, at: dict[TopicPartition, float], topics: list[str], speed: float
+        self, group: str, partition: dict[TopicPartition, float], topics: list[str], speed: float
     ) -> None:
         west = self.kafkas["west"]
-        for place in partitions_of(west, topics):
-            log = west.log(place)
+        for location in partitions_of(west, topics):
+            log = west.log(location)
             assert log is not None
-            at[place] = min(log.end, max(log.start, at.get(place, 0.0)) + speed * self.tick_s)
-            west.groups.setdefault(group, {})[place] = int(at[place])
+            partition[location] = min(
+                log.end, max(log.start, partition.get(location, 0.0)) + speed * self.tick_s
+            )
+            west.groups.setdefault(group, {})[location] = int(partition[location])
 
-    def _event(self, number: int, told: Any) -> tuple[float, Callable[[], None]]:
-        if not isinstance(told, dict) or "at" not in told or len(told) != 2:
-            raise ScriptError(f"happens[{number}]: a moment (at) and what happens then, got {told}")
-        (verb,) = (word for word in told if word != "at")
+    def _event(self, number: int, report: Any) -> tuple[float, Callable[[], None]]:
+        if not isinstance(report, dict) or "at" not in report or len(report) != 2:
+            raise ScriptError(
+                f"happens[{number}]: a moment (at) and what happens then, got {report}"
+            )
+        (verb,) = (word for word in report if word != "at")
         act = getattr(self, f"do_{verb}", None)
         if act is None:
             known = sorted(name[3:] for name in dir(self) if name.startswith("do_"))
             raise ScriptError(f"happens[{number}]: unknown verb {verb!r} (known: {known})")
-        return (BEGINNING + seconds(told["at"]), partial(act, told[verb]))
+        return (BEGINNING + seconds(report["at"]), partial(act, report[verb]))
 
     # --- verbs: connectors -----------------------------------------------------------------------
 
     def do_stop(self, names: Any) -> None:
-        for at in self._named(names):
-            at.stop(self.now)
+        for any_connector in self._named(names):
+            any_connector.stop(self.now)
 
     def do_pause(self, names: Any) -> None:
-        for at in self._named(names):
-            at.pause(self.now)
+        for any_connector in self._named(names):
+            any_connector.pause(self.now)
 
     def do_resume(self, names: Any) -> None:
-        for at in self._named(names):
-            at.resume(self.now)
+        for any_connector in self._named(names):
+            any_connector.resume(self.now)
 
     def do_restart(self, names: Any) -> None:
-        for at in self._named(names):
-            at.restart(self.now)
+        for any_connector in self._named(names):
+            any_connector.restart(self.now)
 
     def do_delete(self, names: Any) -> None:
-        for at in self._named(names):
-            at.delete(self.now)
+        for any_connector in self._named(names):
+            any_connector.delete(self.now)
 
-    def do_create(self, told: Any) -> None:
-        for name, more in told.items():
+    def do_create(self, report: Any) -> None:
+        for name, more in report.items():
             self.connector(name, more)
-            made = self._named(name)[0]
+            built = self._named(name)[0]
             # It finds what an earlier one of its name has left, and begins there.
-            made.recall()
-            made.started(self.now)
+            built.recall()
+            built.started(self.now)
 
     def do_hang(self, names: Any) -> None:
-        for at in self._named(names):
-            at.hung = True
+        for any_connector in self._named(names):
+            any_connector.hung = True
 
     def do_heal(self, names: Any) -> None:
         """Whatever is wrong with it is not any more; who restarts it is another matter."""
-        for at in self._named(names):
-            at.hung, at.sick = False, None
+        for any_connector in self._named(names):
+            any_connector.hung, any_connector.sick = False, None
 
-    def do_sicken(self, told: Any) -> None:
+    def do_sicken(self, report: Any) -> None:
         """Its tasks fail: now, and `after` every start."""
-        given = only("sicken", told, "connector", "failure", "after")
-        for at in self._named(given["connector"]):
-            at.sick = trace_of(given["failure"])
-            at.fails_after_s = seconds(given.get("after", "2s"))
+        inputs = only("sicken", report, "connector", "failure", "after")
+        for any_connector in self._named(inputs["connector"]):
+            any_connector.sick = trace_of(inputs["failure"])
+            any_connector.fails_after_s = seconds(inputs.get("after", "2s"))
 
-    def do_restart_whenever_failed(self, told: Any) -> None:
-        given = only("restart_whenever_failed", told, "connector", "after")
-        for at in self._named(given["connector"]):
-            at.restarted_every_s = seconds(given["after"])
+    def do_restart_whenever_failed(self, report: Any) -> None:
+        inputs = only("restart_whenever_failed", report, "connector", "after")
+        for any_connector in self._named(inputs["connector"]):
+            any_connector.restarted_every_s = seconds(inputs["after"])
 
-    def do_rebalance(self, told: Any) -> None:
-        given = only("rebalance", told, "cluster", "for")
-        site = self.sites[given["cluster"]]
-        site.generation += 1
-        for at in site.connectors.values():
-            at.leave(self.now, seconds(given["for"]))
+    def do_rebalance(self, report: Any) -> None:
+        inputs = only("rebalance", report, "cluster", "for")
+        cluster = self.sites[inputs["cluster"]]
+        cluster.generation += 1
+        for any_connector in cluster.connectors.values():
+            any_connector.leave(self.now, seconds(inputs["for"]))
 
-    def do_rewind(self, told: Any) -> None:
+    def do_rewind(self, report: Any) -> None:
         """A fenced task commits after the one that took over: offsets of a moment ago."""
-        given = only("rewind", told, "connectors", "by")
-        for at in self._named(given["connectors"]):
-            if isinstance(at, Source) and at.committed is not None:
-                at.commit(max(0, at.committed - given["by"]), self.now)
-                at.started(self.now)
-            elif isinstance(at, Mirror):
-                for place, offset in tuple(at.committed.items()):
-                    at.commit(place, max(0, offset - given["by"]), self.now)
-                at.started(self.now)
+        inputs = only("rewind", report, "connectors", "by")
+        for item in self._named(inputs["connectors"]):
+            if isinstance(item, Source) and item.committed is not None:
+                item.commit(max(0, item.committed - inputs["by"]), self.now)
+                item.started(self.now)
+            elif isinstance(item, Mirror):
+                for partition, offset in tuple(item.committed.items()):
+                    item.commit(partition, max(0, offset - inputs["by"]), self.now)
+                item.started(self.now)
 
     def do_sink_commits_nothing(self, names: Any) -> None:
         """It runs and its consumer has left the group."""
@@ -284,79 +295,79 @@ class World(HostileVerbs):
 
     # --- verbs: offsets --------------------------------------------------------------------------
 
-    def do_patch(self, told: Any) -> None:
+    def do_patch(self, report: Any) -> None:
         """A person alters the offset of a stopped connector."""
-        given = only("patch", told, "connector", "partition", "offset")
-        (mirror,) = self._named(given["connector"])
+        inputs = only("patch", report, "connector", "partition", "offset")
+        (mirror,) = self._named(inputs["connector"])
         assert isinstance(mirror, Mirror)
-        mirror.commit(_place(given["partition"]), given["offset"], self.now)
+        mirror.commit(_place(inputs["partition"]), inputs["offset"], self.now)
 
-    def do_set(self, told: Any) -> None:
+    def do_set(self, report: Any) -> None:
         """A person alters the offset of a stopped source connector."""
-        given = only("set", told, "connector", "offset")
-        (source,) = self._named(given["connector"])
+        inputs = only("set", report, "connector", "offset")
+        (source,) = self._named(inputs["connector"])
         assert isinstance(source, Source)
-        source.commit(given["offset"], self.now)
+        source.commit(inputs["offset"], self.now)
 
     def do_forget_offsets(self, names: Any) -> None:
         """Tombstones, as of a reset; whoever runs does not look before it is restarted."""
-        for at in self._named(names):
-            if isinstance(at, Mirror):
-                for place in tuple(at.committed):
-                    at.commit(place, None, self.now)
-                at.done = {} if at.state == "STOPPED" else at.done
-            elif isinstance(at, Source):
-                self._forget(at)
+        for item in self._named(names):
+            if isinstance(item, Mirror):
+                for partition in tuple(item.committed):
+                    item.commit(partition, None, self.now)
+                item.done = {} if item.state == "STOPPED" else item.done
+            elif isinstance(item, Source):
+                self._forget(item)
 
     def do_wipe(self, topic: str) -> None:
         """One of Connect's or MM2's own topics is deleted and made anew, empty."""
         kafka, _, name = topic.partition("/")
         self.kafkas[kafka].internal[name].wipe()
 
-    def do_commit(self, told: Any) -> None:
+    def do_commit(self, report: Any) -> None:
         """A record that is written past Connect, with a key of somebody's own spelling."""
-        given = only("commit", told, "cluster", "connector", "key", "offset")
-        site = self.sites[given.get("cluster", "lab")]
-        topic = site.offsets_topic(given["connector"])
-        offset = given["offset"]
+        inputs = only("commit", report, "cluster", "connector", "key", "offset")
+        cluster = self.sites[inputs.get("cluster", "lab")]
+        topic = cluster.offsets_topic(inputs["connector"])
+        offset = inputs["offset"]
         value = None if offset is None else json.dumps(offset).encode()
-        topic.write(given["key"].encode(), value, self.now)
+        topic.write(inputs["key"].encode(), value, self.now)
 
-    def do_policy(self, told: Any) -> None:
+    def do_policy(self, report: Any) -> None:
         """cleanup.policy of one of Connect's own topics."""
-        self.policies |= told
+        self.policies |= report
 
-    def do_reroute(self, told: Any) -> None:
+    def do_reroute(self, report: Any) -> None:
         """A person changes the transforms of mirrors, which restarts them."""
-        given = only("reroute", told, "connector", "routes")
-        for mirror in self._named(given["connector"]):
+        inputs = only("reroute", report, "connector", "routes")
+        for mirror in self._named(inputs["connector"]):
             assert isinstance(mirror, Mirror)
             mirror.flush(self.now)
-            mirror.routes = routes_of("reroute.routes", given["routes"])
+            mirror.routes = routes_of("reroute.routes", inputs["routes"])
             mirror.restart(self.now)
 
-    def do_use_own_topic(self, told: Any) -> None:
+    def do_use_own_topic(self, report: Any) -> None:
         """Its configuration names an offsets topic of its own; it is restarted, and finds in there
         what there is: nothing.
         """
-        given = only("use_own_topic", told, "connector", "topic")
-        (at,) = self._named(given["connector"])
-        at.site.east.internal.setdefault(given["topic"], Internal(given["topic"]))
-        at.flush(self.now)
-        at.own_topic = given["topic"]
-        if isinstance(at, Source):
-            at.at = at.committed = at.stored()
-        at.restart(self.now)
+        inputs = only("use_own_topic", report, "connector", "topic")
+        (item,) = self._named(inputs["connector"])
+        item.site.east.internal.setdefault(inputs["topic"], Internal(inputs["topic"]))
+        item.flush(self.now)
+        item.own_topic = inputs["topic"]
+        if isinstance(item, Source):
+            item.at = item.committed = item.stored()
+        item.restart(self.now)
 
-    def do_copy_offsets(self, told: Any) -> None:
+    def do_copy_offsets(self, report: Any) -> None:
         """A person copies a connector's offsets from the cluster's topic into its own."""
-        given = only("copy_offsets", told, "connector")
-        (at,) = self._named(given["connector"])
-        for record in at.site.east.internal[at.site.offsets].records:
+        inputs = only("copy_offsets", report, "connector")
+        (any_connector,) = self._named(inputs["connector"])
+        for record in any_connector.site.east.internal[any_connector.site.offsets].records:
             key, value = record.key(), record.value()
             assert isinstance(key, bytes)
-            if json.loads(key)[0] == at.name:
-                at.site.offsets_topic(at.name).write(key, value, self.now)  # type: ignore[arg-type]
+            if json.loads(key)[0] == any_connector.name:
+                any_connector.site.offsets_topic(any_connector.name).write(key, value, self.now)  # type: ignore[arg-type]
 
     def do_begin_transaction(self, topic: str) -> None:
         """On one of Connect's own topics; nobody ends it."""
@@ -370,46 +381,46 @@ class World(HostileVerbs):
 
     # --- verbs: topics ---------------------------------------------------------------------------
 
-    def do_load(self, told: Any) -> None:
-        for name, load in told.items():
+    def do_load(self, report: Any) -> None:
+        for name, load in report.items():
             self._data(name).load = load_of(f"load.{name}", load)
 
-    def do_produce(self, told: Any) -> None:
-        for name, records in told.items():
+    def do_produce(self, report: Any) -> None:
+        for name, records in report.items():
             for log in self._data(name).logs:
                 log.append(records, self.now)
 
-    def do_purge(self, told: Any) -> None:
+    def do_purge(self, report: Any) -> None:
         """Retention, or a person, deletes all records but the newest `keep`."""
-        given = only("purge", told, "topic", "keep")
-        for log in self._data(given["topic"]).logs:
-            log.purge(log.end - given["keep"])
+        inputs = only("purge", report, "topic", "keep")
+        for log in self._data(inputs["topic"]).logs:
+            log.purge(log.end - inputs["keep"])
 
     def do_compact(self, name: str) -> None:
         for log in self._data(name).logs:
             log.compact(log.end)
 
-    def do_keeps(self, told: Any) -> None:
-        for name, keeps in told.items():
+    def do_keeps(self, report: Any) -> None:
+        for name, keeps in report.items():
             self._data(name).keep_s = seconds(keeps)
 
-    def do_recreate(self, told: Any) -> None:
-        given = only("recreate", told, "topic", "records")
-        kafka, _, name = given["topic"].partition("/")
+    def do_recreate(self, report: Any) -> None:
+        inputs = only("recreate", report, "topic", "records")
+        kafka, _, name = inputs["topic"].partition("/")
         old = self.kafkas[kafka].data[name]
-        made = Topic(logs=[Log() for _ in old.logs], load=old.load)
-        for log in made.logs:
-            log.append(given["records"], self.now)
-        self.kafkas[kafka].data[name] = made
+        topic = Topic(logs=[Log() for _ in old.logs], load=old.load)
+        for log in topic.logs:
+            log.append(inputs["records"], self.now)
+        self.kafkas[kafka].data[name] = topic
 
-    def do_add_partitions(self, told: Any) -> None:
-        for name, partitions in told.items():
+    def do_add_partitions(self, report: Any) -> None:
+        for name, partitions in report.items():
             logs = self._data(name).logs
             logs.extend(Log() for _ in range(partitions - len(logs)))
 
-    def do_create_topic(self, told: Any) -> None:
+    def do_create_topic(self, report: Any) -> None:
         """Create topics; as Kafka does, refuse one that exists."""
-        for name, more in told.items():
+        for name, more in report.items():
             kafka, _, topic = name.partition("/")
             if topic not in self.kafkas[kafka].data:
                 self._topic(name, more)
@@ -429,10 +440,10 @@ class World(HostileVerbs):
         if name in self.kafkas:
             self.kafkas[name].down = None
 
-    def do_restart_daemon(self, told: Any) -> None:
-        given = only("restart_daemon", told, "down_for", "excludes")
-        self.down_until = self.now + seconds(given["down_for"])
-        for cluster, names in given.get("excludes", {}).items():
+    def do_restart_daemon(self, report: Any) -> None:
+        inputs = only("restart_daemon", report, "down_for", "excludes")
+        self.down_until = self.now + seconds(inputs["down_for"])
+        for cluster, names in inputs.get("excludes", {}).items():
             self.clusters[cluster] = {**self.clusters[cluster], "excludes": names}
 
     # --- truth -----------------------------------------------------------------------------------
@@ -440,7 +451,7 @@ class World(HostileVerbs):
     def existing(self) -> frozenset[tuple[str, str]]:
         """Return the connectors that there are: (Connect cluster, name)."""
         return frozenset(
-            (site.name, name) for site in self.sites.values() for name in site.connectors
+            (cluster.name, name) for cluster in self.sites.values() for name in cluster.connectors
         )
 
     # --- details ---------------------------------------------------------------------------------
@@ -450,13 +461,13 @@ class World(HostileVerbs):
         return (self.sites[cluster], rest) if cluster in self.sites else (self.sites["lab"], name)
 
     def _named(self, names: Any) -> list[Connector]:
-        found = []
+        results = []
         for name in several(names):
-            site, bare = self._site(name)
-            if bare not in site.connectors:
+            cluster, bare = self._site(name)
+            if bare not in cluster.connectors:
                 raise ScriptError(f"there is no connector {name} at {self.now - BEGINNING:.0f} s")
-            found.append(site.connectors[bare])
-        return found
+            results.append(cluster.connectors[bare])
+        return results
 
     def _data(self, name: str) -> Topic:
         kafka, _, topic = name.partition("/")

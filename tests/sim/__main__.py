@@ -43,12 +43,12 @@ def main(seed: int, schedules: int, share: int, jobs: int, repeat: str | None) -
 
 def _bugs() -> bool:
     """Whether each is caught."""
-    found = [hunted(bug) for bug in BUGS]
-    caught = [at for at in found if at.by is not None]
-    click.echo(f"planted bugs caught: {len(caught)} of {len(found)}")
-    for at in found:
-        click.echo(f"  {at.by or 'NOT CAUGHT'} in schedule {at.after}: {at.bug}")
-    return len(caught) == len(found)
+    results = [hunted(bug) for bug in BUGS]
+    caught = [entry for entry in results if entry.by is not None]
+    click.echo(f"planted bugs caught: {len(caught)} of {len(results)}")
+    for item in results:
+        click.echo(f"  {item.by or 'NOT CAUGHT'} in schedule {item.after}: {item.bug}")
+    return len(caught) == len(results)
 
 
 if __name__ == "__main__":

@@ -52,27 +52,27 @@ def done_before(journal: Journal, plan: Plan, now: float, *, skips: int, parked:
     wait for a person.
     """
     assert plan.remedy is not None
-    alters = [at for at, step in enumerate(plan.steps) if isinstance(step, Alter)]
+    alters = [offset for offset, step in enumerate(plan.steps) if isinstance(step, Alter)]
     for number in range(skips if plan.remedy.skip_key is not None else 0):
-        at, told = now - AGES_S[number], f"before-{number}"
-        remedy = msgspec.structs.replace(plan.remedy, skip_key=told, signature=told)
-        earlier = msgspec.structs.replace(plan, plan_id=told, remedy=remedy)
-        journal.open(earlier, PlanOpened(at=at, plan=earlier))
-        intended = StepIntended(at=at, index=alters[0], undoing=False)
-        ended = PlanEnded(at=at + 1.0, ending=PlanEnding.SUCCEEDED, said="done")
-        journal.append(told, (intended, ended))
+        moment, report = now - AGES_S[number], f"before-{number}"
+        remedy = msgspec.structs.replace(plan.remedy, skip_key=report, signature=report)
+        earlier = msgspec.structs.replace(plan, plan_id=report, remedy=remedy)
+        journal.open(earlier, PlanOpened(at=moment, plan=earlier))
+        intended = StepIntended(at=moment, index=alters[0], undoing=False)
+        ended = PlanEnded(at=moment + 1.0, ending=PlanEnding.SUCCEEDED, said="done")
+        journal.append(report, (intended, ended))
     for number in range(parked):
-        told = f"elsewhere-{number}"
-        subject = msgspec.structs.replace(plan.subject, connector=told)
-        other = msgspec.structs.replace(plan, plan_id=told, subject=subject)
+        report = f"elsewhere-{number}"
+        subject = msgspec.structs.replace(plan.subject, connector=report)
+        other = msgspec.structs.replace(plan, plan_id=report, subject=subject)
         journal.open(other, PlanOpened(at=now - 5000.0, plan=other))
-        said = PlanParked(
+        plan_parked = PlanParked(
             at=now - 4000.0,
             ending=PlanEnding.PARKED,
             cause=PlanFailureCause.CHANGED,
             said="somebody has to look",
         )
-        journal.append(told, (said,))
+        journal.append(report, (plan_parked,))
 
 
 def past_of_all(journal: Journal) -> fleet_state.FleetState:
@@ -95,12 +95,17 @@ def against(
     """The guards that do not let it begin, or go on, of those that the journal answers."""
     assert plan.remedy is not None
     past = past_of_all(journal)
-    at = plan.subject
-    case = RemediationCase(at.place, at.connector, plan.remedy.action, plan=plan, approval=approval)
+    subject = plan.subject
+    case = RemediationCase(
+        subject.place, subject.connector, plan.remedy.action, plan=plan, approval=approval
+    )
     facts = GuardFacts(
         now=now,
         target=ActionTarget(
-            connect=at.place, connector=at.connector, kind=SubjectKind(at.kind), action=case.action
+            connect=subject.place,
+            connector=subject.connector,
+            kind=SubjectKind(subject.kind),
+            action=case.action,
         ),
         ourselves=DaemonFacts(
             paused=past.paused(now) is not None,
@@ -108,7 +113,7 @@ def against(
             clock_skew_s=skew_s,
             clock_steady=True,
         ),
-        others=FleetFacts(in_remedy=past.at_work() - {(at.place, at.connector)}),
+        others=FleetFacts(in_remedy=past.at_work() - {(subject.place, subject.connector)}),
         past=collect_journal_facts(past, case, None),
         plan=collect_plan_facts(case),
     )
@@ -142,12 +147,12 @@ class Bounds:
         self.opened_at: float | None = None
         self._seen = 0
 
-    def hold(self, world: World, ours: set[str]) -> None:
+    def hold(self, world: World, own: set[str]) -> None:
         """To be asked after whatever happens. `ours` are the requests that were looked at before
         they were sent.
         """
         for number, request in enumerate(world.connect.requests[self._seen :], self._seen + 1):
-            known = request.method == "GET" or request.who != "us" or f"#{number}" in ours
+            known = request.method == "GET" or request.who != "us" or f"#{number}" in own
             must(known, "I10", f"{request.method} {request.path} was asked for by nobody")
         self._seen = len(world.connect.requests)
         if self.opened_at is None:
@@ -162,6 +167,6 @@ class Bounds:
             most = policy.budgets.connector_hour
             must(skips <= most, "I6", f"{skips} skips within an hour, and {most} may be")
 
-    def before(self, at: float) -> bool:
+    def before(self, moment: float) -> bool:
         """Whether it was to observe by then."""
-        return self.lowered_at is not None and self.lowered_at < at
+        return self.lowered_at is not None and self.lowered_at < moment

@@ -74,15 +74,17 @@ def _planted(bug: Bug) -> Iterator[None]:
 
 
 def _faulty(
-    number: int, fault: Fault, *more: Happening, case: str = SINK, **given: Any
+    number: int, fault: Fault, *more: Happening, case: str = SINK, **inputs: Any
 ) -> Schedule:
-    return Schedule(case, faults=((number, fault),), happenings=more, **given)
+    return Schedule(case, faults=((number, fault),), happenings=more, **inputs)
 
 
 _LATE = Fault(How.LATE, delay_s=60.0)
-_DROPPED = tuple((at, Fault(How.DROPPED)) for at in (1, 2))
+_DROPPED = tuple((number, Fault(How.DROPPED)) for number in (1, 2))
 _ALTERED = tuple(
-    Schedule(SINK, happenings=(Happening(at, "alter", by),)) for at in (1.0, 5.0) for by in (-1, 2)
+    Schedule(SINK, happenings=(Happening(moment, "alter", by),))
+    for moment in (1.0, 5.0)
+    for by in (-1, 2)
 )
 _PATCH_ERROR = tuple(
     _faulty(2, Fault(How.ANSWERED, applied, 500, b'{"message":"Request timed out"}'), case=case)
@@ -93,12 +95,14 @@ _RESUMED = tuple(
     Schedule(SINK, happenings=(Happening(21.9 + number * 0.005, "resume"),)) for number in range(16)
 )
 _ABORTED = tuple(
-    Schedule(SINK, want=(at, "abort")) for at in (1.0, 21.93, 21.95, 21.97, 21.98, 21.99)
+    Schedule(SINK, want=(moment, "abort")) for moment in (1.0, 21.93, 21.95, 21.97, 21.98, 21.99)
 )
-_CLOCK_SET = tuple(_faulty(1, _LATE, deaths=(at,), skew=(0.0, 3600.0)) for at in range(26, 32))
+_CLOCK_SET = tuple(
+    _faulty(1, _LATE, deaths=(number,), skew=(0.0, 3600.0)) for number in range(26, 32)
+)
 _EARLY = (6, 7)  # when its guards were asked, and it is about to begin
-_FROZEN_EARLY = tuple(Schedule(SINK, frozen=(at, 600.0)) for at in _EARLY)
-_FROZEN_LATE = tuple(Schedule(SINK, frozen=(at, 600.0)) for at in (51, 53))
+_FROZEN_EARLY = tuple(Schedule(SINK, frozen=(number, 600.0)) for number in _EARLY)
+_FROZEN_LATE = tuple(Schedule(SINK, frozen=(number, 600.0)) for number in (51, 53))
 _LOST_FOR_GOOD = (
     Schedule(SINK, faults=tuple((number, Fault(How.DROPPED)) for number in (2, 3, 4))),
 )
@@ -133,7 +137,7 @@ BUGS: Final = (
     Bug(
         "who wakes begins what others have refused",
         plants.begun_whatever_became_of_it,
-        tuple(replace(at, want=(100.0, "reject")) for at in _FROZEN_EARLY),
+        tuple(replace(schedule, want=(100.0, "reject")) for schedule in _FROZEN_EARLY),
     ),
     Bug(
         "who wakes begins what others have ended",
@@ -143,12 +147,12 @@ BUGS: Final = (
     Bug(
         "who wakes begins on what guards said before",
         plants.begun_on_old_answers,
-        tuple(replace(at, full=(250.0, 1)) for at in _FROZEN_EARLY),
+        tuple(replace(schedule, full=(250.0, 1)) for schedule in _FROZEN_EARLY),
     ),
     Bug(
         "who wakes begins whatever people did meanwhile",
         plants.begun_whatever_people_did,
-        tuple(Schedule(SINK, frozen=(at, 50.0), lowered_s=2.0) for at in _EARLY),
+        tuple(Schedule(SINK, frozen=(number, 50.0), lowered_s=2.0) for number in _EARLY),
     ),
     Bug("who wakes goes by what was seen before", plants.old_looks_are_believed, _FROZEN_LATE),
     Bug("nobody is locked out by who stands still", plants.no_lock_while_at_work, _FROZEN_LATE),

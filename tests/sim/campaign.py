@@ -47,8 +47,8 @@ class Report:
         yield f"{len(self.broken)} invariants broken"
 
 
-def _counts(told: dict[str, int]) -> str:
-    return ", ".join(f"{name} {count}" for name, count in told.items()) or "none"
+def _counts(report: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in report.items()) or "none"
 
 
 def crashes(seed: int, share: int, jobs: int = 1) -> Report:
@@ -58,9 +58,9 @@ def crashes(seed: int, share: int, jobs: int = 1) -> Report:
     report = Report()
     work: list[Schedule] = []
     for case in CASES:
-        found = singles(case)
-        report.points[case] = len(found) // 2
-        work += found
+        results = singles(case)
+        report.points[case] = len(results) // 2
+        work += results
     chosen = work if share == 1 else random.Random(seed).sample(work, max(1, len(work) // share))
     for part in _spread(_with_pairs, chosen, jobs):
         report.add(part)
@@ -91,7 +91,7 @@ def at_random(seed: int, count: int, jobs: int = 1) -> Report:
     """So many random schedules."""
     report = Report()
     begins = range(seed * 1_000_000, seed * 1_000_000 + count, CHUNK)
-    spans = [range(at, min(at + CHUNK, begins.start + count)) for at in begins]
+    spans = [range(begin, min(begin + CHUNK, begins.start + count)) for begin in begins]
     for part in _spread(_random_span, spans, jobs):
         report.add(part)
     return report

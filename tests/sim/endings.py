@@ -61,33 +61,33 @@ def _in_time(watch: Watch) -> None:
     """
     if not watch.world.skips:
         return
-    asked: float | None = None
+    request: float | None = None
     sent = due = 0.0
-    for at, record in watch.records:
-        if asked is not None and isinstance(record, StepAnswered):
-            due = max(due, at) if sent - asked <= STOP_TOTAL_S else due
+    for moment, record in watch.records:
+        if request is not None and isinstance(record, StepAnswered):
+            due = max(due, moment) if sent - request <= STOP_TOTAL_S else due
         elif isinstance(record, StepIntended):
             step = watch.path(record.undoing)[record.index]
             if isinstance(step, Alter):
                 return
             if step == ToState(RequestedState.STOPPED):
-                asked, sent = asked or at, at
-            elif asked is not None:
+                request, sent = request or moment, moment
+            elif request is not None:
                 break
-        elif asked is not None and isinstance(record, RollbackStarted | PlanEnded | PlanParked):
+        elif request is not None and isinstance(record, RollbackStarted | PlanEnded | PlanParked):
             break
     else:
         return
-    if asked is not None:
-        late_s = at - watch.down_s - max(asked + STOP_TOTAL_S, due)
-        said = f"held stopped for {at - asked:.0f} s, {late_s:.0f} s too long"
-        must(late_s <= SLACK_S and at - watch.down_s - asked <= HELD_S_MAX, "I11", said)
+    if request is not None:
+        late_s = moment - watch.down_s - max(request + STOP_TOTAL_S, due)
+        answer = f"held stopped for {moment - request:.0f} s, {late_s:.0f} s too long"
+        must(late_s <= SLACK_S and moment - watch.down_s - request <= HELD_S_MAX, "I11", answer)
 
 
 def _nothing_later(watch: Watch) -> None:
-    at = next(at for at, record in watch.records if isinstance(record, PlanEnded))
+    moment = next(when for when, record in watch.records if isinstance(record, PlanEnded))
     for effect in watch.world.connect.effects:
-        if effect.by in watch.requests and effect.at > at:
+        if effect.by in watch.requests and effect.at > moment:
             raise Broken("I9", f"{effect.what} {effect.detail} came after the end")
 
 
@@ -95,9 +95,9 @@ def _left_running(watch: Watch, ended: PlanEnded) -> None:
     world = watch.world
     if watch.plan.final is RequestedState.STOPPED:
         return
-    states = [at for at in world.connect.effects if at.what == "state"]
-    ours = bool(states) and states[-1].by in watch.requests
-    must(not (ours and states[-1].detail == "STOPPED"), "I11", f"{ended.ending}, stopped by us")
+    states = [effect for effect in world.connect.effects if effect.what == "state"]
+    own = bool(states) and states[-1].by in watch.requests
+    must(not (own and states[-1].detail == "STOPPED"), "I11", f"{ended.ending}, stopped by us")
     if world.foreign or world.troubled:
         return
     must(
@@ -116,10 +116,10 @@ def _truth(watch: Watch, ended: PlanEnded) -> None:
         must((world.state() == "STOPPED") == done, "I4", f"{ended.ending}, not so")
     if not world.skips:
         return
-    at, behind = world.next_read() or 0, world.numbers.frm + (2 if world.mirror else 1)
-    skipped = {offset for offset in world.hashes if offset < at} - world.delivered()
+    index, lag = world.next_read() or 0, world.numbers.frm + (2 if world.mirror else 1)
+    skipped = {offset for offset in world.hashes if offset < index} - world.delivered()
     changed = ended.ending in {PlanEnding.SUCCEEDED, PlanEnding.INEFFECTIVE}
-    must((at >= behind) == changed, "I3", f"{ended.ending}, and it stands at {at}")
+    must((index >= lag) == changed, "I3", f"{ended.ending}, and it stands at {index}")
     if changed:
         must(skipped == world.quarantined(), "I3", f"skipped {skipped}")
     if done:

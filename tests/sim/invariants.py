@@ -62,14 +62,14 @@ Q_S = 120.0  # how long what was asked for in doubt may still happen
 class Broken(AssertionError):
     """An invariant does not hold."""
 
-    def __init__(self, invariant: str, said: str) -> None:
-        super().__init__(f"{invariant}: {said}")
+    def __init__(self, invariant: str, answer: str) -> None:
+        super().__init__(f"{invariant}: {answer}")
         self.invariant = invariant
 
 
-def must(holds: bool, invariant: str, said: str) -> None:
+def must(holds: bool, invariant: str, answer: str) -> None:
     if not holds:
-        raise Broken(invariant, said)
+        raise Broken(invariant, answer)
 
 
 @dataclass
@@ -108,8 +108,8 @@ class Watch:
         self._opened_turn = self._begun_turn = self._intended_turn = 0
 
     @staticmethod
-    def broken(invariant: str, said: str) -> None:
-        raise Broken(invariant, said)
+    def broken(invariant: str, answer: str) -> None:
+        raise Broken(invariant, answer)
 
     # --- what a schedule does to the processes ---------------------------------------------------
 
@@ -134,9 +134,9 @@ class Watch:
         self._turn += 1
         now = self.world.line.now()
         if path.endswith("/status") and status == 200:
-            told = msgspec.json.decode(body)
-            state = told["connector"]["state"]
-            tasks = [at["state"] for at in told["tasks"]]
+            text = msgspec.json.decode(body)
+            state = text["connector"]["state"]
+            tasks = [task["state"] for task in text["tasks"]]
             self._state = Sighting(self._turn, now, (state, tasks))
             if state != "STOPPED":
                 self._stopped_since = None
@@ -144,8 +144,8 @@ class Watch:
                 self._stopped_since = now
         elif path.endswith("/offsets") and status == 200:
             pairs = {
-                encode_sorted(at["partition"]).decode(): at["offset"]
-                for at in msgspec.json.decode(body)["offsets"]
+                encode_sorted(offset["partition"]).decode(): offset["offset"]
+                for offset in msgspec.json.decode(body)["offsets"]
             }
             self._offsets = Sighting(self._turn, now, pairs)
         elif path.endswith("/config") and status == 200:
@@ -171,7 +171,8 @@ class Watch:
         match record:
             case PlanOpened():
                 rejected = any(
-                    isinstance(at, PlanRejected) for at in self.journal.records(self.plan.plan_id)
+                    isinstance(stored_record, PlanRejected)
+                    for stored_record in self.journal.records(self.plan.plan_id)
                 )
                 must(not rejected, "I12", "what is carried out was rejected")
                 approved = list(self.of(PlanApproved))
@@ -205,13 +206,13 @@ class Watch:
     def _one_at_a_time(self, new: StepIntended) -> None:
         """What may still happen is not asked for again."""
         answer: AttemptResult | None = None
-        for at, record in reversed(self.records):
+        for moment, record in reversed(self.records):
             if isinstance(record, StepAnswered) and answer is None:
                 answer = record.answer
             elif isinstance(record, StepIntended):
                 same = (record.index, record.undoing) == (new.index, new.undoing)
                 doubtful = answer in {None, AttemptResult.IN_DOUBT}
-                waited_s = self.world.line.now() - at
+                waited_s = self.world.line.now() - moment
                 if same and doubtful and waited_s < Q_S:
                     raise Broken("I2", f"asked again {waited_s:.0f} s after a request in doubt")
                 answer = None
@@ -226,16 +227,16 @@ class Watch:
         if intents and (intents[-1].index, intents[-1].undoing) == (record.index, record.undoing):
             since = max(since, self._intended_turn)
         if isinstance(step, ToState):
-            seen = self._state
+            sighting = self._state
             must(
-                seen is not None and seen.turn > since and _is(step.state, seen.value),
+                sighting is not None and sighting.turn > since and _is(step.state, sighting.value),
                 "I5",
                 f"{step} was not seen",
             )
         elif isinstance(step, Alter):
-            seen = self._offsets
-            fits = seen is not None and seen.turn > since
-            must(fits and _has(seen.value, step), "I5", f"{step} was not seen")
+            sighting = self._offsets
+            fits = sighting is not None and sighting.turn > since
+            must(fits and _has(sighting.value, step), "I5", f"{step} was not seen")
 
     def path(self, undoing: bool) -> tuple[AnyStep, ...]:
         if not undoing:
@@ -273,8 +274,8 @@ class Watch:
             raise Broken("I5", f"{method} {path} was not written down first")
         self._used.add(number)
         step = self.path(last.undoing)[last.index]
-        wanted = build_step_request(NAME, step)
-        must(wanted == (method, path, body), "I5", f"{method} {path} {body} is not {step}")
+        expected = build_step_request(NAME, step)
+        must(expected == (method, path, body), "I5", f"{method} {path} {body} is not {step}")
         opened = next(self.of(PlanOpened))
         must(opened.plan.sha256 == self.plan.sha256, "I12", "another plan is carried out")
         must(
@@ -282,9 +283,9 @@ class Watch:
             "I7",
             "this is another cluster",
         )
-        seen = self._state
-        must(seen is not None, "I7", "asked for without a look")
-        age_s = self.world.line.now() - seen.at
+        sighting = self._state
+        must(sighting is not None, "I7", "asked for without a look")
+        age_s = self.world.line.now() - sighting.at
         must(age_s <= LOOK_S_MAX, "I7", f"last looked at {age_s:.0f} s ago")
         if isinstance(step, Alter):
             self._before_altering(step, undoing=last.undoing)
@@ -294,9 +295,9 @@ class Watch:
 
     def _before_altering(self, step: Alter, *, undoing: bool) -> None:
         self._allowed_still(undoing=undoing)
-        kept = list(self.of(OffsetsBackedUp))
-        must(bool(kept), "I1", "a change without a backup")
-        frozen = kept[-1].frozen
+        retained = list(self.of(OffsetsBackedUp))
+        must(bool(retained), "I1", "a change without a backup")
+        frozen = retained[-1].frozen
         wrong = _wrong(Path(frozen.backup), frozen.backup_sha256)
         must(wrong is None, "I1", f"a change without a backup: {wrong}")
         must(
@@ -304,54 +305,56 @@ class Watch:
             "I7",
             f"it was last seen {self._state}",
         )
-        for seen in (self._state, self._offsets):
-            fresh = seen is not None and seen.turn > self._begun_turn
+        for sighting in (self._state, self._offsets):
+            fresh = sighting is not None and sighting.turn > self._begun_turn
             must(fresh, "I7", "changed without a fresh look")
         if undoing:
             return
         world, numbers = self.world, self.world.numbers
         if world.skips:
             must(numbers.frm + 1 in self._kept_now(), "I1", "a skip without a copy")
-        asked = sum(self.path(False)[each.index] == step for each in self.of(StepIntended)) > 1
-        if not asked and world.skips:
+        request = sum(self.path(False)[each.index] == step for each in self.of(StepIntended)) > 1
+        if not request and world.skips:
             held_s = world.line.now() - self._first_stop()
             must(held_s <= STOP_TOTAL_S + LOOK_S_MAX, "I11", f"changed after {held_s:.0f} s")
-        stood_s = world.line.now() - (self._stopped_since or world.line.now())
-        must(stood_s >= SETTLED_S - 1.0, "I7", f"it has stood still for {stood_s:.0f} s only")
-        at = self._seen_at(step)
-        allowed = {numbers.frm, numbers.to} if asked else {numbers.frm}
+        unchanged_s = world.line.now() - (self._stopped_since or world.line.now())
+        must(
+            unchanged_s >= SETTLED_S - 1.0, "I7", f"it has stood still for {unchanged_s:.0f} s only"
+        )
+        offset = self._seen_at(step)
+        allowed = {numbers.frm, numbers.to} if request else {numbers.frm}
         if world.skips:
-            must(at in allowed, "I7", f"it was last seen at {at}, and not {numbers.frm}")
+            must(offset in allowed, "I7", f"it was last seen at {offset}, and not {numbers.frm}")
             target = parse_position(step.pairs[0])
             end = self._end if self._end is not None else -1
             above = target is not None and numbers.frm < target <= end - (1 if world.mirror else 0)
             must(above, "I8", f"{target} is not in ({numbers.frm}, {end}]")
         if self._config is not None:
-            wanted = self.plan.remedy.config_sha256
-            must(self._config.value == wanted, "I7", "its configuration was changed")
+            expected = self.plan.remedy.config_sha256
+            must(self._config.value == expected, "I7", "its configuration was changed")
 
     def _allowed_still(self, *, undoing: bool) -> None:
         """The guards are asked once all offsets are kept: had the mode been lowered by then?"""
-        kept_at = [at for at, record in self.records if isinstance(record, OffsetsBackedUp)]
+        kept_at = [moment for moment, record in self.records if isinstance(record, OffsetsBackedUp)]
         observed = bool(kept_at) and self.bounds.before(kept_at[-1])
         must(undoing or not observed, "I10", "changed in mode observe")
 
     def _first_stop(self) -> float:
         """When it was first asked to stop; now if it was never, a person having done so."""
         stop = ToState(RequestedState.STOPPED)
-        asked = (
-            at
-            for at, record in self.records
+        request = (
+            moment
+            for moment, record in self.records
             if isinstance(record, StepIntended)
             and not record.undoing
             and self.plan.steps[record.index] == stop
         )
-        return next(asked, self.world.line.now())
+        return next(request, self.world.line.now())
 
     def _kept_now(self) -> set[int]:
         """The offsets behind which the copied records stand, counted as `numbers` are."""
         ahead = 0 if self.world.mirror else 1
-        return {at + ahead for at in self.world.quarantined()}
+        return {number + ahead for number in self.world.quarantined()}
 
     def _seen_at(self, step: Alter) -> int | None:
         if self._offsets is None:
@@ -367,25 +370,27 @@ class Watch:
         self.bounds.hold(world, self.requests)
         if world.moved:
             return
-        at = world.next_read()
-        if at is None:
+        index = world.next_read()
+        if index is None:
             return
-        behind = {offset for offset in world.hashes if offset < at}
-        lost = behind - world.delivered() - world.quarantined()
+        hashes = {offset for offset in world.hashes if offset < index}
+        lost = hashes - world.delivered() - world.quarantined()
         if lost:
             raise Broken("I3", f"{sorted(lost)} skipped without a copy")
 
 
-def _is(state: RequestedState, seen: object) -> bool:
-    shown, tasks = seen
+def _is(state: RequestedState, observed: object) -> bool:
+    output, tasks = observed
     if state is RequestedState.STOPPED:
-        return shown == "STOPPED" and not tasks
-    return shown in {"RUNNING", "FAILED"} if state is RequestedState.RUNNING else shown == "PAUSED"
+        return output == "STOPPED" and not tasks
+    return (
+        output in {"RUNNING", "FAILED"} if state is RequestedState.RUNNING else output == "PAUSED"
+    )
 
 
-def _has(seen: object, step: Alter) -> bool:
+def _has(observed: object, step: Alter) -> bool:
     return all(
-        seen.get(pair.partition)
+        observed.get(pair.partition)
         == (None if pair.offset is None else msgspec.json.decode(pair.offset))
         for pair in step.pairs
     )

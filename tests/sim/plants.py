@@ -52,13 +52,13 @@ def _moved(step: Any) -> Any:
 
 
 def target_recomputed_on_recovery(put: Put) -> None:
-    told = runner.replay_records
+    report = runner.replay_records
 
     def recomputed(records: Any, limits: Any) -> Any:
-        found = told(records, limits)
-        if found.undoing or found.frozen is None:
-            return found
-        return replace(found, path=tuple(_moved(step) for step in found.path))
+        result = report(records, limits)
+        if result.undoing or result.frozen is None:
+            return result
+        return replace(result, path=tuple(_moved(step) for step in result.path))
 
     put(runner, "replay_records", recomputed)
 
@@ -93,8 +93,8 @@ def copy_skipped(put: Put) -> None:
 
 
 def copy_not_read_back(put: Put) -> None:
-    found = SimQuarantine.find
-    put(SimQuarantine, "find", lambda self, key, _sha256=None: found(self, key))
+    find = SimQuarantine.find
+    put(SimQuarantine, "find", lambda self, key, _sha256=None: find(self, key))
 
 
 def backup_not_verified(put: Put) -> None:
@@ -119,8 +119,8 @@ def settle_skipped(put: Put) -> None:
 
 
 def settle_shorter_than_planned(put: Put) -> None:
-    look = driver.RestDriver._look_for_quiet
-    put(driver.RestDriver, "_look_for_quiet", lambda self, s: look(self, min(s, 6.0)))
+    inspection = driver.RestDriver._look_for_quiet
+    put(driver.RestDriver, "_look_for_quiet", lambda self, s: inspection(self, min(s, 6.0)))
 
 
 def recheck_forgotten(put: Put) -> None:
@@ -130,8 +130,8 @@ def recheck_forgotten(put: Put) -> None:
 def identity_not_compared(put: Put) -> None:
     def known(progress: Any, event: Any, now: float) -> Any:
         del event
-        wanted = progress.plan.subject.identity
-        return identified(progress, engine.IdentityEvent(wanted), now)
+        expected = progress.plan.subject.identity
+        return identified(progress, engine.IdentityEvent(expected), now)
 
     identified = engine._handle_identity
     put(engine, "_handle_identity", known)
@@ -159,8 +159,8 @@ def claim_forgotten(put: Put) -> None:
 
 def error_is_a_refusal(put: Put) -> None:
     def refused(answered: Any) -> Any:
-        def of(reply: Any, **given: Any) -> Any:
-            outcome = answered(reply, **given)
+        def of(reply: Any, **inputs: Any) -> Any:
+            outcome = answered(reply, **inputs)
             doubt = outcome.answer is AttemptResult.IN_DOUBT
             return outcome._replace(answer=AttemptResult.NACK) if doubt else outcome
 
@@ -171,17 +171,17 @@ def error_is_a_refusal(put: Put) -> None:
 
 
 def asked_again_at_once(put: Put) -> None:
-    def patient(found: Any, look: StepInspection, now: float) -> Any:
-        return ready(replace(found, limits=replace(found.limits, doubt_s=0.0)), look, now)
+    def patient(result: Any, inspection: StepInspection, now: float) -> Any:
+        return ready(replace(result, limits=replace(result.limits, doubt_s=0.0)), inspection, now)
 
     ready = engine._handle_ready
     put(engine, "_handle_ready", patient)
 
 
 def waited_by_anothers_clock(put: Put) -> None:
-    def gone_on(found: Any, now: float) -> Any:
+    def gone_on(result: Any, now: float) -> Any:
         del now
-        return progress._mark_in_doubt(found) if found.sent and found.answer is None else found
+        return progress._mark_in_doubt(result) if result.sent and result.answer is None else result
 
     put(progress, "_restart_waits", gone_on)
 
@@ -198,21 +198,21 @@ def old_looks_are_believed(put: Put) -> None:
 def client_sends_twice(put: Put) -> None:
     send = ConnectWriter.send
 
-    def stubborn(self: Any, *asked: Any) -> Any:
+    def stubborn(self: Any, *requests: Any) -> Any:
         with suppress(AmbiguousOutcome):
-            return send(self, *asked)
-        return send(self, *asked)
+            return send(self, *requests)
+        return send(self, *requests)
 
     put(ConnectWriter, "send", stubborn)
 
 
 def ack_is_a_verdict(put: Put) -> None:
-    looked = driver.RestDriver.look
+    inspection = driver.RestDriver.look
 
     def trusting(self: Any, step: Any, frozen: Any) -> StepInspection:
         if step in self._asked and isinstance(step, Alter | ToState):
             return StepInspection(StepStatus.DONE, "it said yes")
-        return looked(self, step, frozen)
+        return inspection(self, step, frozen)
 
     put(driver.RestDriver, "look", trusting)
 
@@ -221,10 +221,10 @@ def foreign_offsets_overwritten(put: Put) -> None:
     recheck_forgotten(put)  # the guards compare as well
     compared = driver.compare_offsets
 
-    def blind(*given: Any) -> StepInspection:
-        look = compared(*given)
-        foreign = look.standing is StepStatus.FOREIGN
-        return look._replace(standing=StepStatus.READY) if foreign else look
+    def blind(*inputs: Any) -> StepInspection:
+        inspection = compared(*inputs)
+        foreign = inspection.standing is StepStatus.FOREIGN
+        return inspection._replace(standing=StepStatus.READY) if foreign else inspection
 
     put(driver, "compare_offsets", blind)
     put(
@@ -235,7 +235,7 @@ def foreign_offsets_overwritten(put: Put) -> None:
 
 
 def altered_while_it_runs(put: Put) -> None:
-    put(driver.RestDriver, "_stopped_before", lambda _self, look: look)
+    put(driver.RestDriver, "_stopped_before", lambda _self, poll: poll)
 
 
 # --- the way back, and the end --------------------------------------------------------------------
@@ -245,25 +245,29 @@ def turn_forgotten(put: Put) -> None:
     append = SimJournal.append
 
     def forgetful(self: Any, plan_id: str, records: Any) -> None:
-        append(self, plan_id, tuple(at for at in records if not isinstance(at, RollbackStarted)))
+        append(
+            self,
+            plan_id,
+            tuple(record for record in records if not isinstance(record, RollbackStarted)),
+        )
 
     put(SimJournal, "append", forgetful)
 
 
 def way_back_without_offsets(put: Put) -> None:
-    way = engine.build_rollback_steps
+    rollback_steps = engine.build_rollback_steps
 
-    def states_only(*given: Any) -> Any:
-        return tuple(step for step in way(*given) if isinstance(step, ToState))
+    def states_only(*inputs: Any) -> Any:
+        return tuple(step for step in rollback_steps(*inputs) if isinstance(step, ToState))
 
     put(engine, "build_rollback_steps", states_only)
 
 
 def way_back_without_resume(put: Put) -> None:
-    way = engine.build_rollback_steps
+    rollback_steps = engine.build_rollback_steps
 
-    def without(*given: Any) -> Any:
-        return tuple(step for step in way(*given) if not isinstance(step, ToState)) or (
+    def without(*inputs: Any) -> Any:
+        return tuple(step for step in rollback_steps(*inputs) if not isinstance(step, ToState)) or (
             Settle(1.0),
         )
 
@@ -273,8 +277,8 @@ def way_back_without_resume(put: Put) -> None:
 def late_requests_forgotten(put: Put) -> None:
     done = engine._handle_done
 
-    def hasty(found: Any, look: StepInspection, now: float) -> Any:
-        return done(replace(found, late_until=0.0), look, now)
+    def hasty(result: Any, inspection: StepInspection, now: float) -> Any:
+        return done(replace(result, late_until=0.0), inspection, now)
 
     put(engine, "_handle_done", hasty)
 
@@ -284,17 +288,17 @@ def parked_lets_go(put: Put) -> None:
 
     def lets_go(self: Any, plan_id: str, records: Any) -> None:
         append(self, plan_id, records)
-        if any(isinstance(at, PlanParked) for at in records):
+        if any(isinstance(record, PlanParked) for record in records):
             self._db.execute("DELETE FROM open_plans WHERE plan_id = ?", (plan_id,))
 
     put(Journal, "append", lets_go)
 
 
 def parked_is_an_end(put: Put) -> None:
-    def ended(found: Any, ending: Any, cause: Any, said: str, now: float) -> Any:
+    def ended(result: Any, ending: Any, cause: Any, answer: str, now: float) -> Any:
         del ending
         return engine._append_records(
-            found, PlanEnded(at=now, ending=PlanEnding.UNCHANGED, said=said, cause=cause)
+            result, PlanEnded(at=now, ending=PlanEnding.UNCHANGED, said=answer, cause=cause)
         )
 
     put(engine, "_park", ended)
@@ -315,9 +319,9 @@ def probation_skipped(put: Put) -> None:
 def skip_is_left_stopped(put: Put) -> None:
     verified = engine._finish_step
 
-    def early(found: Any, said: str, now: float) -> Any:
-        move = verified(found, said, now)
-        if isinstance(found.step, Alter) and not found.undoing:
+    def early(result: Any, answer: str, now: float) -> Any:
+        move = verified(result, answer, now)
+        if isinstance(result.step, Alter) and not result.undoing:
             ended = PlanEnded(at=now, ending=PlanEnding.SUCCEEDED, said="done")
             return Move(
                 progress.apply_record(move.progress, ended),
@@ -342,7 +346,7 @@ def observing_is_proposing(put: Put) -> None:
     put(
         Policy,
         "mode_of",
-        lambda *of, **given: max(mode_of(*of, **given), Mode.PROPOSE, key=list(Mode).index),
+        lambda *of, **inputs: max(mode_of(*of, **inputs), Mode.PROPOSE, key=list(Mode).index),
     )
 
 
@@ -387,9 +391,9 @@ def chain_broken(put: Put) -> None:
 def not_the_same_twice(put: Put) -> None:
     pause, times = engine._build_wait, itertools.count(1)
 
-    def jittered(found: Any, said: str) -> Any:
-        move = pause(found, said)
+    def jittered(result: Any, answer: str) -> Any:
+        move = pause(result, answer)
         assert isinstance(move.command, WaitCommand)
-        return move._replace(command=WaitCommand(move.command.seconds + next(times) * 1e-3, said))
+        return move._replace(command=WaitCommand(move.command.seconds + next(times) * 1e-3, answer))
 
     put(engine, "_build_wait", jittered)

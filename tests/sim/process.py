@@ -99,19 +99,19 @@ class SimJournal(Journal):
     def append(self, plan_id: str, records: tuple[AnyRecord, ...]) -> None:
         if not records:
             return
-        told = "+".join(type(record).__name__.lower() for record in records)
-        self.fuse.burn(f"before {told}")
+        text = "+".join(type(record).__name__.lower() for record in records)
+        self.fuse.burn(f"before {text}")
         super().append(plan_id, records)
         self.watch.appended(self, records)
-        self.fuse.burn(f"after {told}")
+        self.fuse.burn(f"after {text}")
 
     def decide(self, plan_id: str, decided: Callable[..., Any]) -> Any:
         self.fuse.burn("before decided")
-        found = super().decide(plan_id, decided)
-        if isinstance(found, AnyRecord):
-            self.watch.appended(self, (found,))
+        result = super().decide(plan_id, decided)
+        if isinstance(result, AnyRecord):
+            self.watch.appended(self, (result,))
         self.fuse.burn("after decided")
-        return found
+        return result
 
     @property
     def writing(self) -> bool:
@@ -134,10 +134,10 @@ class SimQuarantine:
         self._world, self._fuse = world, fuse
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
-        for kept in reversed(self._world.kept):
-            found = kept.sha256
-            if kept.skip_key == skip_key and sha256 in {None, found}:
-                return Receipt("quarantine-0@0", 0, 0, None, found, kept.at)
+        for retained in reversed(self._world.kept):
+            result = retained.sha256
+            if retained.skip_key == skip_key and sha256 in {None, result}:
+                return Receipt("quarantine-0@0", 0, 0, None, result, retained.at)
         return None
 
     def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
@@ -159,8 +159,8 @@ class SimQuarantine:
 class Gate:
     """What a process asks Connect through: see wire.InMemory."""
 
-    def __init__(self, door: Door, fuse: Fuse, watch: Watch) -> None:
-        self._door, self._fuse, self._watch = door, fuse, watch
+    def __init__(self, connection: Door, fuse: Fuse, watch: Watch) -> None:
+        self._door, self._fuse, self._watch = connection, fuse, watch
 
     def exchange(
         self, method: str, url: str, path: str, body: bytes | None, timeout_s: float
@@ -179,7 +179,7 @@ class Gate:
         self._fuse.burn(f"answered: {path}")
         return reply.status, reply.body
 
-    def _die(self, how: str, asked: tuple[str, str, str, bytes, float]) -> None:
+    def _die(self, how: str, requests: tuple[str, str, str, bytes, float]) -> None:
         fault = {
             "not applied": Fault(How.DROPPED),
             "applied late": Fault(How.LATE, delay_s=LATE_S),
@@ -187,7 +187,7 @@ class Gate:
         }[how]
         self._door.faults[self._door.changes + 1] = fault
         with suppress(httpx.TransportError):
-            self._door.reply(*asked)
+            self._door.reply(*requests)
         raise Killed(how)
 
 
@@ -205,12 +205,14 @@ class Members:
 class Instance:
     """One process, from its start to its end."""
 
-    def __init__(self, world: World, watch: Watch, folder: Path, door: Door, fuse: Fuse) -> None:
+    def __init__(
+        self, world: World, watch: Watch, folder: Path, connection: Door, fuse: Fuse
+    ) -> None:
         self.world, self.watch, self.fuse = world, watch, fuse
         self.folder = folder
         self.working = False
         self.journal = SimJournal(folder, fuse, watch)
-        gate = Gate(door, fuse, watch)
+        gate = Gate(connection, fuse, watch)
         self.sight = OnTime(world.site, transport=gate)
         self.sight.line = world.line
         self._clock = SetClock(world.line, watch.clock.by_s)  # as it was when the process began
@@ -243,15 +245,15 @@ class Instance:
         person = plan.remedy.action is Action.RESTORE
         if not person and not policy.allowed(PLACE, NAME, plan.remedy.action):
             return False
-        stands = self._stands()
-        if stands is None:
+        status = self._stands()
+        if status is None:
             if "mode" in self._against(policy, None):
                 return False
             proposed = PlanProposed(
                 at=now, plan=plan, mode=policy.mode.value, expires_at=now + 3600.0
             )
             self.journal.decide(plan.plan_id, lambda written: None if written else proposed)
-        if stands in {None, decisions.PlanStatus.PROPOSED}:
+        if status in {None, decisions.PlanStatus.PROPOSED}:
             by = POLICY_APPROVER if not person and policy.mode is Mode.AUTO else "bob"
             self.journal.decide(
                 plan.plan_id,
@@ -268,8 +270,8 @@ class Instance:
         return bounds.against(self.journal, plan, policy, approval, now=now, skew_s=skew_s)
 
     def _stands(self) -> decisions.PlanStatus | None:
-        found = decisions.build_plan_history(self.journal.records(self.world.plan.plan_id))
-        return None if found is None else found.stands
+        history = decisions.build_plan_history(self.journal.records(self.world.plan.plan_id))
+        return None if history is None else history.stands
 
     def go_on(self, policy: Policy) -> PlanResult | None:
         """What a conductor does: what is open first, then what was approved; None if there is
@@ -277,23 +279,23 @@ class Instance:
         """
         plan = self.world.plan
         while True:
-            found = decisions.build_plan_history(self.journal.records(plan.plan_id))
-            assert found is not None
-            if found.stands is decisions.PlanStatus.RUNNING:
+            history = decisions.build_plan_history(self.journal.records(plan.plan_id))
+            assert history is not None
+            if history.stands is decisions.PlanStatus.RUNNING:
                 self.working = True
                 return self.runner.finish_earlier(PLACE, NAME)
-            if found.stands is not decisions.PlanStatus.APPROVED:
+            if history.stands is not decisions.PlanStatus.APPROVED:
                 return None
             grounds = GuardInputs(self._clock.now(), self._bounds())
             self.watch.asked_at = self.world.line.now()
-            if self._against(policy, approval_of(found)):
+            if self._against(policy, approval_of(history)):
                 return None  # it waits, and is void some time later
             self.fuse.burn("about to begin")
             self.working = True
             recheck = Recheck(self.world, self.watch, self.journal, self.sight, policy, self._clock)
             try:
                 return self.runner.run(
-                    found.plan,
+                    history.plan,
                     lambda _frozen, recheck=recheck: recheck.problems(),
                     lambda grounds=grounds: grounds.against(self._clock.now(), self._bounds()),
                 )

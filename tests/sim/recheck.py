@@ -59,23 +59,27 @@ class ModelBrokers:
     def topic_id(self, kafka: str, topic: str) -> str | None:
         return self._world.topic_id()
 
-    def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
-        log = self._world.log_broker.log(at.topic, at.partition)
+    def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
+        log = self._world.log_broker.log(partition.topic, partition.partition)
         self._watch.saw_end(log.end)
         return LogBounds(start=log.start, end=log.end, stable_end=log.end)
 
-    def first(self, kafka: str, at: TopicPartition, offset: int, *, committed: bool) -> int | None:
-        log = self._world.log_broker.log(at.topic, at.partition)
-        found = log.read(offset, 1)
-        return found[0].at.offset if found else None
+    def first(
+        self, kafka: str, partition: TopicPartition, offset: int, *, committed: bool
+    ) -> int | None:
+        log = self._world.log_broker.log(partition.topic, partition.partition)
+        result = log.read(offset, 1)
+        return result[0].at.offset if result else None
 
-    def committed(self, kafka: str, group: str, at: TopicPartition) -> int | None:
-        found = self._world.connect.broker.groups.get(group)
-        return None if found is None else found.offsets.get((at.topic, at.partition))
+    def committed(self, kafka: str, group: str, partition: TopicPartition) -> int | None:
+        answer = self._world.connect.broker.groups.get(group)
+        return (
+            None if answer is None else answer.offsets.get((partition.topic, partition.partition))
+        )
 
     def members(self, kafka: str, group: str) -> int:
-        found = self._world.connect.broker.groups.get(group)
-        return 0 if found is None else len(found.members)
+        answer = self._world.connect.broker.groups.get(group)
+        return 0 if answer is None else len(answer.members)
 
     def ends(self, kafka: str, topic: str) -> dict[int, int]:
         return {}
@@ -89,13 +93,13 @@ class Recheck:
         world: World,
         watch: Watch,
         journal: Journal,
-        sight: OnTime,
+        on_time: OnTime,
         policy: Policy,
         clock: UnixClock,
     ) -> None:
         self._world, self._journal, self._past, self._seq = world, journal, FleetState(), 0
         gatherer = FactsCollector(
-            sight_of=lambda _: sight,
+            sight_of=lambda _: on_time,
             brokers=ModelBrokers(world, watch),
             snapshot=self._snapshot,
             past=self._past,
@@ -105,7 +109,7 @@ class Recheck:
             resource_problem=StrimziObstacles({}).problem,
         )
         self._planner = Planner(
-            sight_of=lambda _: sight,
+            sight_of=lambda _: on_time,
             gatherer=gatherer,
             finder=None,
             snapshot=self._snapshot,
@@ -122,16 +126,16 @@ class Recheck:
             self._seq = seq
         plan = self._world.plan
         records = self._journal.records(plan.plan_id)
-        found, progress = build_plan_history(records), replay_records(records, EngineLimits())
-        assert found is not None
-        said = self._planner.before_altering(
+        history, progress = build_plan_history(records), replay_records(records, EngineLimits())
+        assert history is not None
+        messages = self._planner.before_altering(
             plan,
             None,
-            approval_of(found),
+            approval_of(history),
             stopped_at=progress.stopped_at,
             receipt_sha256=progress.copied,
         )
-        return tuple(at for at in said if at.partition(":")[0] not in LEFT_OUT)
+        return tuple(name for name in messages if name.partition(":")[0] not in LEFT_OUT)
 
     def _snapshot(self) -> Snapshot:
         world = self._world

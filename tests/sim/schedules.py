@@ -71,7 +71,7 @@ class Schedule:
         if self.frozen is not None:
             moment, seconds = self.frozen
             return f"frozen:{CASES.index(self.case)}:{moment}:{seconds:.0f}"
-        deaths = ".".join(str(at) for at in self.deaths)
+        deaths = ".".join(str(death) for death in self.deaths)
         return f"crash:{CASES.index(self.case)}:{self.way}:{deaths}"
 
 
@@ -83,7 +83,9 @@ def named(name: str) -> Schedule:
     case, way, deaths = rest.split(":")
     if kind == "frozen":
         return Schedule(CASES[int(case)], frozen=(int(way), float(deaths)))
-    return Schedule(CASES[int(case)], tuple(int(at) for at in deaths.split(".") if at), way)
+    return Schedule(
+        CASES[int(case)], tuple(int(death) for death in deaths.split(".") if death), way
+    )
 
 
 VARIANTS: Final = (
@@ -176,11 +178,11 @@ def _faults(variant: str, chance: random.Random) -> list[tuple[int, Fault]]:
         case "lost":
             return [(number, Fault(How.LOST))]
         case "dropped":
-            return [(at, Fault(How.DROPPED)) for at in range(number, number + 3)]
+            return [(index, Fault(How.DROPPED)) for index in range(number, number + 3)]
         case "error applied":
             return [(number, error(applied=True))]
         case "error":
             return [(number, error(applied=False))]
         case "page":
             return [(number, page(chance.choice((200, 502)), applied=chance.random() < 0.5))]
-    return [(at, conflict()) for at in range(number, number + chance.randrange(1, 8))]
+    return [(index, conflict()) for index in range(number, number + chance.randrange(1, 8))]

@@ -107,8 +107,8 @@ class Theatre:
 
     def _processes(self) -> None:
         deaths = [*self.schedule.deaths, *([None] * (PROCESSES_MAX - len(self.schedule.deaths)))]
-        for at in deaths:
-            fuse = Fuse(at)
+        for death in deaths:
+            fuse = Fuse(death)
             if not self.instances and self.schedule.frozen is not None:
                 fuse.still_at, fuse.standing_still = self.schedule.frozen[0], self._stands_still
             self.outcome.moments.append(fuse.moments)
@@ -135,7 +135,8 @@ class Theatre:
     def _is_over(self, result: PlanResult | None) -> bool:
         records = [record for _, record in self.watch.records]
         last = next(
-            (at for at in reversed(records) if isinstance(at, PlanEnded | PlanParked)), None
+            (record for record in reversed(records) if isinstance(record, PlanEnded | PlanParked)),
+            None,
         )
         if last is not None and records[-1] is last:
             self.outcome.ending = last.ending.value
@@ -203,7 +204,7 @@ class Theatre:
         if schedule.lowered_s is not None:
             line.call_after(schedule.lowered_s, self._lowers)
         for happening in schedule.happenings:
-            line.call_after(happening.after_s, lambda at=happening: self.others.act(at))
+            line.call_after(happening.after_s, lambda item=happening: self.others.act(item))
         if schedule.full is not None:
             self.watch.disk_full_from = begun + schedule.full[0]
             self.watch.disk_full_for = schedule.full[1]
@@ -211,17 +212,17 @@ class Theatre:
             line.call_after(schedule.want[0], self._rejects)
         elif schedule.want is not None:
             after_s, what = schedule.want
-            wish = AbortEvent("ada: no") if what == "abort" else InterruptEvent()
-            self.watch.want = (begun + after_s, wish)
+            requests = AbortEvent("ada: no") if what == "abort" else InterruptEvent()
+            self.watch.want = (begun + after_s, requests)
         if schedule.skew is not None:
             after_s, by_s = schedule.skew
             line.call_after(after_s, lambda: setattr(self.clock, "by_s", by_s))
 
     def _digest(self) -> str:
         digest = hashlib.sha256(self.world.connect.trace())
-        for at, record in self.watch.records:
-            told = encode_record(record).replace(str(self.folder).encode(), b"")
-            digest.update(b"%f " % at + told + b"\n")
+        for moment, record in self.watch.records:
+            report = encode_record(record).replace(str(self.folder).encode(), b"")
+            digest.update(b"%f " % moment + report + b"\n")
         return digest.hexdigest()
 
 
@@ -256,10 +257,10 @@ def told(schedule: Schedule) -> Iterator[str]:
     yield f"ended: {run.ending}; {run.broken or 'nothing is broken'}; digest {run.digest}"
     for number, moments in enumerate(run.moments[:-1], 1):
         yield f"process {number} ended: {moments[-1] if moments else 'at its start'}"
-    lines = [(at, f"      {record}") for at, record in theatre.watch.records]
+    lines = [(moment, f"      {record}") for moment, record in theatre.watch.records]
     for line in theatre.world.connect.trace().decode().splitlines():
-        at, _, what = line.partition(" ")
-        lines.append((float(at), what))
-    for at, what in sorted(lines, key=lambda line: line[0]):
-        if at >= begun:
-            yield f"{at - begun:10.3f} {what}"
+        name, _, what = line.partition(" ")
+        lines.append((float(name), what))
+    for name, what in sorted(lines, key=lambda line: line[0]):
+        if name >= begun:
+            yield f"{name - begun:10.3f} {what}"

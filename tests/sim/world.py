@@ -185,8 +185,8 @@ class World:
     def read(self, offset: int) -> Record | None:
         """The record at this offset, if there is one."""
         topic = self.log_broker.topics.get(TOPIC)
-        found = topic.logs[0].read(offset, 1) if topic else []
-        return found[0] if found and found[0].at.offset == offset else None
+        result = topic.logs[0].read(offset, 1) if topic else []
+        return result[0] if result and result[0].at.offset == offset else None
 
     def end(self) -> int:
         topic = self.log_broker.topics.get(TOPIC)
@@ -201,21 +201,21 @@ class World:
         or the topic is not the one that there was.
         """
         if self.mirror:
-            at = json.loads(self.pair(0).partition)
-            offset = self.connect.offsets.read(Stores(GLOBAL, None), NAME, at)
+            document = json.loads(self.pair(0).partition)
+            offset = self.connect.offsets.read(Stores(GLOBAL, None), NAME, document)
             return None if offset is None else int(offset["offset"]) + 1
         group = self.connect.broker.groups.get(group_of(NAME, self.config))
         return None if group is None else group.offsets.get((TOPIC, 0))
 
     def delivered(self) -> set[int]:
-        return {at.offset for at in self.connect.delivered[NAME]}
+        return {item.offset for item in self.connect.delivered[NAME]}
 
     def quarantined(self) -> set[int]:
         """Offsets whose record, byte for byte, has a copy."""
         return {
-            kept.record.offset
-            for kept in self.kept
-            if self.hashes.get(kept.record.offset) == kept.sha256
+            retained.record.offset
+            for retained in self.kept
+            if self.hashes.get(retained.record.offset) == retained.sha256
         }
 
     def nothing_after(self, record: RecordLocation) -> bool:
@@ -229,7 +229,7 @@ class World:
 
     def tasks(self) -> list[str]:
         status = self.connect.statuses.get(NAME)
-        return [] if status is None else [at.state for at in status.tasks.values()]
+        return [] if status is None else [task.state for task in status.tasks.values()]
 
 
 def raw_of(record: Record) -> RawRecord:
@@ -259,8 +259,8 @@ class LogSource:
     def topic_id(self, topic: str) -> str | None:
         return self._world.topic_id()
 
-    def window(self, at: TopicPartition, start: int, until: int) -> LogWindow:
-        log = self._world.log_broker.topics[at.topic].logs[at.partition]
+    def window(self, partition: TopicPartition, start: int, until: int) -> LogWindow:
+        log = self._world.log_broker.topics[partition.topic].logs[partition.partition]
         records = tuple(raw_of(each) for each in log.read(start, 1) if each.at.offset < until)
         return LogWindow(records, until, log.end, log.start)
 

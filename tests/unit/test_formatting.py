@@ -93,14 +93,14 @@ def test_a_key_takes_a_duration_or_a_number_of_seconds(value: object) -> None:
 
 
 def test_a_duration_may_come_from_the_environment() -> None:
-    found = parse(document(ends_s="${ROUND}"), {"ROUND": "30s"})
-    assert found.ends_s == 30.0
+    config = parse(document(ends_s="${ROUND}"), {"ROUND": "30s"})
+    assert config.ends_s == 30.0
 
 
 @pytest.mark.parametrize("value", ["30d", 30, 30.0, "30", "720h"])
 def test_retention_takes_a_duration_or_a_number_of_days(value: object) -> None:
-    found = parse(document(remedy={"quarantine": {"retention_days": value}}), {})
-    assert found.remedy.quarantine.retention_days == 30.0
+    config = parse(document(remedy={"quarantine": {"retention_days": value}}), {})
+    assert config.remedy.quarantine.retention_days == 30.0
 
 
 @pytest.mark.parametrize(

@@ -62,10 +62,10 @@ def test_before_the_first_tick_the_snapshot_is_empty_and_not_ready(loop):
 
 
 def test_a_step_takes_in_its_batch_and_publishes_the_picture_after_it(loop, clock):
-    made = loop.step(clock.now(), seen(clock))
-    assert made is loop.snapshot
-    assert made.at == clock.now()
-    assert made.ready
+    step = loop.step(clock.now(), seen(clock))
+    assert step is loop.snapshot
+    assert step.at == clock.now()
+    assert step.ready
 
 
 def test_a_step_without_news_publishes_a_new_moment(loop, clock):
@@ -102,11 +102,11 @@ def test_a_full_queue_holds_a_tail_up_until_there_is_room(loop, clock):
 
 def waits(clock, rounds):
     """A wait that takes its time on the clock, and is told to stop after so many."""
-    left = iter(range(rounds))
+    remaining = iter(range(rounds))
 
     def stopped(seconds: float) -> bool:
         clock.advance(seconds)
-        return next(left, None) is None
+        return next(remaining, None) is None
 
     return stopped
 
@@ -134,18 +134,18 @@ def test_what_is_put_is_taken_in_at_the_next_tick_in_its_order(loop, clock):
 
 def published(loop, clock, seconds):
     """When the loop published, from now on, in seconds."""
-    found, begun, before = [], clock.now(), loop.snapshot
+    results, begun, before = [], clock.now(), loop.snapshot
 
     def stopped(pause: float) -> bool:
         nonlocal before
         if loop.snapshot is not before:
             before = loop.snapshot
-            found.append(before.at - begun)
+            results.append(before.at - begun)
         clock.advance(pause)
         return clock.now() - begun > seconds
 
     loop.run(stopped)
-    return found
+    return results
 
 
 def test_a_picture_is_published_once_a_tick_however_long_it_takes_to_make(loop, clock):
@@ -172,30 +172,30 @@ def test_the_loop_rests_for_half_a_tick_after_a_picture_that_took_longer(loop, c
 
 def shown_when_judged(loop):
     """Of which moment the picture is that is out while one is judged; grows."""
-    judged, found = loop._judge.judged, []
+    judged, results = loop._judge.judged, []
 
     def watched(snapshot):
-        found.append(loop.snapshot.at)
+        results.append(loop.snapshot.at)
         return judged(snapshot)
 
     loop._judge.judged = watched
-    return found
+    return results
 
 
 def test_what_is_known_is_shown_before_it_is_judged(loop, clock):
     loop.step(clock.now(), seen(clock))
-    shown = shown_when_judged(loop)
+    output = shown_when_judged(loop)
     clock.advance(1)
     loop.step(clock.now(), ())
-    assert shown == [clock.now()]
+    assert output == [clock.now()]
 
 
 def test_what_went_blind_is_not_shown_beside_verdicts_of_when_it_saw(loop, clock):
     first = loop.step(clock.now(), seen(clock))
-    shown = shown_when_judged(loop)
+    output = shown_when_judged(loop)
     clock.advance(31)
     loop.step(clock.now(), ())
-    assert shown == [first.at]
+    assert output == [first.at]
 
 
 def committing(loop, clock, seconds, took_s=0.0):
@@ -216,15 +216,15 @@ def committing(loop, clock, seconds, took_s=0.0):
         clock.now(),
     )
     loop._book.apply = lambda _seen, _now: None
-    made, found, begun = loop._book.snapshot, [], clock.now()
+    built, results, begun = loop._book.snapshot, [], clock.now()
     show = loop._show
 
     def picture(now):
         clock.advance(took_s)
-        return made(now)
+        return built(now)
 
     def shown(snapshot):
-        found.append(round(clock.now() - begun, 4))
+        results.append(round(clock.now() - begun, 4))
         show(snapshot)
 
     def stopped(pause: float) -> bool:
@@ -234,7 +234,7 @@ def committing(loop, clock, seconds, took_s=0.0):
 
     loop._book.snapshot, loop._show = picture, shown
     loop.run(stopped)
-    return found
+    return results
 
 
 def test_while_commits_come_in_they_are_shown_four_times_a_tick(loop, clock):
@@ -244,8 +244,8 @@ def test_while_commits_come_in_they_are_shown_four_times_a_tick(loop, clock):
 
 def test_pictures_within_a_tick_take_no_more_than_their_share(loop, clock):
     took_s = 0.04
-    shown = committing(loop, clock, 20.0, took_s=took_s)
-    within = [at for at in shown if shown.count(at) == 1]
+    output = committing(loop, clock, 20.0, took_s=took_s)
+    within = [item for item in output if output.count(item) == 1]
     pauses = [after - before for before, after in pairwise(within)]
     assert min(pauses) >= took_s / PUBLICATION_SHARE_MAX
     assert len(within) > 10
@@ -261,7 +261,7 @@ def test_nothing_is_shown_within_a_tick_that_brought_no_records(loop, clock):
 
 def test_what_has_come_is_taken_in_before_the_tick_is_over(loop, clock):
     taken = []
-    loop._book.apply = lambda seen, now: taken.append(seen)
+    loop._book.apply = lambda observed, now: taken.append(observed)
     loop.put((InputSucceeded(REST, 1.0),))
     loop.run(waits(clock, 1))
     assert len(taken) == 1
@@ -291,8 +291,8 @@ def test_what_comes_is_looked_for_often_and_seldom_while_nothing_does(loop, cloc
 
     loop.run(stopped)
     often, seldom = 1.0 / QUEUE_READS_PER_TICK, 1.0 / QUEUE_READS_PER_IDLE_TICK
-    left = 1.0 - 3 * seldom - 2 * often
-    assert waited == [seldom, seldom, often, often, seldom, left]
+    remaining = 1.0 - 3 * seldom - 2 * often
+    assert waited == [seldom, seldom, often, often, seldom, remaining]
 
 
 def test_a_flood_does_not_keep_a_snapshot_from_being_published(loop, clock):
@@ -371,8 +371,8 @@ class Counting:
         self.document: bytes | None = b"0"
 
     def remembered(self) -> bytes | None:
-        told, self.document, self.urgent = self.document, None, False
-        return told
+        document, self.document, self.urgent = self.document, None, False
+        return document
 
     def recall(self, remembered: bytes) -> None:
         self.document = remembered
@@ -389,24 +389,24 @@ def part(loop) -> Counting:
 
 
 def test_what_was_counted_is_saved_before_it_is_shown(loop, clock, part):
-    shown = []
-    loop.save_with(lambda name, document: shown.append((name, document, loop.snapshot.at)) or True)
+    rows = []
+    loop.save_with(lambda name, document: rows.append((name, document, loop.snapshot.at)) or True)
     before = loop.step(clock.now(), ())
     clock.advance(1)
     part.count(b"1")
     after = loop.step(clock.now(), ())
-    assert shown == [("replication", b"1", before.at)]
+    assert rows == [("replication", b"1", before.at)]
     assert after.saved_at == clock.now()
 
 
 def test_the_regular_save_does_not_hold_up_what_is_shown(loop, clock, part):
-    shown = []
-    loop.save_with(lambda *_: shown.append(loop.snapshot.at) or True)
+    rows = []
+    loop.save_with(lambda *_: rows.append(loop.snapshot.at) or True)
     loop.step(clock.now(), ())
     clock.advance(SAVE_EVERY_S)
     part.document = b"1"
     after = loop.step(clock.now(), ())
-    assert shown[-1] == after.saved_at == clock.now()
+    assert rows[-1] == after.saved_at == clock.now()
 
 
 def test_the_rest_is_saved_now_and_then_and_only_if_it_is_new(loop, clock, part):

@@ -132,7 +132,7 @@ def _on_storage(bench: Bench, plan: Plan) -> None:
 
 
 def _stored() -> Plan:
-    at = (
+    item = (
         RawOffsetRecord("WyJjIix7ImZpbGUiOiJhIn1d", None, 3),
         RawOffsetRecord("WyJjIix7ImZpbGUiOiJiIn1d", "eyJwIjo1fQ=="),
     )
@@ -140,7 +140,7 @@ def _stored() -> Plan:
         plan_of(),
         subject=PlanSubject("storage", "east/connect-offsets", "c", "mirror"),
         steps=(
-            Write("east/connect-offsets", at, (PartitionOffset('{"file":"a"}', None),)),
+            Write("east/connect-offsets", item, (PartitionOffset('{"file":"a"}', None),)),
             Restart(include_tasks=False, only_failed=True),
             DeleteTopic("east", "mm2-offset-syncs.west.internal", "7Gk0bN6pQ0yX1nZs8H3dVw"),
         ),
@@ -179,11 +179,11 @@ def cases() -> dict[str, Case]:
     }
 
 
-def write(folder: Path, found: dict[str, Case]) -> dict[str, Any]:
+def write(folder: Path, result: dict[str, Case]) -> dict[str, Any]:
     """The journal, and what this code says of it: of the open plans also how the world stands and
     what becomes of it when they are taken up.
     """
-    worlds = {name: played(folder, named(case.plan, name), case) for name, case in found.items()}
+    worlds = {name: played(folder, named(case.plan, name), case) for name, case in result.items()}
     _all_kinds(folder)
     expected = told(folder)
     for row in expected["plans"]:
@@ -249,10 +249,10 @@ def _tried(folder: Path, plan_id: str, world: dict[str, Any]) -> dict[str, Any]:
     copy = folder.with_name("tried")
     shutil.copytree(folder, copy)
     try:
-        found = taken_up(copy, plan_id, world)
+        result = taken_up(copy, plan_id, world)
     finally:
         shutil.rmtree(copy)
-    return found
+    return result
 
 
 def told(folder: Path) -> dict[str, Any]:
@@ -269,8 +269,8 @@ def told(folder: Path) -> dict[str, Any]:
 
 def _steps(folder: Path, plan_id: str) -> list[Any]:
     """What each step is in words, and how it stands."""
-    shown = json.loads(typed(folder, "plan", "show", plan_id, "--json"))
-    return [{"step": at["step"], "standing": at["standing"]} for at in shown["steps"]]
+    document = json.loads(typed(folder, "plan", "show", plan_id, "--json"))
+    return [{"step": step["step"], "standing": step["standing"]} for step in document["steps"]]
 
 
 def skips(folder: Path) -> list[tuple[str, str]]:
@@ -309,8 +309,8 @@ def dumped(folder: Path) -> Iterator[str]:
             yield _BLOB.sub(_readable, line)
 
 
-def _readable(found: re.Match[str]) -> str:
-    text = bytes.fromhex(found[1]).decode()
+def _readable(match: re.Match[str]) -> str:
+    text = bytes.fromhex(match[1]).decode()
     return "CAST('" + text.replace("'", "''") + "' AS BLOB)"
 
 

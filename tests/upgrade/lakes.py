@@ -105,12 +105,12 @@ def make(work: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     for raw, read_at in zip(_runs(), (60, DAY + 60), strict=True):
         rows.append(bronze_rows(raw, read_at))
         append(base, BRONZE_RECORDS, rows[-1])
-    place = {"connect_cluster": "payments", "kafka": "east", "topic": OFFSETS_TOPIC}
-    append(base, tables.GOLD_TOPICS, [place])
-    for table, found in silver(work / "plainly", [row for run in rows for row in run]).items():
-        append(base, table, found)
-    made = {table.path: _kept(table.at(base)) for table in TABLES}
-    return made, {"as of": answers(base)}
+    location = {"connect_cluster": "payments", "kafka": "east", "topic": OFFSETS_TOPIC}
+    append(base, tables.GOLD_TOPICS, [location])
+    for table, result in silver(work / "plainly", [row for run in rows for row in run]).items():
+        append(base, table, result)
+    built = {table.path: _kept(table.at(base)) for table in TABLES}
+    return built, {"as of": answers(base)}
 
 
 def silver(work: Path, bronze: list[Row]) -> dict[Table, list[Row]]:
@@ -126,14 +126,14 @@ def silver(work: Path, bronze: list[Row]) -> dict[Table, list[Row]]:
 
 def answers(base: Path) -> dict[str, Any]:
     """Every offset as it was, at each of the moments. Older specimens tell no raw keys."""
-    found = {}
+    results = {}
     for name, second in MOMENTS.items():
-        told = asdict(read_as_of(base, AsOfQuery(at=MORNING + second)))
-        for connector in told["connectors"]:
+        report = asdict(read_as_of(base, AsOfQuery(at=MORNING + second)))
+        for connector in report["connectors"]:
             for entry in (*connector["then"], *connector["now"]):
                 del entry["raw_key"]
-        found[name] = {"connectors": told["connectors"], "unknown": told["unknown"]}
-    return json.loads(json.dumps(found))
+        results[name] = {"connectors": report["connectors"], "unknown": report["unknown"]}
+    return json.loads(json.dumps(results))
 
 
 def append(base: Path, table: Table, rows: list[Row]) -> None:
@@ -152,12 +152,13 @@ def append(base: Path, table: Table, rows: list[Row]) -> None:
 
 def _kept(path: Path) -> dict[str, Any]:
     log = {
-        at.name: at.read_text().splitlines() for at in sorted((path / "_delta_log").glob("*.json"))
+        file.name: file.read_text().splitlines()
+        for file in sorted((path / "_delta_log").glob("*.json"))
     }
     files = {
-        str(at.relative_to(path)): _file(pq.ParquetFile(at).read())
-        for at in sorted(path.rglob("*.parquet"))
-        if "_delta_log" not in at.parts
+        str(file.relative_to(path)): _file(pq.ParquetFile(file).read())
+        for file in sorted(path.rglob("*.parquet"))
+        if "_delta_log" not in file.parts
     }
     return {"log": log, "files": files}
 
@@ -167,7 +168,10 @@ def _file(rows: pa.Table) -> dict[str, Any]:
         {name: _plain(value) for name, value in row.items() if value is not None}
         for row in _numbered(rows).to_pylist()
     ]
-    return {"columns": [[at.name, str(at.type), at.nullable] for at in rows.schema], "rows": plain}
+    return {
+        "columns": [[item.name, str(item.type), item.nullable] for item in rows.schema],
+        "rows": plain,
+    }
 
 
 def _numbered(rows: pa.Table) -> pa.Table:
@@ -184,16 +188,16 @@ def _plain(value: Any) -> Any:
     return base64.b64encode(value).decode() if isinstance(value, bytes) else value
 
 
-def rebuilt(kept: dict[str, Any], path: Path) -> None:
+def rebuilt(retained: dict[str, Any], path: Path) -> None:
     """The folder of a table."""
     sizes = {}
-    for name, file in kept["files"].items():
+    for name, file in retained["files"].items():
         at_path = path / name
         at_path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(_table(file), at_path)
         sizes[name] = at_path.stat().st_size
     (path / "_delta_log").mkdir(parents=True, exist_ok=True)
-    for name, lines in kept["log"].items():
+    for name, lines in retained["log"].items():
         text = "".join(_sized(line, sizes) + "\n" for line in lines)
         (path / "_delta_log" / name).write_text(text)
 
@@ -212,7 +216,7 @@ def _table(file: dict[str, Any]) -> pa.Table:
         field = pa.field(name, _TYPES[kind], nullable=nullable)
         values = [row.get(name) for row in file["rows"]]
         if pa.types.is_binary(field.type):
-            values = [None if at is None else base64.b64decode(at) for at in values]
+            values = [None if value is None else base64.b64decode(value) for value in values]
         numbers = pa.int64() if pa.types.is_timestamp(field.type) else field.type
         numbers = pa.int32() if pa.types.is_date(field.type) else numbers
         arrays.append(pa.array(values, numbers).cast(field.type))

@@ -50,26 +50,26 @@ def _topic(into: Path) -> None:
 
 
 def _state(into: Path) -> None:
-    left, seen = memories.act()
-    for part, document in left.items():
+    remaining, observed = memories.act()
+    for part, document in remaining.items():
         _text(into / f"{part}.json", document.decode())
-    _json(into / "expected.json", seen)
+    _json(into / "expected.json", observed)
 
 
 def _baselines(into: Path) -> None:
-    document, seen = usual.learn()
+    document, observed = usual.learn()
     _text(into / "baselines.json", document.decode())
-    _json(into / "expected.json", seen)
+    _json(into / "expected.json", observed)
 
 
 def _tables(into: Path) -> None:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir()
-    made, seen = lakes.make(WORK)
+    built, observed = lakes.make(WORK)
     shutil.rmtree(WORK)
-    for path, table in made.items():
+    for path, table in built.items():
         _json(into / f"{path.replace('/', '-')}.json", table)
-    _json(into / "expected.json", seen)
+    _json(into / "expected.json", observed)
 
 
 def _json(path: Path, document: Any) -> None:

@@ -63,7 +63,9 @@ class Told:
         for _ in range(2):
             self._notifier.step(snapshot.at)
             couriers = self._notifier._queues
-            under_way = [at._sending[0] for at in couriers if at._sending is not None]
+            under_way = [
+                courier._sending[0] for courier in couriers if courier._sending is not None
+            ]
             assert not wait(under_way, WAIT_S).not_done
 
     def end(self) -> None:
@@ -79,17 +81,19 @@ class Told:
         return True
 
     def _noted(self, messages: Sequence[Message], now: float) -> bytes:
-        self.heard += [[at.status.value, " ".join(at.finding.key)] for at in messages]
+        self.heard += [
+            [message.status.value, " ".join(message.finding.key)] for message in messages
+        ]
         return b"{}"
 
 
-def _until(world: World, daemon: Daemon, told: Told, moment: str) -> Snapshot:
+def _until(world: World, daemon: Daemon, report: Told, moment: str) -> Snapshot:
     snapshot = daemon.snapshot
     while world.now - BEGINNING < seconds(moment):
         world.step()
         if daemon.running:
             snapshot = daemon.step()
-            told.hear(snapshot)
+            report.hear(snapshot)
     return snapshot
 
 
@@ -99,63 +103,64 @@ def act(memory: dict[str, bytes] | None = None) -> tuple[dict[str, bytes], dict[
     """
     brokers._ids = count(1)  # as in a process of its own: what is remembered has ids in it
     world = World(read(STORY))
-    daemon, told = Daemon(world), Told()
-    before = _until(world, daemon, told, REPLACED)
+    daemon, report = Daemon(world), Told()
+    before = _until(world, daemon, report, REPLACED)
     daemon.kill()
-    told.end()
-    assert told.document is not None
-    left = {**daemon.memory, "notify": told.document}
-    found = left if memory is None else memory
-    seen: dict[str, Any] = {REPLACED: shown(before, told)}
+    report.end()
+    assert report.document is not None
+    remaining = {**daemon.memory, "notify": report.document}
+    result = remaining if memory is None else memory
+    observed: dict[str, Any] = {REPLACED: shown(before, report)}
     back = world.now + AWAY_S
     while world.now < back:
         world.step()
-    daemon.memory = {name: found[name] for name in found if name != "notify"}
-    told = Told(found.get("notify"))
+    daemon.memory = {name: result[name] for name in result if name != "notify"}
+    report = Told(result.get("notify"))
     daemon.start()
     for moment in LOOKS:
-        seen[moment] = shown(_until(world, daemon, told, moment), told)
-    told.end()
-    return left, seen
+        observed[moment] = shown(_until(world, daemon, report, moment), report)
+    report.end()
+    return remaining, observed
 
 
-def shown(snapshot: Snapshot, told: Told) -> dict[str, Any]:
+def shown(snapshot: Snapshot, report: Told) -> dict[str, Any]:
     """What a daemon says that it cannot know from what it reads alone, and whom it told."""
     return {
         "findings": {
-            " ".join(at.key): {"since": at.since, "severity": at.severity.value}
-            for at in snapshot.findings
+            " ".join(finding.key): {"since": finding.since, "severity": finding.severity.value}
+            for finding in snapshot.findings
         },
         "verdicts": {
-            f"{at.connect_cluster} {at.connector} {at.subject} {at.scope.value}": {
-                "verdict": at.verdict.value,
-                "rule": at.rule,
-                "since": at.since,
+            f"{judgement.connect_cluster} {judgement.connector} {judgement.subject} "
+            f"{judgement.scope.value}": {
+                "verdict": judgement.verdict.value,
+                "rule": judgement.rule,
+                "since": judgement.since,
             }
-            for at in snapshot.judgements
+            for judgement in snapshot.judgements
         },
         "lost": {
-            f"{at.connector} {at.topic}-{at.partition}": dict(at.lost)
-            for at in snapshot.mirror_partitions
+            f"{partition.connector} {partition.topic}-{partition.partition}": dict(partition.lost)
+            for partition in snapshot.mirror_partitions
         },
-        "losses": sorted(json.dumps(asdict(at), sort_keys=True) for at in snapshot.losses),
+        "losses": sorted(json.dumps(asdict(loss), sort_keys=True) for loss in snapshot.losses),
         "recreations": sorted(
-            json.dumps(asdict(at), sort_keys=True) for at in snapshot.recreations
+            json.dumps(asdict(recreation), sort_keys=True) for recreation in snapshot.recreations
         ),
-        "told": sorted(told.heard),
+        "told": sorted(report.heard),
     }
 
 
 def parts() -> dict[str, Callable[[bytes], None]]:
     """Who takes up what of a state directory."""
     daemon = Daemon(World(read(STORY)))
-    found: dict[str, Callable[[bytes], None]] = {}
+    results: dict[str, Callable[[bytes], None]] = {}
 
     def noted(name: str, into: Callable[[bytes], None]) -> None:
-        found[name] = into
+        results[name] = into
 
     assert daemon.loop is not None
     daemon.loop.recall_with(noted)
-    told = Told()
-    told.end()
-    return found | {"notify": told.recall}
+    report = Told()
+    report.end()
+    return results | {"notify": report.recall}

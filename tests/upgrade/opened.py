@@ -16,9 +16,9 @@ MADE = Path(__file__).parent / "made"
 
 def milestones(what: str) -> list[str]:
     """Those that have left one, oldest first."""
-    found = sorted(at.parent.name for at in MADE.glob(f"*/{what}"))
-    assert found, f"no milestone has left a {what}"
-    return found
+    result = sorted(path.parent.name for path in MADE.glob(f"*/{what}"))
+    assert result, f"no milestone has left a {what}"
+    return result
 
 
 def expected(milestone: str, what: str) -> dict[str, Any]:
@@ -28,10 +28,10 @@ def expected(milestone: str, what: str) -> dict[str, Any]:
 
 def journal(milestone: str, folder: Path) -> Path:
     """A state directory with the journal and its backups."""
-    made = MADE / milestone / "journal"
-    shutil.copytree(made / "backups", folder / "backups")
+    path = MADE / milestone / "journal"
+    shutil.copytree(path / "backups", folder / "backups")
     with closing(sqlite3.connect(folder / FILE_NAME)) as db:
-        db.executescript((made / "journal.sql").read_text())
+        db.executescript((path / "journal.sql").read_text())
     (folder / FILE_NAME).chmod(0o600)
     return folder
 
@@ -43,8 +43,8 @@ def topic(milestone: str) -> list[bytes]:
 
 def state(milestone: str) -> dict[str, bytes]:
     """What the daemon's parts remembered, by their names."""
-    made = MADE / milestone / "state"
-    return {at.stem: at.read_bytes() for at in made.glob("*.json") if at.stem != "expected"}
+    path = MADE / milestone / "state"
+    return {file.stem: file.read_bytes() for file in path.glob("*.json") if file.stem != "expected"}
 
 
 def table(milestone: str, path: str) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def tables(milestone: str, base: Path) -> Path:
     """All tables of then."""
     from tests.upgrade import lakes
 
-    for at in (MADE / milestone / "tables").glob("*-*.json"):
-        path = at.stem.replace("-", "/", 1)
+    for file in (MADE / milestone / "tables").glob("*-*.json"):
+        path = file.stem.replace("-", "/", 1)
         lakes.rebuilt(table(milestone, path), base / path)
     return base

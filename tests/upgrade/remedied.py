@@ -91,8 +91,8 @@ def _abort(bench: Bench) -> dict[str, Any]:
     def asked() -> AbortEvent | None:
         if bench.world.offsets != {PARTITION: NEXT}:
             return None
-        wanted = AbortRequested(at=bench.clock.now(), by="on-call", because="no")
-        bench.journal.append("aborted", (wanted,))
+        expected = AbortRequested(at=bench.clock.now(), by="on-call", because="no")
+        bench.journal.append("aborted", (expected,))
         return AbortEvent("on-call: no")
 
     return {"asked": asked}

@@ -30,9 +30,13 @@ def test_an_older_document_is_taken_up_where_it_was_published(milestone, tmp_pat
     path = published.find_baselines_path(tmp_path)
     path.parent.mkdir()
     path.write_bytes(document(milestone))
-    found = published.read_baselines(tmp_path)
-    assert found is not None
-    assert [at.connector for at in found.connectors] == ["office", "hourly", "mirror"]
+    baselines = published.read_baselines(tmp_path)
+    assert baselines is not None
+    assert [connector.connector for connector in baselines.connectors] == [
+        "office",
+        "hourly",
+        "mirror",
+    ]
 
 
 def test_a_document_of_a_newer_version_is_refused_with_both_versions_and_left(tmp_path):

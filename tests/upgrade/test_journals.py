@@ -30,7 +30,11 @@ CONFIG = (
 )
 OPEN = pytest.mark.parametrize(
     ("milestone", "plan_id"),
-    [(at, plan_id) for at in ALL for plan_id in sorted(opened.expected(at, "journal")["open"])],
+    [
+        (name, plan_id)
+        for name in ALL
+        for plan_id in sorted(opened.expected(name, "journal")["open"])
+    ],
     indirect=["milestone"],
 )
 
@@ -84,9 +88,9 @@ def test_an_older_journal_is_verified_and_every_record_says_what_it_said(as_left
 def test_the_hash_of_an_older_plan_is_what_it_is_approved_by(as_left, expected):
     with closing(Journal(as_left)) as journal:
         for row in expected["plans"]:
-            found = build_plan_history(journal.records(row["plan_id"]))
-            assert found is not None
-            assert found.plan.sha256 == row["sha256"], row["plan_id"]
+            history = build_plan_history(journal.records(row["plan_id"]))
+            assert history is not None
+            assert history.plan.sha256 == row["sha256"], row["plan_id"]
 
 
 def test_the_verbs_say_of_an_older_journal_what_they_said_then(as_left, expected):
@@ -100,17 +104,17 @@ def test_the_verbs_say_of_an_older_journal_what_they_said_then(as_left, expected
 
 
 def test_backups_of_an_older_journal_are_found_and_whole_wherever_it_lies_now(as_left):
-    kept = len(list((as_left / "backups").iterdir()))
-    assert kept > 0
-    assert f"{kept} of {kept} backups are as they were" in journals.typed_error(
+    retained = len(list((as_left / "backups").iterdir()))
+    assert retained > 0
+    assert f"{retained} of {retained} backups are as they were" in journals.typed_error(
         as_left, "journal", "verify"
     )
 
 
 @OPEN
 def test_a_plan_that_was_open_ends_as_its_own_code_would_have_ended_it(folder, expected, plan_id):
-    left = expected["open"][plan_id]
-    now, then = journals.taken_up(folder, plan_id, left["world"]), dict(left["recovered"])
+    remaining = expected["open"][plan_id]
+    now, then = journals.taken_up(folder, plan_id, remaining["world"]), dict(remaining["recovered"])
     # How long it waits for what is in doubt is no part of the format.
     assert now.pop("now") >= then.pop("now")
     assert now == then
@@ -123,10 +127,10 @@ def test_plan_recover_ends_it_likewise(folder, expected, plan_id, monkeypatch, t
     """The verb finds with a configuration of today whom an older plan is to be carried out by; in
     that one's place is the world of then, on a clock that waiting moves.
     """
-    left = expected["open"][plan_id]
+    remaining = expected["open"][plan_id]
     bench = Bench(folder)
     bench.journal.close()
-    journals.placed(bench, left["world"])
+    journals.placed(bench, remaining["world"])
     bench.clock.advance(3600.0)
     chosen = recover.open_driver
 
@@ -144,7 +148,7 @@ def test_plan_recover_ends_it_likewise(folder, expected, plan_id, monkeypatch, t
     config = tmp_path / "offsetwatch.yaml"
     config.write_text(CONFIG)
     typed = ["plan", "recover", plan_id, "--state-dir", str(folder), "--config", str(config)]
-    done, then = CliRunner().invoke(cli, typed), left["recovered"]
+    done, then = CliRunner().invoke(cli, typed), remaining["recovered"]
     assert done.exit_code == (0 if then["over"] else 5), done.output
     now = journals.standing(bench)
     assert now == {name: then[name] for name in now} | {"now": now["now"]}
@@ -172,19 +176,21 @@ def test_a_connector_of_an_open_plan_is_still_locked(folder, expected):
 
 
 def journal_subject(journal: Journal, plan_id: str) -> Any:
-    found = build_plan_history(journal.records(plan_id))
-    assert found is not None
-    return found.plan.subject
+    history = build_plan_history(journal.records(plan_id))
+    assert history is not None
+    return history.plan.subject
 
 
 def test_a_plan_that_was_refused_or_lapsed_then_cannot_be_begun_now(folder, expected):
-    refused = [at["plan_id"] for at in expected["plans"] if at["plan_id"] in {"rejected", "void"}]
+    refused = [
+        plan["plan_id"] for plan in expected["plans"] if plan["plan_id"] in {"rejected", "void"}
+    ]
     with closing(Journal(folder)) as journal:
         for plan_id in refused:
-            found = build_plan_history(journal.records(plan_id))
-            assert found is not None
+            history = build_plan_history(journal.records(plan_id))
+            assert history is not None
             with pytest.raises(PlanStateConflict):
-                journal.open(found.plan, PlanOpened(at=1.0, plan=found.plan))
+                journal.open(history.plan, PlanOpened(at=1.0, plan=history.plan))
 
 
 def test_an_older_journal_is_gone_on_with(folder, expected):

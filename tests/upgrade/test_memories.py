@@ -69,7 +69,7 @@ def test_no_older_memory_is_put_aside(milestone, tmp_path):
             state.save(name, documents[name])
         for name, into in memories.parts().items():
             state.recall(name, into)
-            refused += [at.name for at in (tmp_path / "state").glob("*.damaged.json")]
+            refused += [item.name for item in (tmp_path / "state").glob("*.damaged.json")]
     finally:
         state.close()
     assert sorted(documents) == list(NAMES)

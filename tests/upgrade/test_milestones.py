@@ -20,7 +20,7 @@ def git(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_whatever_has_left_something_is_named_and_nothing_else():
-    assert set(NAMED) == {at.name for at in MADE.iterdir()}
+    assert set(NAMED) == {path.name for path in MADE.iterdir()}
 
 
 def test_commits_are_those_of_this_history_and_in_the_order_of_the_names():

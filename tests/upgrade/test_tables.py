@@ -85,8 +85,8 @@ def test_the_timeline_of_a_connector_is_told_from_older_tables(base):
     shutil.rmtree(base / "silver")
     refine_plainly(base)
     until = lakes.MORNING + 10.0 * lakes.DAY
-    asked = TimelineQuery(connector="file", connect_cluster="payments", since=0.0, until=until)
-    assert read_timeline(base, asked).events
+    query = TimelineQuery(connector="file", connect_cluster="payments", since=0.0, until=until)
+    assert read_timeline(base, query).events
 
 
 def test_a_table_whose_column_has_another_type_is_refused_by_name_and_left(base):
@@ -102,5 +102,5 @@ def test_a_table_whose_column_has_another_type_is_refused_by_name_and_left(base)
     first.write_text(changed)
     with pytest.raises(HistoryError, match="column pos holds"):
         commits.create(base, BRONZE_RECORDS)
-    assert [at.name for at in (path / "_delta_log").iterdir()] == [first.name]
+    assert [file.name for file in (path / "_delta_log").iterdir()] == [first.name]
     assert first.read_text() == changed

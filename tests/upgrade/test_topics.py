@@ -43,17 +43,17 @@ def followed(folder: Path, *batches: list[bytes]) -> Path:
 
 def test_a_new_replica_has_of_an_older_topic_what_those_of_then_had(tmp_path, values, expected):
     half = len(values) // 2
-    told = topics.told(followed(tmp_path / "state", values[:half], values[half:]))
-    assert told == expected
-    assert told["records"] == len(values)
+    report = topics.told(followed(tmp_path / "state", values[:half], values[half:]))
+    assert report == expected
+    assert report["records"] == len(values)
 
 
 def test_it_makes_the_backups_that_others_had_written(tmp_path, values):
     folder = followed(tmp_path / "state", values)
-    kept = len(list((folder / "backups").iterdir()))
-    assert kept > 0
-    said = journals.typed_error(folder, "journal", "verify")
-    assert f"{kept} of {kept} backups are as they were" in said
+    retained = len(list((folder / "backups").iterdir()))
+    assert retained > 0
+    answer = journals.typed_error(folder, "journal", "verify")
+    assert f"{retained} of {retained} backups are as they were" in answer
 
 
 def test_a_record_would_be_written_today_as_it_was_then(values):
@@ -66,13 +66,16 @@ def test_what_was_open_or_skipped_then_is_locked_for_a_new_replica(tmp_path, val
     assert still_open
     with closing(JournalTopicCopy(folder, topics.TOPIC, topics.TOPIC_ID)) as copy:
         for plan_id in still_open:
-            found = build_plan_history(copy.records(plan_id))
-            assert found is not None
-            assert copy.open_plan(found.plan.subject.place, found.plan.subject.connector) == plan_id
+            history = build_plan_history(copy.records(plan_id))
+            assert history is not None
+            assert (
+                copy.open_plan(history.plan.subject.place, history.plan.subject.connector)
+                == plan_id
+            )
         assert expected["skips"]
         for key, plan_id in expected["skips"].items():
             assert copy.skipped_by(key) == plan_id
-    plan = msgspec.structs.replace(plan_of(plan_id="another"), subject=found.plan.subject)
+    plan = msgspec.structs.replace(plan_of(plan_id="another"), subject=history.plan.subject)
     with (
         closing(Journal(folder, lambda lines: None)) as leading,
         pytest.raises(PlanUnfinished, match=still_open[-1]),
@@ -90,18 +93,18 @@ def test_who_leads_now_goes_on_with_an_older_topic_and_others_follow(tmp_path, v
 
 
 @pytest.mark.parametrize(
-    ("version", "said"),
+    ("version", "answer"),
     [
         (VERSION + 1, "newer offsetwatch"),
         (STANDALONE_VERSION - 1, f"reads {STANDALONE_VERSION} to {VERSION}"),
     ],
 )
 def test_a_record_of_another_version_is_refused_with_all_that_came_with_it(
-    tmp_path, values, expected, version, said
+    tmp_path, values, expected, version, answer
 ):
     last = decode_line(values[-1])._replace(v=version)
     with closing(JournalTopicCopy(tmp_path / "state", topics.TOPIC, topics.TOPIC_ID)) as copy:
-        with pytest.raises(JournalDamaged, match=said):
+        with pytest.raises(JournalDamaged, match=answer):
             copy.take([*values[:-1], encode_line(last)], len(values))
         assert copy.place == (0, 0)
         copy.take(values, len(values))

@@ -26,9 +26,9 @@ _ALL = 100_000
 
 def write(folder: Path) -> tuple[list[bytes], dict[str, Any]]:
     """The values of the topic's records in order, and what this code says of the copy."""
-    found = journals.cases() | remedied.cases()
+    result = journals.cases() | remedied.cases()
     for name in ALONE:
-        journals.played(folder, journals.named(found[name].plan, name), found[name])
+        journals.played(folder, journals.named(result[name].plan, name), result[name])
     with closing(Journal(folder)) as journal:
         values = [encode_line(line) for line in journal.lines(1, _ALL)]
     JournalTopicCopy(folder, TOPIC, TOPIC_ID, begin=True).close()

@@ -29,11 +29,13 @@ UNTIL = MONDAY + WEEKS * WEEK_S
 def learn() -> tuple[bytes, dict[str, Any]]:
     """By day and seldom, every hour, a flow with its lag, and one of which too little is known."""
     hours = np.arange(MONDAY, UNTIL, HOUR_S)
-    office = hours[((hours - MONDAY) // HOUR_S % 24 >= 8) & ((hours - MONDAY) % WEEK_S < 5 * DAY_S)]
-    looks = np.arange(MONDAY, UNTIL, 1800.0)
-    backlog = 100.0 + 50.0 * ((looks - MONDAY) // HOUR_S % 24)
-    found = {
-        "office": fit_baseline("lab", "office", office, UNTIL),
+    service = hours[
+        ((hours - MONDAY) // HOUR_S % 24 >= 8) & ((hours - MONDAY) % WEEK_S < 5 * DAY_S)
+    ]
+    polls = np.arange(MONDAY, UNTIL, 1800.0)
+    backlog = 100.0 + 50.0 * ((polls - MONDAY) // HOUR_S % 24)
+    results = {
+        "office": fit_baseline("lab", "office", service, UNTIL),
         "hourly": fit_baseline("lab", "hourly", hours, UNTIL),
         "new": fit_baseline("lab", "new", hours[-100:], UNTIL),
     }
@@ -41,17 +43,19 @@ def learn() -> tuple[bytes, dict[str, Any]]:
     assert isinstance(flow, Baseline)
     extra = {
         "commit_s": compute_commit_intervals(hours),
-        "lag": compute_lag_baseline(looks, backlog, UNTIL),
+        "lag": compute_lag_baseline(polls, backlog, UNTIL),
     }
-    found["mirror"] = Baseline(
+    results["mirror"] = Baseline(
         **{name: getattr(flow, name) for name in flow.__struct_fields__} | extra
     )
     document = encode_baselines(
         Baselines(
             made_at=UNTIL + 60.0,
             until=UNTIL,
-            connectors=tuple(at for at in found.values() if isinstance(at, Baseline)),
-            insufficient=tuple(at for at in found.values() if isinstance(at, InsufficientBaseline)),
+            connectors=tuple(item for item in results.values() if isinstance(item, Baseline)),
+            insufficient=tuple(
+                item for item in results.values() if isinstance(item, InsufficientBaseline)
+            ),
         )
     )
     return document, told(document)
@@ -59,19 +63,21 @@ def learn() -> tuple[bytes, dict[str, Any]]:
 
 def told(document: bytes) -> dict[str, Any]:
     """What this code says by it."""
-    found = decode_baselines(document)
+    baselines = decode_baselines(document)
     noon, night = UNTIL + 12 * HOUR_S, UNTIL + 26 * HOUR_S
     return {
-        "until": found.until,
-        "insufficient": {at.connector: [at.had, at.wanted] for at in found.insufficient},
+        "until": baselines.until,
+        "insufficient": {
+            item.connector: [item.had, item.wanted] for item in baselines.insufficient
+        },
         "connectors": {
-            at.connector: {
-                "three hours by day": at.out_of_the_ordinary(noon, noon + 3 * HOUR_S),
-                "three hours by night": at.out_of_the_ordinary(night, night + 3 * HOUR_S),
-                "interval_s": at.interval_s(noon, 0),
-                "lag_records": at.lag_records(noon, 1),
-                "lag_limit": at.lag_limit(noon),
+            connector.connector: {
+                "three hours by day": connector.out_of_the_ordinary(noon, noon + 3 * HOUR_S),
+                "three hours by night": connector.out_of_the_ordinary(night, night + 3 * HOUR_S),
+                "interval_s": connector.interval_s(noon, 0),
+                "lag_records": connector.lag_records(noon, 1),
+                "lag_limit": connector.lag_limit(noon),
             }
-            for at in found.connectors
+            for connector in baselines.connectors
         },
     }

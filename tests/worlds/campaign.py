@@ -68,8 +68,8 @@ class Report:
 
     def lines(self) -> Iterator[str]:
         """For people: of each kind of fault, as little of a world as shows it again."""
-        told = ", ".join(f"{count} {status}" for status, count in sorted(self.messages.items()))
-        yield f"{self.worlds} worlds, {self.steps} ticks, messages: {told or 'none'}"
+        text = ", ".join(f"{count} {status}" for status, count in sorted(self.messages.items()))
+        yield f"{self.worlds} worlds, {self.steps} ticks, messages: {text or 'none'}"
         yield f"memory: {self.peak_bytes / 2**20:.0f} MiB at most"
         for kind, count in self.kinds.most_common():
             yield f"{count} worlds: {kind}"
@@ -85,8 +85,8 @@ class Report:
 class Stage:
     """One world with a daemon in it, and somebody who is notified."""
 
-    def __init__(self, told: dict[str, Any]) -> None:
-        self.world = World(deepcopy(told))
+    def __init__(self, report: dict[str, Any]) -> None:
+        self.world = World(deepcopy(report))
         self.truth = Truth(self.world)
         self.daemon = Daemon(self.world)
         self.steps = 0
@@ -98,19 +98,19 @@ class Stage:
     def play(self) -> dict[str, Fault]:
         """Go on until the end, or an exit; the first fault of each kind."""
         world = self.world
-        found: dict[str, Fault] = {}
+        results: dict[str, Fault] = {}
         while world.now - BEGINNING < world.lasts_s:
             world.step()
             self.truth.record()
             at_s = world.now - BEGINNING
             try:
                 for wrong in self._step():
-                    found.setdefault(wrong.kind, Fault(wrong, at_s))
+                    results.setdefault(wrong.kind, Fault(wrong, at_s))
             except Exception as exc:  # noqa: BLE001 - whatever it is would end the daemon
                 wrong = Wrong(f"exit: {type(exc).__name__} in {_origin(exc)}", repr(exc))
-                found[wrong.kind] = Fault(wrong, at_s)
+                results[wrong.kind] = Fault(wrong, at_s)
                 break
-        return found
+        return results
 
     def _step(self) -> Iterator[Wrong]:
         world, daemon = self.world, self.daemon
@@ -126,13 +126,13 @@ class Stage:
         snapshot = daemon.step()
         yield from self.truth.wrong_values(snapshot)
         now = snapshot.at
-        blind = UnavailableInputIndex(snapshot)
+        index = UnavailableInputIndex(snapshot)
         self._ledger.look(
             now,
             snapshot.findings,
-            blind.to,
+            index.to,
             ready=snapshot.ready,
-            deleted=blind.deleted,
+            deleted=index.deleted,
         )
         messages = tuple(self._ledger.due(now))
         self._ledger.attempt(messages)
@@ -147,14 +147,16 @@ class Stage:
             api.encode_flows(snapshot)
 
     def _restart_ledger(self) -> None:
-        kept: tuple[DeliveryEntry, ...] = self._ledger.entries
-        self._ledger = DeliveryState(RULES, kept)
+        retained: tuple[DeliveryEntry, ...] = self._ledger.entries
+        self._ledger = DeliveryState(RULES, retained)
 
 
 def _origin(error: BaseException) -> str:
     """Return the innermost line of the product's."""
     frames = [
-        at for at in traceback.extract_tb(error.__traceback__) if "/offsetwatch/" in at.filename
+        summary
+        for summary in traceback.extract_tb(error.__traceback__)
+        if "/offsetwatch/" in summary.filename
     ]
     if not frames:
         return "?"
@@ -187,12 +189,12 @@ def smallest(world: dict[str, Any], fault: Fault) -> tuple[Fault, dict[str, Any]
 
     world = {**world, "lasts": f"{fault.at_s + 1:.0f}s"}
     for part in ("happens", "connectors", "topics"):
-        for at in reversed(list(world[part])):
-            smaller = {**world, part: _without(world[part], at)}
-            found = still(smaller)
-            if found is not None:
-                world = {**smaller, "lasts": f"{found.at_s + 1:.0f}s"}
-                fault = found
+        for item in reversed(list(world[part])):
+            smaller = {**world, part: _without(world[part], item)}
+            result = still(smaller)
+            if result is not None:
+                world = {**smaller, "lasts": f"{result.at_s + 1:.0f}s"}
+                fault = result
     return fault, world
 
 
@@ -232,6 +234,6 @@ def campaign(seeds: Iterable[int], *, jobs: int = 1, until: float | None = None)
 
 def _batches(seeds: Iterable[int], size: int) -> Iterator[list[int]]:
     """A pool reads an endless iterable to its end, so it is given a few at a time."""
-    left = iter(seeds)
-    while some := list(islice(left, size)):
+    remaining = iter(seeds)
+    while some := list(islice(remaining, size)):
         yield some

@@ -121,19 +121,19 @@ def _topics(rng: random.Random) -> World:
 
 def _connectors(rng: random.Random, *, alone: bool) -> World:
     mirror = f"{ALONE}/mirror" if alone and rng.random() < 0.4 else "mirror"
-    found: World = {mirror: {"copies": ["orders", "rare", "nothing", "later"], "tasks": 2}}
+    results: World = {mirror: {"copies": ["orders", "rare", "nothing", "later"], "tasks": 2}}
     if rng.random() < 0.6:
-        found[mirror]["routes"] = _routes(rng)
+        results[mirror]["routes"] = _routes(rng)
     if rng.random() < 0.8:
-        found[f"{mirror}-checkpoint"] = {"checkpoints": "mirror", "groups": ["billing"]}
+        results[f"{mirror}-checkpoint"] = {"checkpoints": "mirror", "groups": ["billing"]}
     for name in rng.sample(NAMES, rng.randint(1, 4)):
-        found[name] = _source(rng)
+        results[name] = _source(rng)
     if alone:
-        found[f"{ALONE}/lines"] = _source(rng)
+        results[f"{ALONE}/lines"] = _source(rng)
     if rng.random() < 0.7:
         name = f"{ALONE}/lake" if alone and rng.random() < 0.5 else "lake"
-        found[name] = {"writes": ["shop"], "commits": rng.random() < 0.8}
-    return found
+        results[name] = {"writes": ["shop"], "commits": rng.random() < 0.8}
+    return results
 
 
 def _routes(rng: random.Random) -> list[World]:
@@ -289,8 +289,8 @@ def _rerouted(
 def _new_topic(
     rng: random.Random, _: World, __: World, ___: list[str], span: _Span
 ) -> Iterator[dict[str, Any]]:
-    made = {"partitions": rng.randint(1, 3), "load": f"{rng.randint(1, 60)}/s"}
-    yield {"at": span.at, "create_topic": {"west/later": made}}
+    built = {"partitions": rng.randint(1, 3), "load": f"{rng.randint(1, 60)}/s"}
+    yield {"at": span.at, "create_topic": {"west/later": built}}
 
 
 def _assignment_fails(
@@ -325,7 +325,9 @@ def _kafka_raises(
 def _lost(
     rng: random.Random, connectors: World, _: World, __: list[str], span: _Span
 ) -> Iterator[dict[str, Any]]:
-    name = rng.choice(("lab", "west", "east", *({_where(at)[0] for at in connectors} - {"lab"})))
+    name = rng.choice(
+        ("lab", "west", "east", *({_where(connector)[0] for connector in connectors} - {"lab"}))
+    )
     yield {"at": span.at, "lose_sight": name}
     yield {"at": span.until, "see_again": name}
 

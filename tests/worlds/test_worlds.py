@@ -100,7 +100,7 @@ def test_a_lag_that_is_less_than_what_waits_is_found(monkeypatch):
         return replace(
             snapshot,
             mirror_partitions=tuple(
-                at if at.lag is None else replace(at, lag=at.lag // 2) for at in views
+                view if view.lag is None else replace(view, lag=view.lag // 2) for view in views
             ),
         )
 
@@ -131,8 +131,8 @@ def test_a_place_before_the_record_that_a_group_reads_next_is_found(monkeypatch)
 def test_syncs_of_the_topic_before_say_nothing_of_the_one_that_copies_go_to_now():
     """A group that lags by minutes stands at a record that was copied to the topic before alone."""
     rerouted = [
-        {"at": at, "reroute": {"connector": "mirror", "routes": routes}}
-        for at, routes in (("12m", []), ("15m", RENAMED))
+        {"at": name, "reroute": {"connector": "mirror", "routes": routes}}
+        for name, routes in (("12m", []), ("15m", RENAMED))
     ]
     assert faults_of({**ROUTED, "lasts": "25m", "happens": rerouted}) == {}
 
@@ -142,8 +142,10 @@ def test_a_position_of_before_is_found(monkeypatch):
 
     def frozen(snapshot: Snapshot) -> Snapshot:
         views = tuple(
-            at if at.offset is None else replace(at, offset=first.setdefault(at.label, at.offset))
-            for at in snapshot.source_partitions
+            partition
+            if partition.offset is None
+            else replace(partition, offset=first.setdefault(partition.label, partition.offset))
+            for partition in snapshot.source_partitions
         )
         return replace(snapshot, source_partitions=views)
 
@@ -153,7 +155,7 @@ def test_a_position_of_before_is_found(monkeypatch):
 
 def test_a_state_that_was_never_so_is_found(monkeypatch):
     def paused(snapshot: Snapshot) -> Snapshot:
-        views = tuple(replace(at, state="paused") for at in snapshot.connectors)
+        views = tuple(replace(connector, state="paused") for connector in snapshot.connectors)
         return replace(snapshot, connectors=views)
 
     shown(monkeypatch, paused)
@@ -173,8 +175,10 @@ def test_an_end_by_a_deletion_that_never_was_is_found(monkeypatch):
     def deleted(snapshot: Snapshot) -> Snapshot:
         if snapshot.at - BEGINNING <= 12 * 60:
             return snapshot
-        connectors = tuple(at for at in snapshot.connectors if at.name != "files")
-        lists = tuple(replace(at, deleted=frozenset({"files"})) for at in snapshot.lists)
+        connectors = tuple(
+            connector for connector in snapshot.connectors if connector.name != "files"
+        )
+        lists = tuple(replace(item, deleted=frozenset({"files"})) for item in snapshot.lists)
         return replace(snapshot, findings=(), connectors=connectors, lists=lists)
 
     shown(monkeypatch, deleted)
@@ -186,19 +190,19 @@ def test_of_a_fault_only_what_it_needs_is_left():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(delivery_state.DeliveryState, "_update_active", _raising_for("task_failed"))
         (fault,) = faults_of(world).values()
-        found, left = smallest(world, fault)
-    assert found.wrong.kind == fault.wrong.kind
-    assert left["happens"] == [{"at": "4m", **FAILS}]
-    assert [*left["connectors"]] == ["files"]
-    assert left["topics"] == {}
+        result, remaining = smallest(world, fault)
+    assert result.wrong.kind == fault.wrong.kind
+    assert remaining["happens"] == [{"at": "4m", **FAILS}]
+    assert [*remaining["connectors"]] == ["files"]
+    assert remaining["topics"] == {}
 
 
 def _raising_for(name: str) -> Any:
     real = delivery_state.DeliveryState._update_active
 
-    def planted(self: Any, identity: Any, finding: Any, now: float, blind: Any) -> None:
+    def planted(self: Any, identity: Any, finding: Any, now: float, unavailable: Any) -> None:
         if finding.name.value == name:
             raise RuntimeError(name)
-        real(self, identity, finding, now, blind)
+        real(self, identity, finding, now, unavailable)
 
     return planted

@@ -118,13 +118,13 @@ class Truth:
         latest = self.moments[-1]
         if before is not None:
             self.deleted |= before.states.keys() - latest.states.keys()
-        for place, span in (latest.mirrored | latest.sunk).items():
+        for location, span in (latest.mirrored | latest.sunk).items():
             was = None
             if before is not None:
-                was = before.mirrored.get(place) or before.sunk.get(place)
+                was = before.mirrored.get(location) or before.sunk.get(location)
             idle = span.read >= span.end
             if was is None or was.read != span.read or idle:
-                self.moved_at[place] = now
+                self.moved_at[location] = now
 
     def _moment(self, now: float) -> Moment:
         world = self.world
@@ -136,22 +136,22 @@ class Truth:
         copies: dict[Copy, str] = {}
         landings: dict[tuple[Name, str, TopicPartition], tuple[int, int]] = {}
         hidden: set[Name] = set()
-        for site in world.sites.values():
-            for connector in site.connectors.values():
-                name = (site.name, connector.name)
+        for cluster in world.sites.values():
+            for connector in cluster.connectors.values():
+                name = (cluster.name, connector.name)
                 keys = {connector.name} | {
                     f"{connector.name}-{n}" for n in range(len(connector.tasks))
                 }
-                if keys & site.without_status:
+                if keys & cluster.without_status:
                     hidden.add(name)
                 states[name] = connector.state.lower()
-                tasks[name] = {n: at.state.lower() for n, at in enumerate(connector.tasks)}
+                tasks[name] = {n: task.state.lower() for n, task in enumerate(connector.tasks)}
                 if isinstance(connector, Source):
                     offsets[name] = frozenset(self._offsets(connector))
                 elif isinstance(connector, Mirror):
                     mirrored |= _mirrored(name, connector)
                     landings.update(_landings(name, connector))
-                    topics = {place.topic for place in connector.copied}
+                    topics = {partition.topic for partition in connector.copied}
                     copies |= {(*name, topic): connector.copy_of(topic) for topic in topics}
                 elif isinstance(connector, Sink):
                     sunk |= _sunk(name, connector)
@@ -183,7 +183,7 @@ class Truth:
     def wrong_values(self, snapshot: Snapshot) -> Iterator[Wrong]:
         """Return every value of a snapshot that was not so within the window."""
         recent = self._since(snapshot.at - WINDOW_S)
-        elsewhere = any(at.startswith(_ELSEWHERE) for at in self.moments[-1].faults.values())
+        elsewhere = any(fault.startswith(_ELSEWHERE) for fault in self.moments[-1].faults.values())
         if elsewhere or not snapshot.ready or not all(view.live for view in snapshot.inputs):
             self.blind_at = snapshot.at
         yield from self._wrong_states(snapshot, recent)
@@ -197,21 +197,23 @@ class Truth:
         yield from self._wrong_verdicts(snapshot, recent)
         yield from self._wrong_findings(snapshot)
 
-    def _since(self, at: float) -> list[Moment]:
-        return [moment for moment in self.moments if moment.at >= at]
+    def _since(self, when: float) -> list[Moment]:
+        return [moment for moment in self.moments if moment.at >= when]
 
     def _wrong_states(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
         for view in snapshot.connectors:
             name = (view.connect_cluster, view.name)
             if _changing(view.connect_cluster, recent):
                 continue
-            known = {at.states[name] for at in recent if name in at.states}
+            known = {moment.states[name] for moment in recent if name in moment.states}
             if view.state.lower() not in known | {"unknown", "", "unassigned"}:
                 yield Wrong("state", f"{name} is {view.state}, was {sorted(known)}")
             for task in view.tasks:
-                told = {at.tasks.get(name, {}).get(task.number) for at in recent}
-                if task.state not in told | {"unknown", ""}:
-                    yield Wrong("task state", f"{name} task {task.number} is {task.state}: {told}")
+                reports = {moment.tasks.get(name, {}).get(task.number) for moment in recent}
+                if task.state not in reports | {"unknown", ""}:
+                    yield Wrong(
+                        "task state", f"{name} task {task.number} is {task.state}: {reports}"
+                    )
 
     def _wrong_positions(
         self, snapshot: Snapshot, recent: list[Moment], polled: list[Moment]
@@ -222,7 +224,7 @@ class Truth:
             if source is None or view.offset is None or not _same(view.identity, source.partition):
                 continue
             moments = polled if view.from_rest else recent
-            known = {text for at in moments for text in at.offsets.get(name, ())}
+            known = {text for moment in moments for text in moment.offsets.get(name, ())}
             # Under which key a new connector writes shows once it has written; and over REST alone
             # what stands under the key of a java.util.HashMap is all that Connect shows.
             if source.last_written is None or self._is_gone(name) or view.from_rest:
@@ -235,75 +237,77 @@ class Truth:
         self, snapshot: Snapshot, recent: list[Moment], polled: list[Moment]
     ) -> Iterator[Wrong]:
         for view in snapshot.mirror_partitions:
-            place = (view.connect_cluster, view.connector, view.topic, view.partition)
+            location = (view.connect_cluster, view.connector, view.topic, view.partition)
             moments = polled if view.from_rest else recent
-            spans = [at.mirrored[place] for at in moments if place in at.mirrored]
+            spans = [moment.mirrored[location] for moment in moments if location in moment.mirrored]
             if not spans:
                 continue
             if view.committed is not None and view.committed + 1 not in {
-                at.committed for at in spans
+                span.committed for span in spans
             }:
-                text = f"{place} committed {view.committed}, was {spans[-1].committed - 1}"
+                text = f"{location} committed {view.committed}, was {spans[-1].committed - 1}"
                 yield Wrong("committed", text)
-            if view.lag is None or self._foreign(place, recent):
+            if view.lag is None or self._foreign(location, recent):
                 continue
-            least = min(at.end - at.read for at in spans)
-            most = max(at.end for at in spans) - min(at.committed for at in spans)
+            least = min(span.end - span.read for span in spans)
+            most = max(span.end for span in spans) - min(span.committed for span in spans)
             if not least <= view.lag <= most:
-                text = f"{place} lag {view.lag}, not within {least}..{most}: {spans[-1]}"
+                text = f"{location} lag {view.lag}, not within {least}..{most}: {spans[-1]}"
                 yield Wrong("lag", f"{text}; committed {view.committed}, synced {view.synced}")
 
-    def _foreign(self, place: Place, recent: list[Moment]) -> bool:
+    def _foreign(self, location: Place, recent: list[Moment]) -> bool:
         """Whether what a stranger does may still pass for ours."""
-        moved = self.moved_at.get(place, 0.0)
-        return any(at.strangers for at in recent) and recent[-1].at - moved < BELIEVED_S
+        moved = self.moved_at.get(location, 0.0)
+        return any(moment.strangers for moment in recent) and recent[-1].at - moved < BELIEVED_S
 
     def _wrong_sinks(
         self, snapshot: Snapshot, recent: list[Moment], polled: list[Moment]
     ) -> Iterator[Wrong]:
         for view in snapshot.sink_partitions:
-            place = (view.connect_cluster, view.connector, view.topic, view.partition)
+            location = (view.connect_cluster, view.connector, view.topic, view.partition)
             moments = polled if view.from_rest else recent
-            spans = [at.sunk[place] for at in moments if place in at.sunk]
+            spans = [moment.sunk[location] for moment in moments if location in moment.sunk]
             if not spans:
                 continue
-            committed = {at.committed for at in spans}
+            committed = {span.committed for span in spans}
             if view.committed is not None and view.committed not in committed:
-                text = f"{place} committed {view.committed}, was {committed}"
+                text = f"{location} committed {view.committed}, was {committed}"
                 yield Wrong("sink committed", text)
-            least = min(at.end for at in spans) - max(committed)
-            most = max(at.end for at in spans) - min(committed)
+            least = min(span.end for span in spans) - max(committed)
+            most = max(span.end for span in spans) - min(committed)
             if view.lag is not None and not least <= view.lag <= most:
-                yield Wrong("sink lag", f"{place} lag {view.lag}, not within {least}..{most}")
+                yield Wrong("sink lag", f"{location} lag {view.lag}, not within {least}..{most}")
 
     def _wrong_copies(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
         """Topics that copies do not go to, for whatever is named by them: audit, samples, groups;
         and topics whose copies share one with others, taken for alone.
         """
         there = frozenset(self.world.kafkas["east"].data)
-        asked = {
+        requests = {
             (groups.flow, partition.topic, partition.remote)
             for groups in snapshot.groups_to_ask
             for partition in groups.partitions
         }
         for flow in snapshot.topology.flows:
             name = (flow.connect_cluster, flow.connector)
-            names = {place[2] for place in recent[-1].copies if place[:2] == name}
+            names = {location[2] for location in recent[-1].copies if location[:2] == name}
             if _changing(flow.connect_cluster, recent):
                 continue
-            said = {(topic, find_remote_topic(flow, topic, there)) for topic in names}
-            said |= {(topic, remote) for key, topic, remote in asked if key == flow.key}
-            for topic, remote in said:
+            messages = {(topic, find_remote_topic(flow, topic, there)) for topic in names}
+            messages |= {(topic, remote) for key, topic, remote in requests if key == flow.key}
+            for topic, remote in messages:
                 copies = [moment.copies.get((*name, topic)) for moment in recent]
                 if remote is not None and remote not in copies:
                     yield Wrong("copy", f"{name} copies {topic} to {remote}, was {set(copies)}")
-            for topic in {topic for key, topic, _ in asked if key == flow.key}:
+            for topic in {topic for key, topic, _ in requests if key == flow.key}:
                 if all(self._shares(moment, name, topic) for moment in recent):
                     yield Wrong("merged", f"{name} {topic} is asked for as if alone in its copy")
 
     @staticmethod
     def _shares(moment: Moment, name: Name, topic: str) -> bool:
-        copies = {place[2]: copy for place, copy in moment.copies.items() if place[:2] == name}
+        copies = {
+            location[2]: copy for location, copy in moment.copies.items() if location[:2] == name
+        }
         return [*copies.values()].count(copies.get(topic, "")) > 1
 
     def _wrong_landings(self, snapshot: Snapshot, recent: list[Moment]) -> Iterator[Wrong]:
@@ -311,7 +315,7 @@ class Truth:
         since = self._since(snapshot.at - ROUTED_S)
         for view in snapshot.groups:
             name = self._mirror_of(view)
-            place = TopicPartition(view.topic, view.partition)
+            partition = TopicPartition(view.topic, view.partition)
             if (
                 view.best is None
                 or name is None
@@ -319,15 +323,15 @@ class Truth:
             ):
                 continue
             spans = [
-                moment.landings[name, view.group, place]
+                moment.landings[name, view.group, partition]
                 for moment in since
-                if (name, view.group, place) in moment.landings
+                if (name, view.group, partition) in moment.landings
             ]
             if not spans or len(spans) < len(since):
                 continue
             least, most = min(first for first, _ in spans), max(last for _, last in spans)
             if not least <= view.best <= most:
-                text = f"{view.group} {place} at {view.upstream} could go on at {view.best}"
+                text = f"{view.group} {partition} at {view.upstream} could go on at {view.best}"
                 yield Wrong("landing", f"{name}: {text}, not within {least}..{most}")
 
     def _mirror_of(self, view: GroupView) -> Name | None:
@@ -344,16 +348,16 @@ class Truth:
             if judged.scope is Scope.PARTITION or judged.verdict not in {Verdict.OK, Verdict.IDLE}:
                 continue
             name = (judged.connect_cluster, judged.connector)
-            places = [at for at in recent[-1].mirrored if at[:2] == name]
-            for place in places:
-                span, state = recent[-1].mirrored[place], recent[-1].states[name]
-                moved_at = self.moved_at.get(place, recent[-1].at)
-                stood_s = recent[-1].at - max(moved_at, self.blind_at)
-                if stood_s > CALM_S and span.end - span.read > 1000 and state == "running":
+            locations = [item for item in recent[-1].mirrored if item[:2] == name]
+            for location in locations:
+                span, state = recent[-1].mirrored[location], recent[-1].states[name]
+                moved_at = self.moved_at.get(location, recent[-1].at)
+                unchanged_s = recent[-1].at - max(moved_at, self.blind_at)
+                if unchanged_s > CALM_S and span.end - span.read > 1000 and state == "running":
                     yield Wrong(
                         "calm",
                         f"{judged.scope} {name} {judged.verdict} ({judged.reason}) for all that"
-                        f" {place} has stood at {span} for {stood_s:.0f} s",
+                        f" {location} has stood at {span} for {unchanged_s:.0f} s",
                     )
 
     def _wrong_findings(self, snapshot: Snapshot) -> Iterator[Wrong]:
@@ -365,16 +369,16 @@ class Truth:
                 continue
             name = (finding.connect_cluster, finding.connector or "")
             past = self.moments
-            tasks = {state for at in past for state in at.tasks.get(name, {}).values()}
+            tasks = {state for moment in past for state in moment.tasks.get(name, {}).values()}
             match finding.name:
                 case FindingName.TASK_FAILED | FindingName.CONNECTOR_FAILED if any(
-                    name in at.hidden for at in past
+                    name in moment.hidden for moment in past
                 ):
                     false = False  # when it ended could not be seen
                 case FindingName.TASK_FAILED:
                     false = "failed" not in tasks
                 case FindingName.CONNECTOR_FAILED:
-                    false = "failed" not in {at.states.get(name) for at in past}
+                    false = "failed" not in {moment.states.get(name) for moment in past}
                 case FindingName.UNUSABLE_OFFSET | FindingName.MM2_TOPIC_RECREATED:
                     false = True
                 case FindingName.REMNANT_OFFSETS:
@@ -383,7 +387,7 @@ class Truth:
                     false = not self._respelled(name)
                 case _:
                     false = finding.name.value == "connect_cluster_changed" and not any(
-                        at.faults[name[0]].startswith(_ELSEWHERE) for at in self.moments
+                        moment.faults[name[0]].startswith(_ELSEWHERE) for moment in self.moments
                     )
             if false:
                 text = f"{finding.name.value} of {name}: {finding.summary}"
@@ -413,7 +417,9 @@ class Truth:
         """Return every end that was reported of what has stood all the time, and every end by the
         deletion of a connector that is there.
         """
-        standing = {(at.name, at.connect_cluster, at.connector) for at in snapshot.findings}
+        statuses = {
+            (result.name, result.connect_cluster, result.connector) for result in snapshot.findings
+        }
         for message in messages:
             finding = message.finding
             name = (finding.connect_cluster, finding.connector or "")
@@ -423,9 +429,9 @@ class Truth:
             if message.status is not NotificationStatus.RESOLVED:
                 continue
             others = {
-                at
-                for at in standing
-                if at[0] in _STALLS and at[1:] == (finding.connect_cluster, finding.connector)
+                item
+                for item in statuses
+                if item[0] in _STALLS and item[1:] == (finding.connect_cluster, finding.connector)
             }
             if finding.name in _STALLS and finding.name is not FindingName.TASK_FAILED and others:
                 continue  # it is said in another way
@@ -436,85 +442,89 @@ class Truth:
 
     def _is_gone(self, name: Name) -> bool:
         """Whether a connector was missing at some moment of the window."""
-        return any(name not in at.states for at in self._since(self.world.now - WINDOW_S))
+        return any(name not in moment.states for moment in self._since(self.world.now - WINDOW_S))
 
     def _stands(self, finding: Finding) -> str | None:
         """Return why a finding has stood for long enough; None if it has not, or nothing tells."""
         name = (finding.connect_cluster, finding.connector or "")
         since = self.world.now - FALSE_END_S
-        window = [at for at in self.moments if at.at >= since]
+        window = [moment for moment in self.moments if moment.at >= since]
         if window[0].at > since + 60.0:
             return None
-        if name[1] and any(name not in at.states for at in window):
+        if name[1] and any(name not in moment.states for moment in window):
             return None
         match finding.name:
             case FindingName.TASK_FAILED:
-                failed = all("failed" in at.tasks[name].values() for at in window)
+                failed = all("failed" in moment.tasks[name].values() for moment in window)
                 return "its task has failed all the time" if failed else None
             case FindingName.CONNECTOR_FAILED:
-                failed = all(at.states[name] == "failed" for at in window)
+                failed = all(moment.states[name] == "failed" for moment in window)
                 return "it has failed all the time" if failed else None
             case FindingName.MM2_STALLED | FindingName.MM2_SILENT_STALL:
                 return self._stood(name, dict.fromkeys(window[-1].mirrored, window))
             case FindingName.SINK_STUCK:
                 return self._stood(name, dict.fromkeys(window[-1].sunk, window))
             case FindingName.CONNECTOR_STALLED | FindingName.CONNECTOR_SILENT:
-                failed = all("failed" in at.tasks[name].values() for at in window)
+                failed = all("failed" in moment.tasks[name].values() for moment in window)
                 return "its tasks have failed all the time" if failed else None
             case _:
                 return self._still_at_fault(finding, window)
 
     def _stood(self, name: Name, windows: dict[Place, list[Moment]]) -> str | None:
-        for place, window in windows.items():
-            if place[:2] != name or any(at.states[name] != "running" for at in window):
+        for location, window in windows.items():
+            if location[:2] != name or any(moment.states[name] != "running" for moment in window):
                 continue
-            spans = [(at.mirrored | at.sunk).get(place) for at in window]
-            if any(at is None for at in spans):
+            spans = [(moment.mirrored | moment.sunk).get(location) for moment in window]
+            if any(span is None for span in spans):
                 continue
             # A task that is taken away commits what it had read, which is progress to see.
-            reads = {(at.read, at.committed) for at in spans if at is not None}
-            waits = all(at is not None and at.end - at.read > 0 for at in spans)
+            reads = {(span.read, span.committed) for span in spans if span is not None}
+            waits = all(span is not None and span.end - span.read > 0 for span in spans)
             if len(reads) == 1 and waits:
-                return f"{place} has stood at {spans[-1]} all the time"
+                return f"{location} has stood at {spans[-1]} all the time"
         return None
 
     def _still_at_fault(self, finding: Finding, window: list[Moment]) -> str | None:
-        word = {
+        answer = {
             "connect_cluster_changed": "other_cluster",
             "connector_state_missing": "omits",
         }.get(finding.name.value)
         cluster = finding.connect_cluster
-        if word == "omits" and finding.connector not in self.world.sites[cluster].proxy.wrong_for:
+        if answer == "omits" and finding.connector not in self.world.sites[cluster].proxy.wrong_for:
             return None
-        if word is not None and all(at.faults[cluster].startswith(word) for at in window):
-            return f"answers were {word} all the time"
+        if answer is not None and all(
+            moment.faults[cluster].startswith(answer) for moment in window
+        ):
+            return f"answers were {answer} all the time"
         return None
 
     # --- details ---------------------------------------------------------------------------------
 
     def _source(self, name: Name) -> Source | None:
-        site = self.world.sites.get(name[0])
-        found: Connector | None = None if site is None else site.connectors.get(name[1])
-        return found if isinstance(found, Source) else None
+        answer = self.world.sites.get(name[0])
+        result: Connector | None = None if answer is None else answer.connectors.get(name[1])
+        return result if isinstance(result, Source) else None
 
 
 def _changing(connect_cluster: str, recent: list[Moment]) -> bool:
     """Whether the address has led elsewhere for less than the window: nobody can know it yet."""
-    elsewhere = {at.faults.get(connect_cluster, "").startswith(_ELSEWHERE) for at in recent}
+    elsewhere = {moment.faults.get(connect_cluster, "").startswith(_ELSEWHERE) for moment in recent}
     return elsewhere == {True, False}
 
 
 def _mirrored(name: Name, mirror: Mirror) -> dict[Place, Span]:
-    found: dict[Place, Span] = {}
-    for at in partitions_of(mirror.upstream, mirror.topics):
-        log = mirror.upstream.log(at)
+    span: dict[Place, Span] = {}
+    for partition in partitions_of(mirror.upstream, mirror.topics):
+        log = mirror.upstream.log(partition)
         assert isinstance(log, Log)
-        committed = mirror.committed.get(at, log.start - 1) + 1
-        done = mirror.done.get(at, committed - 1) + 1
+        committed = mirror.committed.get(partition, log.start - 1) + 1
+        done = mirror.done.get(partition, committed - 1) + 1
         # What is stopped goes on from what is committed, whatever it had read.
         read = done if mirror.state == "RUNNING" else committed
-        found[*name, at.topic, at.partition] = Span(log.start, log.end, read, committed)
-    return found
+        span[*name, partition.topic, partition.partition] = Span(
+            log.start, log.end, read, committed
+        )
+    return span
 
 
 def _landings(
@@ -524,30 +534,32 @@ def _landings(
     they were, or that later ones were. What was not copied follows the end of that topic.
     """
     for group, offsets in mirror.upstream.groups.items():
-        for place, offset in offsets.items():
-            if place.topic not in mirror.topics:
+        for partition, offset in offsets.items():
+            if partition.topic not in mirror.topics:
                 continue
-            topic, end = mirror.copy_of(place.topic), mirror.remote(place).end
-            runs = [run for run in mirror.copied.get(place, []) if run.topic == topic]
-            found = [
+            topic, end = mirror.copy_of(partition.topic), mirror.remote(partition).end
+            runs = [run for run in mirror.copied.get(partition, []) if run.topic == topic]
+            results = [
                 run.downstream + max(0, offset - run.upstream)
                 for run in runs
                 if offset <= run.upstream + run.records
             ]
-            if not found or mirror.committed.get(place, -1) < offset:
-                found.append(end)  # it is copied once more
-            yield (name, group, place), (min(found), max(found))
+            if not results or mirror.committed.get(partition, -1) < offset:
+                results.append(end)  # it is copied once more
+            yield (name, group, partition), (min(results), max(results))
 
 
 def _sunk(name: Name, sink: Sink) -> dict[Place, Span]:
-    found: dict[Place, Span] = {}
-    for at in partitions_of(sink.site.east, sink.topics):
-        log = sink.site.east.log(at)
+    span: dict[Place, Span] = {}
+    for partition in partitions_of(sink.site.east, sink.topics):
+        log = sink.site.east.log(partition)
         assert isinstance(log, Log)
-        committed = sink.group.get(at, log.start)
-        read = sink.at.get(at, committed)
-        found[*name, at.topic, at.partition] = Span(log.start, log.end, read, committed)
-    return found
+        committed = sink.group.get(partition, log.start)
+        read = sink.at.get(partition, committed)
+        span[*name, partition.topic, partition.partition] = Span(
+            log.start, log.end, read, committed
+        )
+    return span
 
 
 def _canonical(of: object) -> str:
@@ -556,7 +568,7 @@ def _canonical(of: object) -> str:
 
 def _same(identity: str, partition: dict[str, object]) -> bool:
     try:
-        found = json.loads(identity)
+        document = json.loads(identity)
     except ValueError:
         return False
-    return bool(found == partition)
+    return bool(document == partition)

@@ -31,12 +31,14 @@ def main(arguments: Sequence[str], root: Path = ROOT) -> int:
     parser = argparse.ArgumentParser(prog="python -m tools.chart")
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if out of date")
     check = parser.parse_args(arguments).check
-    wanted = made(root)
-    stale = {at for at, text in wanted.items() if not at.exists() or at.read_text() != text}
-    for at in sorted(stale):
+    expected = made(root)
+    stale = {
+        file for file, text in expected.items() if not file.exists() or file.read_text() != text
+    }
+    for path in sorted(stale):
         if not check:
-            at.write_text(wanted[at], encoding="utf-8")
-        sys.stdout.write(f"{at.relative_to(root)}: {'out of date' if check else 'written'}\n")
+            path.write_text(expected[path], encoding="utf-8")
+        sys.stdout.write(f"{path.relative_to(root)}: {'out of date' if check else 'written'}\n")
     return int(check and bool(stale))
 
 

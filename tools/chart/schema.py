@@ -75,8 +75,8 @@ _MORE: Final[dict[str, Json]] = {
         for name in ("periodSeconds", "timeoutSeconds", "failureThreshold")
     },
     **{
-        f"{at}.{name}": more
-        for at in ("persistence", "history.persistence")
+        f"{value}.{name}": more
+        for value in ("persistence", "history.persistence")
         for name, more in (("accessModes", _ACCESS), ("size", _SIZE), ("annotations", _TEXTS))
     },
     "history.mode": {"enum": ["sidecar", "deployment", "cronjob"]},
@@ -112,8 +112,8 @@ _MORE: Final[dict[str, Json]] = {
     "networkPolicy.egress.apiServerPorts": _PORTS,
     "networkPolicy.egress.extra": _OBJECTS,
     **{
-        f"{at}.{name}": more
-        for at in ("serviceMonitor", "podMonitor")
+        f"{value}.{name}": more
+        for value in ("serviceMonitor", "podMonitor")
         for name, more in {**_MONITOR, **_MONITOR_LISTS, "additionalLabels": _TEXTS}.items()
     },
     "prometheusRule.additionalLabels": _TEXTS,
@@ -133,20 +133,20 @@ def render(tree: Sequence[Value], optional_rules: Sequence[str]) -> str:
     }
     unknown = more.keys() - {value.path for value in _all(tree)}
     assert not unknown, f"no such values: {sorted(unknown)}"
-    made = {
+    built = {
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Values of the chart offsetwatch",
         **_object(tree, more),
     }
     # Whoever has this chart below another one switches it on and off by it.
-    made["properties"]["enabled"] = {"type": "boolean"}
-    return json.dumps(made, indent=2, ensure_ascii=False) + "\n"
+    built["properties"]["enabled"] = {"type": "boolean"}
+    return json.dumps(built, indent=2, ensure_ascii=False) + "\n"
 
 
 def optional_rules(alerts: Path) -> tuple[str, ...]:
     """Their names, as a value of the chart has them."""
     files = (alerts / "optional").glob("*.rules.yaml")
-    return tuple(sorted(at.name.removesuffix(".rules.yaml") for at in files))
+    return tuple(sorted(file.name.removesuffix(".rules.yaml") for file in files))
 
 
 def _all(tree: Sequence[Value]) -> tuple[Value, ...]:
@@ -162,9 +162,9 @@ def _object(tree: Sequence[Value], more: dict[str, Json]) -> Json:
 
 
 def _one(value: Value, more: dict[str, Json]) -> Json:
-    said = {"description": value.said} if value.said else {}
-    made = _object(value.within, more) if value.within else {"type": _type(value.default)}
-    return {**said, **made, **more.get(value.path, {})}
+    answer = {"description": value.said} if value.said else {}
+    built = _object(value.within, more) if value.within else {"type": _type(value.default)}
+    return {**answer, **built, **more.get(value.path, {})}
 
 
 def _type(default: Any) -> str:

@@ -43,12 +43,12 @@ def leaves(tree: Sequence[Value]) -> Iterator[Value]:
 def _of(
     node: yaml.MappingNode, defaults: dict[str, Any], above: str, lines: Sequence[str]
 ) -> tuple[Value, ...]:
-    found = []
+    results = []
     for key, child in node.value:
         path = f"{above}.{key.value}" if above else str(key.value)
         default = defaults[key.value]
         deeper = isinstance(child, yaml.MappingNode) and bool(default)
-        found.append(
+        results.append(
             Value(
                 path=path,
                 default=default,
@@ -56,13 +56,13 @@ def _of(
                 within=_of(child, default, path, lines) if deeper else (),
             )
         )
-    return tuple(found)
+    return tuple(results)
 
 
 def _said(line: int, lines: Sequence[str]) -> str:
     """The comment that ends just above a line, if it is one about a value."""
     words: list[str] = []
-    for text in reversed([at.strip() for at in lines[:line]]):
+    for text in reversed([item.strip() for item in lines[:line]]):
         if not text.startswith("#"):
             return ""
         if text.startswith(_SAID):

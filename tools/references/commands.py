@@ -48,20 +48,20 @@ def render() -> str:
     """The whole page."""
     codes = table(("code", "means"), ((str(number), text) for number, text in EXIT_CODES))
     verbs = tuple(_verbs(cli, (PROGRAM,)))
-    parts = [_HEAD + codes, "", "## Verbs", "", *(_line(at) for at in verbs), ""]
-    for at in verbs:
-        parts += _verb(at)
+    parts = [_HEAD + codes, "", "## Verbs", "", *(_line(context) for context in verbs), ""]
+    for verb in verbs:
+        parts += _verb(verb)
     return "\n".join(parts)
 
 
 def _verbs(group: click.Group, path: tuple[str, ...]) -> Iterator[click.Context]:
     """A context for each verb, which knows by what it was reached."""
     for name in sorted(group.commands):
-        found, words = group.commands[name], (*path, name)
-        if isinstance(found, click.Group):
-            yield from _verbs(found, words)
+        result, words = group.commands[name], (*path, name)
+        if isinstance(result, click.Group):
+            yield from _verbs(result, words)
         else:
-            yield click.Context(found, info_name=" ".join(words))
+            yield click.Context(result, info_name=" ".join(words))
 
 
 def _line(verb: click.Context) -> str:
@@ -80,13 +80,20 @@ def _verb(verb: click.Context) -> Iterator[str]:
     usage = " ".join(verb.command.collect_usage_pieces(verb))
     yield from (f"## {verb.info_name}", "", f"    {verb.info_name} {usage}".rstrip(), "")
     yield from (_help(verb), "")
-    arguments = [at for at in verb.command.params if isinstance(at, click.Argument)]
+    arguments = [param for param in verb.command.params if isinstance(param, click.Argument)]
     if arguments:
-        yield table(("argument", "takes", "given"), (_argument(at) for at in arguments))
+        yield table(("argument", "takes", "given"), (_argument(argument) for argument in arguments))
         yield ""
-    options = [at for at in verb.command.params if isinstance(at, click.Option) and not at.hidden]
+    options = [
+        param
+        for param in verb.command.params
+        if isinstance(param, click.Option) and not param.hidden
+    ]
     if options:
-        rows = (_option(verb, at) for at in sorted(options, key=lambda at: not at.required))
+        rows = (
+            _option(verb, option)
+            for option in sorted(options, key=lambda option: not option.required)
+        )
         yield table(("option", "default", "meaning"), rows)
         yield ""
 
@@ -94,8 +101,8 @@ def _verb(verb: click.Context) -> Iterator[str]:
 def _argument(argument: click.Argument) -> tuple[str, str, str]:
     kind = argument.type
     takes = kind.name if not isinstance(kind, click.Choice) else " or ".join(kind.choices)
-    given = "always" if argument.required else "if wanted"
-    return (code(argument.human_readable_name.upper()), takes, given)
+    inputs = "always" if argument.required else "if wanted"
+    return (code(argument.human_readable_name.upper()), takes, inputs)
 
 
 def _option(verb: click.Context, option: click.Option) -> tuple[str, str, str]:

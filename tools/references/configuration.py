@@ -42,10 +42,10 @@ EXAMPLES_BESIDE: Final[dict[str, Any]] = {
 
 def render() -> str:
     """The whole page."""
-    found = describe_settings()
-    parts = [_HEAD, "- [Top level](#top-level)", *_contents(found), "", "## Top level", ""]
-    parts.append(_table(found))
-    parts += _sections(found)
+    setting = describe_settings()
+    parts = [_HEAD, "- [Top level](#top-level)", *_contents(setting), "", "## Top level", ""]
+    parts.append(_table(setting))
+    parts += _sections(setting)
     return "\n".join(parts) + "\n"
 
 
@@ -62,8 +62,8 @@ def title(setting: Setting) -> str:
     return setting.inner[0].path.rpartition(".")[0]
 
 
-def _contents(found: tuple[Setting, ...], depth: int = 0) -> Iterator[str]:
-    for setting in found:
+def _contents(results: tuple[Setting, ...], depth: int = 0) -> Iterator[str]:
+    for setting in results:
         if setting.inner:
             name = title(setting)
             yield f"{'  ' * depth}- [`{name}`](#{_anchor(name)})"
@@ -72,19 +72,19 @@ def _contents(found: tuple[Setting, ...], depth: int = 0) -> Iterator[str]:
 
 def _anchor(name: str) -> str:
     """As GitHub makes it of a heading."""
-    return "".join(at for at in name.lower() if at.isalnum() or at in "_-")
+    return "".join(value for value in name.lower() if value.isalnum() or value in "_-")
 
 
-def _sections(found: tuple[Setting, ...]) -> Iterator[str]:
-    for setting in found:
+def _sections(results: tuple[Setting, ...]) -> Iterator[str]:
+    for setting in results:
         if setting.inner:
             yield from ("", f"## `{title(setting)}`", "", flowing(setting.about), "")
             yield _table(setting.inner)
             yield from _sections(setting.inner)
 
 
-def _table(found: tuple[Setting, ...]) -> str:
-    return table(("key", "type", "default", "meaning", "example"), map(_row, found))
+def _table(setting: tuple[Setting, ...]) -> str:
+    return table(("key", "type", "default", "meaning", "example"), map(_row, setting))
 
 
 def _row(setting: Setting) -> tuple[str, ...]:
@@ -92,8 +92,8 @@ def _row(setting: Setting) -> tuple[str, ...]:
     if setting.inner:
         where = f"[`{title(setting)}`](#{_anchor(title(setting))})"
         return (name, setting.takes, _default(setting), flowing(setting.meaning), where)
-    shown = code(json.dumps(example(setting), ensure_ascii=False))
-    return (name, setting.takes, _default(setting), flowing(setting.meaning), shown)
+    output = code(json.dumps(example(setting), ensure_ascii=False))
+    return (name, setting.takes, _default(setting), flowing(setting.meaning), output)
 
 
 def _default(setting: Setting) -> str:

@@ -105,19 +105,19 @@ def unit(spec: MetricSpec) -> str:
 
 def uses() -> dict[str, tuple[str, ...]]:
     """Metric -> rules and panels that name it, in the order of the files."""
-    found: dict[str, list[str]] = {}
+    results: dict[str, list[str]] = {}
     for text, where in _rules():
         for name in set(_NAME.findall(text)) & _KNOWN:
-            found.setdefault(name, []).append(where)
+            results.setdefault(name, []).append(where)
     for title, panels in _boards():
         named: dict[str, list[str]] = {}
         for text, panel in panels:
             for name in set(_NAME.findall(text)) & _KNOWN:
                 named.setdefault(name, []).append(panel)
-        for name, places in named.items():
-            where = f"board *{title}*: {', '.join(dict.fromkeys(places))}"
-            found.setdefault(name, []).append(where)
-    return {name: tuple(places) for name, places in found.items()}
+        for name, locations in named.items():
+            where = f"board *{title}*: {', '.join(dict.fromkeys(locations))}"
+            results.setdefault(name, []).append(where)
+    return {name: tuple(places) for name, places in results.items()}
 
 
 def _contents() -> str:
@@ -164,7 +164,7 @@ def _boards() -> Iterator[tuple[str, list[tuple[str, str]]]]:
             for panel in _flat(board["panels"])
             for target in panel.get("targets", ())
         ]
-        chosen = [(json.dumps(at), "its variables") for at in board["templating"]["list"]]
+        chosen = [(json.dumps(item), "its variables") for item in board["templating"]["list"]]
         yield board["title"], [*queries, *chosen]
 
 

@@ -42,29 +42,29 @@ def render_reference() -> str:
     return "\n".join((_HEAD, *_render_section(Config, read_docstrings(), on=True))) + "\n"
 
 
-def _render_section(of: type[ConfigSection], told: dict[str, str], *, on: bool) -> Iterator[str]:
+def _render_section(of: type[ConfigSection], report: dict[str, str], *, on: bool) -> Iterator[str]:
     """Yield the lines of every field of a section, not indented."""
     for name, field in of.model_fields.items():
         key = f"{of.__name__}.{name}"
         inner = find_section_type(field.annotation)
         empty = default_of(field) in ((None, {}) if inner is None else (None, []))
-        given = on and (key in _UNCOMMENTED_KEYS or field.is_required() or not empty)
-        yield from _wrap_prose(f"{told[find_docstring_key(of, name)]} ({_describe_field(field)})")
+        inputs = on and (key in _UNCOMMENTED_KEYS or field.is_required() or not empty)
+        yield from _wrap_prose(f"{report[find_docstring_key(of, name)]} ({_describe_field(field)})")
         if inner is None:
-            yield from _render_setting(name, _choose_value(key, field), on=given)
+            yield from _render_setting(name, _choose_value(key, field), on=inputs)
             continue
-        given = given and any(
-            _is_uncommented(line) for line in _render_section(inner, told, on=given)
+        inputs = inputs and any(
+            _is_uncommented(line) for line in _render_section(inner, report, on=inputs)
         )
-        lines = [_comment_out(f"{name}:", on=given)]
+        lines = [_comment_out(f"{name}:", on=inputs)]
         if get_origin(field.annotation) is dict:
-            lines.append(_comment_out(f"  {EXAMPLES[key]}:", on=given))
-            lines += _indent_lines(_render_section(inner, told, on=given), 4)
+            lines.append(_comment_out(f"  {EXAMPLES[key]}:", on=inputs))
+            lines += _indent_lines(_render_section(inner, report, on=inputs), 4)
         elif get_origin(field.annotation) is list:
-            lines.append(_comment_out("  -", on=given))
-            lines += _indent_lines(_render_section(inner, told, on=given), 4)
+            lines.append(_comment_out("  -", on=inputs))
+            lines += _indent_lines(_render_section(inner, report, on=inputs), 4)
         else:
-            lines += _indent_lines(_render_section(inner, told, on=given), 2)
+            lines += _indent_lines(_render_section(inner, report, on=inputs), 2)
         yield from lines
         if of is Config:
             yield ""

@@ -130,7 +130,7 @@ def describe_settings() -> tuple[Setting, ...]:
 
 
 def _describe_section(
-    of: type[ConfigSection], before: str, told: dict[str, str]
+    of: type[ConfigSection], before: str, report: dict[str, str]
 ) -> Iterator[Setting]:
     for name, field in of.model_fields.items():
         inner = find_section_type(field.annotation)
@@ -142,10 +142,10 @@ def _describe_section(
             takes=describe_type(field),
             required=field.is_required(),
             default=describe_default(field),
-            meaning=told[find_docstring_key(of, name)],
+            meaning=report[find_docstring_key(of, name)],
             inner=()
             if inner is None
-            else tuple(_describe_section(inner, _format_prefix(path, field), told)),
+            else tuple(_describe_section(inner, _format_prefix(path, field), report)),
             about="" if inner is None else inspect.getdoc(inner) or "",
         )
 
@@ -160,7 +160,7 @@ def _format_prefix(path: str, field: FieldInfo) -> str:
 
 def find_docstring_key(of: type[ConfigSection], name: str) -> str:
     """Return the key of a field's docstring, by the class or base class that declares it."""
-    owner = next(at for at in of.__mro__ if name in inspect.get_annotations(at))
+    owner = next(item for item in of.__mro__ if name in inspect.get_annotations(item))
     return f"{owner.__name__}.{name}"
 
 
@@ -219,7 +219,7 @@ def _describe_annotation(annotation: Any) -> str:
 
 def read_docstrings() -> dict[str, str]:
     """Return the docstrings under the fields by `Section.field`; Python does not retain them."""
-    told: dict[str, str] = {}
+    reports: dict[str, str] = {}
     modules = (types, remediation, root)
     for node in [stmt for module in modules for stmt in ast.parse(inspect.getsource(module)).body]:
         if not isinstance(node, ast.ClassDef):
@@ -230,5 +230,5 @@ def read_docstrings() -> dict[str, str]:
                     ast.AnnAssign(target=ast.Name(id=name)),
                     ast.Expr(value=ast.Constant(value=str(words))),
                 ):
-                    told[f"{node.name}.{name}"] = " ".join(words.split())
-    return told
+                    reports[f"{node.name}.{name}"] = " ".join(words.split())
+    return reports

@@ -76,9 +76,9 @@ class RebalanceNeeded(Refusal):
 class NotHere(Refusal):
     """Another worker has to do it; None where nobody knows which."""
 
-    def __init__(self, whose: Worker | None) -> None:
+    def __init__(self, worker: Worker | None) -> None:
         super().__init__(409, NO_LEADER)
-        self.whose = whose
+        self.whose = worker
 
 
 class Reply(NamedTuple):
@@ -87,11 +87,11 @@ class Reply(NamedTuple):
     location: str | None = None
 
 
-def said(status: int, found: Any = None) -> Reply:
+def said(status: int, result: Any = None) -> Reply:
     """An answer in JSON, or without a body."""
-    if found is None:
+    if result is None:
         return Reply(status, b"")
-    return Reply(status, msgspec.json.encode(found))
+    return Reply(status, msgspec.json.encode(result))
 
 
 def refused(status: int, message: str) -> Reply:

@@ -21,11 +21,11 @@ Chain = tuple[str, ...]
 
 def offsets_of(body: bytes) -> list[tuple[Any, Any]]:
     """(partition, offset) of the body of a PATCH. Raises Refusal."""
-    found = _entity(_parsed(body), "ConnectorOffsets", ("offsets",), ())
-    if found is None:
+    result = _entity(_parsed(body), "ConnectorOffsets", ("offsets",), ())
+    if result is None:
         raise _null("ConnectorOffsets.offsets()", "offsets")
     here: Chain = (f'{_ENTITIES}.ConnectorOffsets["offsets"]',)
-    entries = found.get("offsets")
+    entries = result.get("offsets")
     if entries is not None and not isinstance(entries, list):
         raise _mismatch(f"java.util.ArrayList<{_ENTITIES}.ConnectorOffset>", entries, here)
     pairs = [
@@ -34,14 +34,14 @@ def offsets_of(body: bytes) -> list[tuple[Any, Any]]:
     ]
     if not pairs:
         raise Refusal(400, NONE_GIVEN)
-    given = [pair for pair in pairs if pair is not None]
-    if len(given) < len(pairs):
+    inputs = [pair for pair in pairs if pair is not None]
+    if len(inputs) < len(pairs):
         raise _null("ConnectorOffset.partition()", "offset")
-    return given
+    return inputs
 
 
-def _pair(found: Any, here: Chain) -> tuple[Any, Any] | None:
-    entry = _entity(found, "ConnectorOffset", ("partition", "offset"), here)
+def _pair(result: Any, here: Chain) -> tuple[Any, Any] | None:
+    entry = _entity(result, "ConnectorOffset", ("partition", "offset"), here)
     if entry is None:
         return None
     for name in entry:
@@ -54,10 +54,10 @@ def _pair(found: Any, here: Chain) -> tuple[Any, Any] | None:
 def creation_of(body: bytes) -> tuple[str, dict[str, Any], str]:
     """Name, configuration and target state of a POST. Raises Refusal."""
     known = ("config", "name", "initial_state")
-    found = _entity(_parsed(body), "CreateConnectorRequest", known, ())
-    if found is None:
+    result = _entity(_parsed(body), "CreateConnectorRequest", known, ())
+    if result is None:
         raise _null("CreateConnectorRequest.name()", "createRequest")
-    state = found.get("initial_state")
+    state = result.get("initial_state")
     if state is not None and str(state).upper() not in _STATES:
         kind = f"{_ENTITIES}.CreateConnectorRequest"
         where = _where((f'{kind}["initial_state"]',))
@@ -66,17 +66,17 @@ def creation_of(body: bytes) -> tuple[str, dict[str, Any], str]:
             f"Cannot construct instance of `{kind}$InitialState`, problem: No enum constant "
             f"{kind}.InitialState.{str(state).upper()}{where}",
         )
-    config = found.get("config") or {}
-    name = found.get("name") or config.get("name") or ""
+    config = result.get("config") or {}
+    name = result.get("name") or config.get("name") or ""
     return str(name), config, _STATES[str(state or "RUNNING").upper()]
 
 
 def config_of(body: bytes) -> dict[str, Any]:
     """The body of a PUT of a configuration. Raises Refusal."""
-    found = _parsed(body)
-    if not isinstance(found, dict):
-        raise _mismatch(f"{_MAP}<java.lang.String,java.lang.String>", found, ())
-    return found
+    result = _parsed(body)
+    if not isinstance(result, dict):
+        raise _mismatch(f"{_MAP}<java.lang.String,java.lang.String>", result, ())
+    return result
 
 
 def _parsed(body: bytes) -> Any:
@@ -85,8 +85,8 @@ def _parsed(body: bytes) -> Any:
     try:
         return json.loads(body)
     except json.JSONDecodeError as exc:
-        at = exc.doc[exc.pos : exc.pos + 1]
-        words = f"Unexpected character ('{at}' (code {ord(at)}))" if at else _ENDED
+        name = exc.doc[exc.pos : exc.pos + 1]
+        words = f"Unexpected character ('{name}' (code {ord(name)}))" if name else _ENDED
         if exc.msg.startswith("Expecting property name"):
             words += ": was expecting double-quote to start field name"
         raise Refusal(500, words + _WHERE.format(exc.colno)) from None
@@ -94,14 +94,16 @@ def _parsed(body: bytes) -> Any:
         raise Refusal(500, "Invalid UTF-8 start byte" + _WHERE.format(1)) from None
 
 
-def _entity(found: Any, entity: str, known: tuple[str, ...], chain: Chain) -> dict[str, Any] | None:
+def _entity(
+    result: Any, entity: str, known: tuple[str, ...], chain: Chain
+) -> dict[str, Any] | None:
     """A map with only the fields that the entity has."""
     name = f"{_ENTITIES}.{entity}"
-    if found is None:
+    if result is None:
         return None
-    if not isinstance(found, dict):
-        raise _mismatch(name, found, chain)
-    for field in found:
+    if not isinstance(result, dict):
+        raise _mismatch(name, result, chain)
+    for field in result:
         if field not in known:
             listed = ", ".join(f'"{each}"' for each in known)
             count = "one known property" if len(known) == 1 else f"{len(known)} known properties"
@@ -111,33 +113,33 @@ def _entity(found: Any, entity: str, known: tuple[str, ...], chain: Chain) -> di
                 f'Unrecognized field "{field}" (class {name}), not marked as ignorable '
                 f"({count}: {listed}){where}",
             )
-    fields: dict[str, Any] = found
+    fields: dict[str, Any] = result
     return fields
 
 
-def _mismatch(wanted: str, found: Any, chain: Chain) -> Refusal:
+def _mismatch(expected: str, result: Any, chain: Chain) -> Refusal:
     """Texts and numbers are first tried as the argument of a constructor, where there is one."""
-    plain = wanted.partition("<")[0]
+    plain = expected.partition("<")[0]
     is_list, is_map = plain == "java.util.ArrayList", plain == _MAP
     no = f"Cannot construct instance of `{plain}` (although at least one Creator exists): no"
     deserialized = "constructor/factory method to deserialize from"
-    if isinstance(found, str) and not is_list:
-        words = f"{no} String-argument {deserialized} String value ('{found}')"
-    elif isinstance(found, int) and not isinstance(found, bool) and not (is_list or is_map):
-        words = f"{no} int/Int-argument {deserialized} Number value ({found})"
+    if isinstance(result, str) and not is_list:
+        words = f"{no} String-argument {deserialized} String value ('{result}')"
+    elif isinstance(result, int) and not isinstance(result, bool) and not (is_list or is_map):
+        words = f"{no} int/Int-argument {deserialized} Number value ({result})"
     else:
-        kind, token = _token(found)
+        kind, token = _token(result)
         words = (
-            f"Cannot deserialize value of type `{wanted}` from {kind} value (token "
+            f"Cannot deserialize value of type `{expected}` from {kind} value (token "
             f"`JsonToken.{token}`)"
         )
     return Refusal(500, words + _where(chain))
 
 
-def _token(found: Any) -> tuple[str, str]:
-    match found:
+def _token(result: Any) -> tuple[str, str]:
+    match result:
         case bool():
-            return "Boolean", f"VALUE_{str(found).upper()}"
+            return "Boolean", f"VALUE_{str(result).upper()}"
         case int():
             return "Integer", "VALUE_NUMBER_INT"
         case float():

@@ -156,10 +156,10 @@ class Broker:
 
     def log(self, topic: str, partition: int) -> Log:
         """Raises NoSuchPartition."""
-        found = self.topics.get(topic)
-        if found is None or partition not in range(len(found.logs)):
+        answer = self.topics.get(topic)
+        if answer is None or partition not in range(len(answer.logs)):
             raise NoSuchPartition(f"{topic}-{partition}")
-        return found.logs[partition]
+        return answer.logs[partition]
 
     def produce(
         self,
@@ -173,11 +173,11 @@ class Broker:
         size_bytes: int | None = None,
     ) -> Record:
         """Append one record. `size_bytes` is for one that is told to be larger than its bytes."""
-        found = self.create_topic(topic)
-        log = found.logs[partition]
+        result = self.create_topic(topic)
+        log = result.logs[partition]
         size = 70 + len(key or b"") + len(value or b"")
         record = Record(
-            at=At(self.name, topic, found.id, partition, log.end),
+            at=At(self.name, topic, result.id, partition, log.end),
             key=key,
             value=value,
             headers=headers,
@@ -191,17 +191,17 @@ class Broker:
         self._tell_watchers(topic)
         return record
 
-    def watch(self, topic: str, who: object, told: Callable[[], None]) -> None:
+    def watch(self, topic: str, who: object, report: Callable[[], None]) -> None:
         """Call this whenever something is appended to a topic of this name."""
-        self._watching[topic][who] = told
+        self._watching[topic][who] = report
 
     def unwatch(self, who: object) -> None:
         for watching in self._watching.values():
             watching.pop(who, None)
 
     def _tell_watchers(self, topic: str) -> None:
-        for told in list(self._watching[topic].values()):
-            told()
+        for report in list(self._watching[topic].values()):
+            report()
 
     def leave_gap(self, topic: str, partition: int, count: int = 1) -> None:
         """Offsets that no record has, as transaction markers leave them."""
@@ -234,11 +234,11 @@ class Broker:
         return self.groups.setdefault(name, Group())
 
     def join(
-        self, name: str, member: str, topics: tuple[str, ...], told: Callable[[], None]
+        self, name: str, member: str, topics: tuple[str, ...], report: Callable[[], None]
     ) -> None:
         """Become a member; `told` is called whenever the share of this member changes."""
         group = self.group(name)
-        group.members[member], group.topics[member] = told, topics
+        group.members[member], group.topics[member] = report, topics
         self._tell(group)
 
     def leave(self, name: str, member: str) -> None:
@@ -251,16 +251,16 @@ class Broker:
     def share(self, name: str, member: str) -> tuple[tuple[str, int], ...]:
         """Which partitions a member reads: in turn to those that want the topic."""
         group = self.groups[name]
-        mine = []
+        own = []
         for topic in sorted({topic for topics in group.topics.values() for topic in topics}):
-            readers = sorted(at for at, topics in group.topics.items() if topic in topics)
+            readers = sorted(value for value, topics in group.topics.items() if topic in topics)
             logs = self.topics[topic].logs if topic in self.topics else ()
-            mine += [
+            own += [
                 (topic, number)
                 for number in range(len(logs))
                 if readers[number % len(readers)] == member
             ]
-        return tuple(mine)
+        return tuple(own)
 
     def commit(self, name: str, member: str, offsets: dict[tuple[str, int], int]) -> None:
         """As a member does. Raises NotAMember."""
@@ -271,8 +271,8 @@ class Broker:
 
     @staticmethod
     def _tell(group: Group) -> None:
-        for told in list(group.members.values()):
-            told()
+        for member in list(group.members.values()):
+            member()
 
 
 def _id(text: str) -> str:

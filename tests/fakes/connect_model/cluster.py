@@ -200,11 +200,11 @@ class FakeConnect:
     def produced(self, *topics: str, upstream: str | None = None) -> list[At]:
         """Every record of these topics, those that are lost too; all where none is named."""
         broker = self.broker if upstream is None else self.upstreams[upstream]
-        return [at for at in broker.produced if not topics or at.topic in topics]
+        return [item for item in broker.produced if not topics or item.topic in topics]
 
-    def task_state(self, at: TaskId) -> str | None:
-        status = self.statuses.get(at[0])
-        part = None if status is None else status.tasks.get(at[1])
+    def task_state(self, item: TaskId) -> str | None:
+        status = self.statuses.get(item[0])
+        part = None if status is None else status.tasks.get(item[1])
         return None if part is None else part.state
 
     def status_of(self, name: str) -> dict[str, Any]:
@@ -223,12 +223,12 @@ class FakeConnect:
         }
 
     def _shown(self, part: Part) -> dict[str, str]:
-        shown = {"state": part.state, "worker_id": part.worker_id}
+        rows = {"state": part.state, "worker_id": part.worker_id}
         if part.trace:
-            shown["trace"] = part.trace
+            rows["trace"] = part.trace
         if self.version >= (4, 1):
-            shown["version"] = self.version_text
-        return shown
+            rows["version"] = self.version_text
+        return rows
 
     def plugin_named(self, connector: str) -> Plugin | None:
         for worker in self.workers:
@@ -238,14 +238,14 @@ class FakeConnect:
 
     def plugin_of(self, config: dict[str, str]) -> Plugin:
         """Raises Refusal of a class that no worker has."""
-        found = self.plugins.get(config.get("connector.class", ""))
-        if found is None:
+        plugin = self.plugins.get(config.get("connector.class", ""))
+        if plugin is None:
             raise Refusal(
                 500 if "connector.class" in config else 400,
                 f"Failed to find any class that implements Connector and which name matches "
                 f"{config.get('connector.class')}",
             )
-        return found
+        return plugin
 
     def plugin_list(self) -> list[dict[str, str]]:
         return [
@@ -343,19 +343,21 @@ class FakeConnect:
         self.note(f"{name} writes {at.topic}-{at.partition}@{at.offset}")
 
     def committed(self, name: str, offsets: dict[tuple[str, int], int]) -> None:
-        told = ", ".join(f"{spot[0]}-{spot[1]}={at}" for spot, at in sorted(offsets.items()))
-        self.note(f"{name} commits {told}")
+        text = ", ".join(
+            f"{spot[0]}-{spot[1]}={offset}" for spot, offset in sorted(offsets.items())
+        )
+        self.note(f"{name} commits {text}")
 
     def dead_letter(self, name: str, config: dict[str, str], record: Record) -> None:
         """What a tolerant sink leaves out goes to its dead letter queue, if it has one."""
         self.dead_letters[name].append(record.at)
         queue = config.get("errors.deadletterqueue.topic.name")
         if queue:
-            at = record.at
+            item = record.at
             coordinates = (
-                ("__connect.errors.topic", at.topic.encode()),
-                ("__connect.errors.partition", str(at.partition).encode()),
-                ("__connect.errors.offset", str(at.offset).encode()),
+                ("__connect.errors.topic", item.topic.encode()),
+                ("__connect.errors.partition", str(item.partition).encode()),
+                ("__connect.errors.offset", str(item.offset).encode()),
                 ("__connect.errors.connector.name", name.encode()),
             )
             self.broker.produce(

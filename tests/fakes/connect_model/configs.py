@@ -105,10 +105,10 @@ class ConfigState:
         return "config", name
 
     def _commit(self, name: str, value: Any) -> tuple[str, str] | None:
-        given = self.pending.pop(name, {})
+        inputs = self.pending.pop(name, {})
         if name not in self.configs:
             return None
-        self.tasks[name] = [given[number] for number in range(value["tasks"])]
+        self.tasks[name] = [inputs[number] for number in range(value["tasks"])]
         self.known[name] = max(self.known.get(name, 0), value["tasks"])
         self.unfenced.add(name)
         return "tasks", name

@@ -157,7 +157,7 @@ class Door:
         number = len(connect.requests) + 1
         fault = self._fault(method, path)
         began = connect.line.at
-        seen = Seen(
+        observed = Seen(
             number,
             began,
             self.who,
@@ -168,16 +168,18 @@ class Door:
             None,
             began,
         )
-        connect.requests.append(seen)
+        connect.requests.append(observed)
         status: int | None = None
         try:
-            asked = Asked(method, path, body, f"#{number}")
-            reply = self._through(fault, self._worker(url), asked, timeout_s)
+            requests = Asked(method, path, body, f"#{number}")
+            reply = self._through(fault, self._worker(url), requests, timeout_s)
             status = reply.status
         finally:
-            connect.requests[number - 1] = seen._replace(status=status, ended=connect.line.at)
-            if seen.change:
-                connect.note(f"#{number} {self.who} {method} {path} -> {status} {seen.fault or ''}")
+            connect.requests[number - 1] = observed._replace(status=status, ended=connect.line.at)
+            if observed.change:
+                connect.note(
+                    f"#{number} {self.who} {method} {path} -> {status} {observed.fault or ''}"
+                )
         self.after(method, path, reply.status)
         return reply
 
@@ -186,10 +188,10 @@ class Door:
             self.changes += 1
             if self.changes in self.faults:
                 return self.faults.pop(self.changes)
-        for at, (wanted, pattern, fault) in enumerate(self.next_time):
-            fits = method == wanted if wanted else method != "GET"
+        for offset, (expected, pattern, fault) in enumerate(self.next_time):
+            fits = method == expected if expected else method != "GET"
             if fits and re.search(pattern, path):
-                del self.next_time[at]
+                del self.next_time[offset]
                 return fault
         return None
 
@@ -201,37 +203,37 @@ class Door:
         raise httpx.ConnectError("Connection refused")
 
     def _through(
-        self, fault: Fault | None, worker: Worker, asked: Asked, timeout_s: float
+        self, fault: Fault | None, worker: Worker, requests: Asked, timeout_s: float
     ) -> Reply:
         if fault is None:
-            return self._carried_out(worker, asked, timeout_s)
+            return self._carried_out(worker, requests, timeout_s)
         match fault.how:
             case How.REFUSED:
                 raise httpx.ConnectError("Connection refused")
             case How.DROPPED:
                 raise httpx.WriteError("Broken pipe")
             case How.LATE | How.SLOW:
-                return self._late(fault, worker, asked, timeout_s)
+                return self._late(fault, worker, requests, timeout_s)
             case How.ANSWERED:
                 if fault.applied:
-                    self._carried_out(worker, asked, timeout_s)
+                    self._carried_out(worker, requests, timeout_s)
                 return Reply(fault.status, fault.body)
             case How.TWICE:
-                self._carried_out(worker, asked, timeout_s)
-                return self._carried_out(worker, asked, timeout_s)
-        self._carried_out(worker, asked, timeout_s)
+                self._carried_out(worker, requests, timeout_s)
+                return self._carried_out(worker, requests, timeout_s)
+        self._carried_out(worker, requests, timeout_s)
         if fault.how == How.CUT:
             raise httpx.RemoteProtocolError(
                 "peer closed connection without sending complete message body"
             )
         raise httpx.ReadError("Connection reset by peer")
 
-    def _late(self, fault: Fault, worker: Worker, asked: Asked, timeout_s: float) -> Reply:
+    def _late(self, fault: Fault, worker: Worker, requests: Asked, timeout_s: float) -> Reply:
         line = self._connect.line
 
         def arrive() -> None:
             if worker.alive:
-                worker.spawn(serve(worker, asked), "late request")
+                worker.spawn(serve(worker, requests), "late request")
 
         line.call_after(fault.delay_s, arrive)
         if fault.how == How.SLOW:
@@ -239,9 +241,9 @@ class Door:
             raise httpx.ReadTimeout("no answer")
         raise httpx.ReadError("Connection reset by peer")
 
-    def _carried_out(self, worker: Worker, asked: Asked, timeout_s: float) -> Reply:
+    def _carried_out(self, worker: Worker, requests: Asked, timeout_s: float) -> Reply:
         line = self._connect.line
-        served = worker.spawn(serve(worker, asked), f"{asked.method} {asked.path}")
+        served = worker.spawn(serve(worker, requests), f"{requests.method} {requests.path}")
         line.run(until=line.at + timeout_s, stop=lambda: not served.alive)
         if served.alive:
             raise httpx.ReadTimeout("no answer")

@@ -29,22 +29,22 @@ class Files:
     def lines(self, path: str, position: int) -> tuple[list[tuple[bytes, int]], int]:
         """The whole lines from this byte on, each with the position behind it, and the last one."""
         rest = self._content[path][position:]
-        found = []
+        results = []
         for line in rest.split(b"\n")[:-1]:
             position += len(line) + 1
-            found.append((line, position))
-        return found, position
+            results.append((line, position))
+        return results, position
 
     def rows(self, table: str, first: int) -> list[bytes]:
         return self._rows[table][first:]
 
-    def watch(self, name: str, who: object, told: Callable[[], None]) -> None:
-        self._watching[name][who] = told
+    def watch(self, name: str, who: object, report: Callable[[], None]) -> None:
+        self._watching[name][who] = report
 
     def unwatch(self, who: object) -> None:
         for watching in self._watching.values():
             watching.pop(who, None)
 
     def _tell(self, name: str) -> None:
-        for told in list(self._watching[name].values()):
-            told()
+        for report in list(self._watching[name].values()):
+            report()

@@ -42,7 +42,7 @@ def look_up(worker: Worker, name: str, config: dict[str, str], callback: Callbac
 
 
 def modify(
-    worker: Worker, name: str, wanted: list[tuple[Any, Any]] | None, callback: Callback, by: str
+    worker: Worker, name: str, expected: list[tuple[Any, Any]] | None, callback: Callback, by: str
 ) -> Steps:
     """Alter these, or remove all where none are given. A look at the connector's class comes first:
     it may refuse.
@@ -52,9 +52,9 @@ def modify(
     yield connect.timing.executor_s + connect.slow_jobs.pop(name, 0.0)
     try:
         if connect.plugin_of(config).kind == "source":
-            yield from _source(worker, name, config, wanted, callback, by)
+            yield from _source(worker, name, config, expected, callback, by)
         else:
-            callback.complete(_sink(worker, name, config, wanted, by))
+            callback.complete(_sink(worker, name, config, expected, by))
     except Refusal as exc:
         callback.fail(exc)
 
@@ -70,16 +70,16 @@ def _source(
     worker: Worker,
     name: str,
     config: dict[str, str],
-    wanted: list[tuple[Any, Any]] | None,
+    expected: list[tuple[Any, Any]] | None,
     callback: Callback,
     by: str,
 ) -> Steps:
     connect = worker.connect
     stores = connect.stores_of(config)
-    if wanted is None:
-        pairs: Pairs = [(at, None) for at, _ in connect.offsets.listed(stores, name)]
+    if expected is None:
+        pairs: Pairs = [(entry, None) for entry, _ in connect.offsets.listed(stores, name)]
     else:
-        pairs = normalised(wanted)
+        pairs = normalised(expected)
     vouched = connect.plugin_of(config).alter(config, pairs)
     removed = [pair for pair in pairs if pair[1] is None]
     if removed and stores.secondary is not None:
@@ -92,7 +92,7 @@ def _source(
                 500, f"Timed out while attempting to modify offsets for source connector {name}"
             )
     connect.write_offsets(name, stores, pairs, by)
-    callback.complete(_done(vouched=vouched, reset=wanted is None))
+    callback.complete(_done(vouched=vouched, reset=expected is None))
 
 
 # --- sinks ---------------------------------------------------------------------------------------
@@ -102,12 +102,12 @@ def _sink(
     worker: Worker,
     name: str,
     config: dict[str, str],
-    wanted: list[tuple[Any, Any]] | None,
+    expected: list[tuple[Any, Any]] | None,
     by: str,
 ) -> dict[str, str]:
     connect = worker.connect
     group_name = group_of(name, config)
-    spots = None if wanted is None else parsed(wanted)
+    spots = None if expected is None else parsed(expected)
     vouched = connect.plugin_of(config).alter(config, [])
     if spots is None:
         group = connect.broker.groups.get(group_name)
@@ -153,7 +153,7 @@ def _alter_group(
 
 def parsed(pairs: list[tuple[Any, Any]]) -> dict[Spot, int | None]:
     """Of one that is given twice the last. Raises Refusal: of sinks it is a 400."""
-    found: dict[Spot, int | None] = {}
+    results: dict[Spot, int | None] = {}
     for partition, offset in pairs:
         if partition is None:
             raise Refusal(
@@ -170,9 +170,9 @@ def parsed(pairs: list[tuple[Any, Any]]) -> dict[Spot, int | None]:
             raise Refusal(400, "Kafka topic names must be valid strings and may not be null")
         if number is None:
             raise Refusal(400, "Kafka partitions must be valid numbers and may not be null")
-        at = (_shown(topic), _integer(number, "partition", "Partition", INT_MAX))
+        item = (_shown(topic), _integer(number, "partition", "Partition", INT_MAX))
         if offset is None:
-            found[at] = None
+            results[item] = None
             continue
         if "kafka_offset" not in offset:
             raise Refusal(
@@ -180,8 +180,8 @@ def parsed(pairs: list[tuple[Any, Any]]) -> dict[Spot, int | None]:
                 "The offset for a sink connector should either be null or contain the key "
                 "'kafka_offset'",
             )
-        found[at] = _integer(offset["kafka_offset"], "offset", "Offset", LONG_MAX)
-    return found
+        results[item] = _integer(offset["kafka_offset"], "offset", "Offset", LONG_MAX)
+    return results
 
 
 def _shown(value: Any) -> str:
@@ -190,7 +190,7 @@ def _shown(value: Any) -> str:
     return str(value)
 
 
-def _integer(value: Any, what: str, said: str, most: int) -> int:
+def _integer(value: Any, what: str, answer: str, most: int) -> int:
     text = _shown(value)
     digits = text.removeprefix("-").removeprefix("+")
     if digits.isascii() and digits.isdigit() and LONG_MIN <= int(text) <= most:
@@ -198,5 +198,5 @@ def _integer(value: Any, what: str, said: str, most: int) -> int:
     raise Refusal(
         400,
         f"Failed to parse the following Kafka {what} value in the provided offsets: '{text}'. "
-        f"{said} values for sink connectors need to be integers.",
+        f"{answer} values for sink connectors need to be integers.",
     )

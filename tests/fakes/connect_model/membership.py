@@ -86,7 +86,7 @@ class Membership:
             worker.connectors_assigned = [
                 name for name in worker.connectors_assigned if name in state.configs
             ]
-            worker.tasks_assigned = [at for at in worker.tasks_assigned if at in tasks]
+            worker.tasks_assigned = [item for item in worker.tasks_assigned if item in tasks]
         if not waits:
             for worker in gone:
                 worker.connectors_assigned, worker.tasks_assigned = [], []
@@ -95,11 +95,11 @@ class Membership:
             if name not in held:
                 least = min(living, key=lambda worker: len(worker.connectors_assigned))
                 least.connectors_assigned.append(name)
-        done = {at for worker in self.workers for at in worker.tasks_assigned}
-        for at in tasks:
-            if at not in done:
+        done = {item for worker in self.workers for item in worker.tasks_assigned}
+        for task in tasks:
+            if task not in done:
                 least = min(living, key=lambda worker: len(worker.tasks_assigned))
-                least.tasks_assigned.append(at)
+                least.tasks_assigned.append(task)
 
     def _forget_the_deleted(self, leader: Worker) -> None:
         """What the leader does at the end of a round: nobody has a state that is not configured."""

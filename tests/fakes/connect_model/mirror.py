@@ -35,8 +35,8 @@ class Sync(NamedTuple):
 class MirrorTask(SourceTask):
     """`positions` is what it reads next of each partition."""
 
-    def __init__(self, *made: Any) -> None:
-        super().__init__(*made)
+    def __init__(self, *built: Any) -> None:
+        super().__init__(*built)
         upstream = self.connect.upstream_of(self.config)
         assert upstream is not None, "plugins.py gives no tasks without one"
         self.upstream = upstream
@@ -105,8 +105,8 @@ class MirrorTask(SourceTask):
     def _check_size(self, record: Record) -> None:
         limit = int(self.config.get("producer.override.max.request.size", REQUEST_BYTES_MAX))
         if record.size_bytes > limit:
-            at = record.at
-            self.connect.note(f"{self.name} fails at {at.topic}-{at.partition}@{at.offset}")
+            item = record.at
+            self.connect.note(f"{self.name} fails at {item.topic}-{item.partition}@{item.offset}")
             raise TaskFailed(
                 self.connect.trace_of(
                     "producer_send", "too_large", size=record.size_bytes, limit=limit
@@ -142,12 +142,12 @@ class MirrorTask(SourceTask):
         last = self._synced.get(spot)
         before = self._unsynced.get(spot)
         previous = before.upstream if before else (last[0] if last else None)
-        made = Sync(self.line.at, *spot, upstream, downstream)
+        sync = Sync(self.line.at, *spot, upstream, downstream)
         gap = previous is not None and upstream - previous != 1
         if last is None or gap or downstream - (last[1] + 1) >= SYNC_LAG_MAX:
-            self._emit(spot, made)
+            self._emit(spot, sync)
         else:
-            self._unsynced[spot] = made
+            self._unsynced[spot] = sync
 
     def _emit(self, spot: Spot, sync: Sync) -> None:
         self._unsynced.pop(spot, None)

@@ -74,10 +74,10 @@ class OffsetsTopics:
         """As REST shows them: every partition known to either topic, and what is under its key in
         the first.
         """
-        found: dict[str, dict[str, Any]] = {}
+        results: dict[str, dict[str, Any]] = {}
         for topic in filter(None, stores):
-            found |= self._listed.get((topic, connector), {})
-        return [(at, self.read(stores, connector, at)) for at in found.values()]
+            results |= self._listed.get((topic, connector), {})
+        return [(entry, self.read(stores, connector, entry)) for entry in results.values()]
 
     def read(
         self, stores: Stores, connector: str, partition: Partition, order: str = "hash"
@@ -114,14 +114,14 @@ def normalised(pairs: Iterable[tuple[Any, Any]]) -> Pairs:
     """As the internal converter leaves them: of a partition given twice the last, and only maps of
     primitive values. Raises Refusal.
     """
-    found: dict[str, tuple[Partition, Offset]] = {}
+    results: dict[str, tuple[Partition, Offset]] = {}
     for partition, offset in pairs:
-        found.pop(identity(partition), None)
-        found[identity(partition)] = (partition, offset)
-    for partition, offset in found.values():
+        results.pop(identity(partition), None)
+        results[identity(partition)] = (partition, offset)
+    for partition, offset in results.values():
         _check(partition)
         _check(offset)
-    return list(found.values())
+    return list(results.values())
 
 
 def _check(fields: dict[str, Any] | None) -> None:

@@ -98,7 +98,9 @@ def restart_connector(worker: Worker, name: str) -> Steps:
     if name not in worker.state.configs:
         raise Refusal(404, f"Unknown connector: {name}")
     if name not in worker.connectors:
-        _whose(worker, next((at for at in _others(worker) if name in at.connectors), None))
+        _whose(
+            worker, next((member for member in _others(worker) if name in member.connectors), None)
+        )
     worker.start_connector(name)
     return ()
 
@@ -110,10 +112,10 @@ def restart_task(worker: Worker, name: str, number: int) -> Steps:
         raise Refusal(404, f"Unknown connector: {name}")
     if number >= worker.state.known.get(name, 0):
         raise Refusal(404, f"Unknown task: {name}-{number}")
-    at = (name, number)
-    if at not in worker.tasks:
-        _whose(worker, next((each for each in _others(worker) if at in each.tasks), None))
-    yield from worker.restart_task(at)
+    item = (name, number)
+    if item not in worker.tasks:
+        _whose(worker, next((each for each in _others(worker) if item in each.tasks), None))
+    yield from worker.restart_task(item)
     return ()
 
 
@@ -129,21 +131,23 @@ def restart_all(
     yield from worker.write([(f"restart-connector-{name}", flags)], by, read_back=False)
     if name not in worker.connect.statuses:
         raise Refusal(404, f"Status for connector {name} not found")
-    shown = worker.connect.status_of(name)
-    parts = [shown["connector"], *(shown["tasks"] if include_tasks else ())]
+    output = worker.connect.status_of(name)
+    parts = [output["connector"], *(output["tasks"] if include_tasks else ())]
     for part in parts:
         if not only_failed or part["state"] == "FAILED":
             part["state"] = "RESTARTING"
             part.pop("trace", None)
-    return shown
+    return output
 
 
-def modify_offsets(worker: Worker, name: str, wanted: Wanted, callback: Callback, by: str) -> Steps:
+def modify_offsets(
+    worker: Worker, name: str, expected: Wanted, callback: Callback, by: str
+) -> Steps:
     """Checks, with exactly-once a fencing and the checks once more, then a job of the executor."""
     _modifiable(worker, name)
     source = worker.connect.plugin_of(worker.state.configs[name]).kind == "source"
     if not (source and worker.connect.exactly_once):
-        worker.spawn(jobs.modify(worker, name, wanted, callback, by), f"modify {name}")
+        worker.spawn(jobs.modify(worker, name, expected, callback, by), f"modify {name}")
         return
     if name in worker.connect.unfenceable:
         raise Refusal(500, FENCING)
@@ -154,7 +158,7 @@ def modify_offsets(worker: Worker, name: str, wanted: Wanted, callback: Callback
 
     def again() -> Steps:
         _modifiable(worker, name)
-        worker.spawn(jobs.modify(worker, name, wanted, callback, by), f"modify {name}")
+        worker.spawn(jobs.modify(worker, name, expected, callback, by), f"modify {name}")
         yield from ()
 
     worker.add_request(again, callback)
@@ -191,4 +195,4 @@ def _whose(worker: Worker, owner: Worker | None) -> None:
 
 
 def _others(worker: Worker) -> list[Worker]:
-    return [at for at in worker.connect.membership.workers if at is not worker]
+    return [member for member in worker.connect.membership.workers if member is not worker]

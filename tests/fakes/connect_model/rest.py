@@ -55,20 +55,20 @@ class Asked(NamedTuple):
 HOPS: Final = 2
 
 
-def serve(worker: Worker, asked: Asked, hops: int = HOPS) -> Steps:
+def serve(worker: Worker, requested: Asked, hops: int = HOPS) -> Steps:
     """A thread of the worker's web server; the Reply."""
     yield worker.connect.timing.request_s
     if not worker.ready:
         return refused(404, ROUTE)
     try:
-        return (yield from _Resource(worker, asked, hops).answer())
+        return (yield from _Resource(worker, requested, hops).answer())
     except Refusal as exc:
         return refused(exc.status, exc.message)
 
 
 class _Resource:
-    def __init__(self, worker: Worker, asked: Asked, hops: int) -> None:
-        self.worker, self.asked, self.hops = worker, asked, hops
+    def __init__(self, worker: Worker, requested: Asked, hops: int) -> None:
+        self.worker, self.asked, self.hops = worker, requested, hops
         self.connect = worker.connect
 
     def answer(self) -> Steps:
@@ -88,8 +88,8 @@ class _Resource:
                 return (yield from self._connector(name))
             case ["connectors", name, "tasks", number, "restart"] if number.isdigit():
                 self._allow("POST")
-                at = int(number)
-                yield from self._do(lambda: requests.restart_task(self.worker, name, at))
+                offset = int(number)
+                yield from self._do(lambda: requests.restart_task(self.worker, name, offset))
                 return said(204)
             case ["connectors", name, what]:
                 return (yield from self._of_connector(name, what))
@@ -118,15 +118,15 @@ class _Resource:
         except NotHere as exc:
             raise _Forwarded((yield from self._forwarded(exc.whose))) from None
 
-    def _forwarded(self, whose: Worker | None) -> Steps:
+    def _forwarded(self, worker: Worker | None) -> Steps:
         if self.hops == 0:
             raise Refusal(409, TWO_HOPS)
-        if whose is None:
+        if worker is None:
             raise Refusal(409, NO_LEADER)
         yield self.connect.timing.hop_s
-        if not whose.alive:
+        if not worker.alive:
             raise Refusal(500, NOT_FORWARDED)
-        there = whose.spawn(serve(whose, self.asked, self.hops - 1), "forwarded request")
+        there = worker.spawn(serve(worker, self.asked, self.hops - 1), "forwarded request")
         yield there.ended
         if there.result is None:
             raise Refusal(500, GONE_WHILE_FORWARDING)
@@ -178,26 +178,26 @@ class _Resource:
         if self.asked.method == "POST":
             return (yield from self._create())
         known = self.worker.state.configs
-        wanted = self.query.get("expand", [])
-        if not wanted:
+        expected = self.query.get("expand", [])
+        if not expected:
             return said(200, sorted(known))
-        shown: dict[str, Any] = {}
+        rows: dict[str, Any] = {}
         for name in sorted(known):
             entry: dict[str, Any] = {}
-            if "status" in wanted:
+            if "status" in expected:
                 if name not in self.connect.statuses:
                     continue  # created a moment ago
                 entry["status"] = self.connect.status_of(name)
-            if "info" in wanted:
+            if "info" in expected:
                 entry["info"] = requests.info_of(self.worker, name, known[name])
-            shown[name] = entry
-        return said(200, shown)
+            rows[name] = entry
+        return said(200, rows)
 
     def _create(self) -> Steps:
         if self.connect.version < (3, 7) and b'"initial_state"' in self.asked.body:
             raise Refusal(500, 'Unrecognized field "initial_state" (class CreateConnectorRequest)')
-        name, given, state = bodies.creation_of(self.asked.body)
-        config = self._config(name, given)
+        name, inputs, state = bodies.creation_of(self.asked.body)
+        config = self._config(name, inputs)
         by = self.asked.by
         try:
             _, info = yield from self._do(
@@ -245,8 +245,8 @@ class _Resource:
     def _configuration(self, name: str) -> Steps:
         self._allow("GET", "PUT")
         if self.asked.method == "GET":
-            found = yield from self._here(lambda: requests.read_config(self.worker, name))
-            return said(200, found["config"])
+            result = yield from self._here(lambda: requests.read_config(self.worker, name))
+            return said(200, result["config"])
         config = self._config(name, bodies.config_of(self.asked.body))
         by = self.asked.by
         try:
@@ -257,8 +257,8 @@ class _Resource:
             return exc.reply
         return said(201 if created else 200, info)
 
-    def _config(self, name: str, given: dict[str, Any]) -> dict[str, str]:
-        named = given.get("name", name)
+    def _config(self, name: str, inputs: dict[str, Any]) -> dict[str, str]:
+        named = inputs.get("name", name)
         if named != name:
             raise Refusal(
                 400,
@@ -267,7 +267,7 @@ class _Resource:
             )
         texts = {
             key: value if isinstance(value, str) else json.dumps(value)
-            for key, value in given.items()
+            for key, value in inputs.items()
         }
         return {**texts, "name": name}
 
@@ -303,21 +303,21 @@ class _Resource:
         callback = Callback()
         by = self.asked.by
         if self.asked.method == "GET":
-            found = yield from self._here(
+            result = yield from self._here(
                 lambda: requests.read_offsets(self.worker, name, callback), callback
             )
-            return said(200, found)
+            return said(200, result)
         if self.connect.version < (3, 6):
             raise Refusal(405, _NOT_ALLOWED)
         self._allow("PATCH", "DELETE")
-        wanted = bodies.offsets_of(self.asked.body) if self.asked.method == "PATCH" else None
+        expected = bodies.offsets_of(self.asked.body) if self.asked.method == "PATCH" else None
         try:
-            found = yield from self._do(
-                lambda: requests.modify_offsets(self.worker, name, wanted, callback, by), callback
+            result = yield from self._do(
+                lambda: requests.modify_offsets(self.worker, name, expected, callback, by), callback
             )
         except _Forwarded as exc:
             return exc.reply
-        return said(200, found)
+        return said(200, result)
 
     def _empty(self, status: int, action: Callable[[], Steps]) -> Steps:
         try:
@@ -339,6 +339,6 @@ class _Forwarded(Exception):
         self.reply = reply
 
 
-def _iso(at: float) -> str:
-    moment = datetime.fromtimestamp(at, tz=UTC)
+def _iso(when: float) -> str:
+    moment = datetime.fromtimestamp(when, tz=UTC)
     return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

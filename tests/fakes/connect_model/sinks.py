@@ -34,8 +34,8 @@ class SinkTask(Task):
     that is in the group.
     """
 
-    def __init__(self, *made: Any) -> None:
-        super().__init__(*made)
+    def __init__(self, *built: Any) -> None:
+        super().__init__(*built)
         self.broker: Broker = self.connect.broker
         self.group = group_of(self.name, self.config)
         self.member = f"connector-consumer-{self.name}-{self.number}/{self.connect.next_number()}"
@@ -87,10 +87,10 @@ class SinkTask(Task):
     def _take_shares(self) -> None:
         """Of what it keeps it goes on; elsewhere it begins where the group is."""
         self.shares_changed = False
-        mine = self.broker.share(self.group, self.member)
+        own = self.broker.share(self.group, self.member)
         offsets = self.broker.group(self.group).offsets
         positions: dict[Spot, int] = {}
-        for spot in mine:
+        for spot in own:
             if spot in self.positions:
                 positions[spot] = self.positions[spot]
             elif spot in offsets:
@@ -98,8 +98,10 @@ class SinkTask(Task):
             else:
                 positions[spot] = self._reset(spot)
         self.positions = positions
-        self.read = {spot: at for spot, at in self.read.items() if spot in positions}
-        self.committed = {spot: at for spot, at in self.committed.items() if spot in positions}
+        self.read = {spot: offset for spot, offset in self.read.items() if spot in positions}
+        self.committed = {
+            spot: offset for spot, offset in self.committed.items() if spot in positions
+        }
 
     def _reset(self, spot: Spot) -> int:
         log = self.broker.log(*spot)
@@ -159,24 +161,31 @@ class SinkTask(Task):
         return log
 
     def _deliver(self, batch: list[Record]) -> Steps:
-        kept = self._converted(batch)
+        retained = self._converted(batch)
         while True:
             self._outage("put")
             yield self.behaviour.work_s
             yield from self.hang("put")
-            if not self._put_again(kept):
+            if not self._put_again(retained):
                 break
             yield from self.idle(self.line.at + RETRY_S)  # RetriableException: the same once more
             if self.stopping:
                 return
-        bad = next((at for at in kept if at.trouble(self.name, ("put",))), None)
+        bad = next(
+            (
+                stored_record
+                for stored_record in retained
+                if stored_record.trouble(self.name, ("put",))
+            ),
+            None,
+        )
         if bad is not None:
             if self.behaviour.writes_before_fail:
-                self.connect.deliver(self.name, kept[: kept.index(bad)])
+                self.connect.deliver(self.name, retained[: retained.index(bad)])
             trouble = bad.trouble(self.name, ("put",))
             assert trouble is not None
             raise self._failed(trouble, bad)
-        self.connect.deliver(self.name, kept)
+        self.connect.deliver(self.name, retained)
         for record in batch:
             self.read[record.at.topic, record.at.partition] = record.at.offset + 1
 
@@ -184,44 +193,44 @@ class SinkTask(Task):
         """What conversion leaves of it, which is all unless errors are tolerated."""
         self._outage(*CONVERTED)
         tolerant = self.config.get("errors.tolerance") == "all"
-        kept = []
+        retained = []
         for record in batch:
             trouble = record.trouble(self.name, CONVERTED)
             if trouble is None:
-                kept.append(record)
+                retained.append(record)
             elif not tolerant:
                 raise self._failed(trouble, record)
             else:
                 self.connect.dead_letter(self.name, self.config, record)
-        return kept
+        return retained
 
-    def _put_again(self, kept: list[Record]) -> bool:
+    def _put_again(self, retained: list[Record]) -> bool:
         outage = self.behaviour.outage
         if outage is not None and outage.stage == "put_retriable":
             return True
-        return any(record.trouble(self.name, ("put_retriable",)) for record in kept)
+        return any(record.trouble(self.name, ("put_retriable",)) for record in retained)
 
     def _failed(self, trouble: Trouble, record: Record) -> TaskFailed:
-        at = record.at
+        item = record.at
         self.connect.note(
-            f"{self.name}-{self.number} fails at {at.topic}-{at.partition}@{at.offset}"
+            f"{self.name}-{self.number} fails at {item.topic}-{item.partition}@{item.offset}"
         )
-        facts = {"topic": at.topic, "partition": at.partition, "offset": at.offset}
+        facts = {"topic": item.topic, "partition": item.partition, "offset": item.offset}
         return TaskFailed(self.connect.trace_of(trouble.stage, trouble.cause, **facts))
 
     # --- commits ---------------------------------------------------------------------------------
 
     def commit(self) -> None:
         """Of those that are no longer members nothing comes."""
-        wanted = {at: to for at, to in self.read.items() if self.committed.get(at) != to}
-        if not wanted or self.cancelled:
+        expected = {item: to for item, to in self.read.items() if self.committed.get(item) != to}
+        if not expected or self.cancelled:
             return
         try:
-            self.broker.commit(self.group, self.member, wanted)
+            self.broker.commit(self.group, self.member, expected)
         except NotAMember:
             return
-        self.committed.update(wanted)
-        self.connect.committed(self.name, wanted)
+        self.committed.update(expected)
+        self.connect.committed(self.name, expected)
 
     def finish(self) -> Steps:
         self.commit()

@@ -22,8 +22,8 @@ _FENCED: Final = (
 class SourceTask(Task):
     """`acked` is what could be committed, `flushed` what of it was."""
 
-    def __init__(self, *made: Any) -> None:
-        super().__init__(*made)
+    def __init__(self, *built: Any) -> None:
+        super().__init__(*built)
         self.plugin = self.connect.plugin_of(self.config)
         self.stores = self.connect.stores_of(self.config)
         self.acked: dict[str, tuple[Partition, Offset]] = {}
@@ -39,7 +39,7 @@ class SourceTask(Task):
         self.acked[identity(partition)] = (partition, offset)
 
     def dirty(self) -> bool:
-        return any(self.flushed.get(at) != offset for at, (_, offset) in self.acked.items())
+        return any(self.flushed.get(name) != offset for name, (_, offset) in self.acked.items())
 
     def commit(self) -> None:
         """What is new. A zombie can only where the worker's own producer does it, and nobody can
@@ -47,15 +47,15 @@ class SourceTask(Task):
         """
         pairs: Pairs = [
             (partition, offset)
-            for at, (partition, offset) in self.acked.items()
-            if self.flushed.get(at) != offset
+            for name, (partition, offset) in self.acked.items()
+            if self.flushed.get(name) != offset
         ]
         exact = self.connect.exactly_once
         if self.cancelled and (exact or self.stores.primary != GLOBAL):
             return
         if exact and self.fenced:
             raise TaskFailed(_FENCED)
-        self.flushed.update((at, offset) for at, (_, offset) in self.acked.items())
+        self.flushed.update((name, offset) for name, (_, offset) in self.acked.items())
         if pairs:
             by = f"{'zombie' if self.cancelled else 'task'} {self.name}-{self.number}"
             self.connect.write_offsets(self.name, self.stores, pairs, by, order=self.plugin.order)
@@ -121,9 +121,9 @@ class FileTask(SourceTask):
     def poll(self) -> bool:
         lines, self.position = self.connect.files.lines(self.path, self.position)
         for line, end in lines:
-            at = self.connect.broker.produce(self.config["topic"], line).at
+            item = self.connect.broker.produce(self.config["topic"], line).at
             self.ack(self.partition, {"position": end})
-            self.connect.emitted(self.name, at)
+            self.connect.emitted(self.name, item)
         return bool(lines)
 
     def finish(self) -> Steps:
@@ -144,10 +144,10 @@ class RowTask(SourceTask):
     def poll(self) -> bool:
         rows = self.connect.files.rows(self.config.get("table", self.name), self.row)
         for row in rows:
-            at = self.connect.broker.produce(self.config["topic"], row).at
+            item = self.connect.broker.produce(self.config["topic"], row).at
             self.row += 1
             self.ack(self.partition, {"row": self.row})
-            self.connect.emitted(self.name, at)
+            self.connect.emitted(self.name, item)
         return bool(rows)
 
     def finish(self) -> Steps:

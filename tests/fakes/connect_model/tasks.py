@@ -45,9 +45,9 @@ class TaskFailed(Exception):
 class Task:
     """Made running. `config` is the task's own, `target` what the connector is meant to do."""
 
-    def __init__(self, worker: Worker, at: tuple[str, int], state: ConfigState) -> None:
+    def __init__(self, worker: Worker, item: tuple[str, int], state: ConfigState) -> None:
         self.worker, self.connect, self.line = worker, worker.connect, worker.connect.line
-        self.at, self.name, self.number = at, at[0], at[1]
+        self.at, self.name, self.number = item, item[0], item[1]
         self.config = state.tasks[self.name][self.number]
         self.stopping = self.cancelled = self.fenced = False
         self.paused = state.target(self.name) == PAUSED
@@ -122,16 +122,16 @@ class Task:
 
     def _say_state(self) -> None:
         if not self.cancelled:
-            shown = "PAUSED" if self.paused else "RUNNING"
-            self.connect.say(self.name, self.number, shown, self.worker)
+            output = "PAUSED" if self.paused else "RUNNING"
+            self.connect.say(self.name, self.number, output, self.worker)
 
     def idle(self, until: float | None = None) -> Steps:
         """Wait for something to do, at most until then."""
         yield self.wake if until is None else (self.wake, max(until - self.line.at, 0.0))
 
     def hang(self, where: str) -> Steps:
-        for number, (at, seconds) in enumerate(self.behaviour.hangs):
-            if at == where:
+        for number, (name, seconds) in enumerate(self.behaviour.hangs):
+            if name == where:
                 del self.behaviour.hangs[number]
                 self.connect.note(f"task {self.name}-{self.number} hangs in {where}")
                 yield from self.hanging(seconds)
@@ -148,18 +148,18 @@ class Task:
 
     def flushes(self) -> Iterator[float]:
         """When offsets are committed, counted from the start of the task."""
-        at = self.line.at
+        moment = self.line.at
         while True:
-            at += self.connect.timing.flush_s
-            yield at
+            moment += self.connect.timing.flush_s
+            yield moment
 
 
-def task_of(worker: Worker, at: tuple[str, int], state: ConfigState) -> Task:
+def task_of(worker: Worker, item: tuple[str, int], state: ConfigState) -> Task:
     """A task of whatever class its connector has."""
     from tests.fakes.connect_model.mirror import MirrorTask
     from tests.fakes.connect_model.sinks import SinkTask
     from tests.fakes.connect_model.sources import FileTask, RowTask
 
     works = {"file": FileTask, "rows": RowTask, "mirror": MirrorTask, "sink": SinkTask}
-    plugin = worker.connect.plugin_of(state.configs[at[0]])
-    return works.get(plugin.work, Task)(worker, at, state)
+    plugin = worker.connect.plugin_of(state.configs[item[0]])
+    return works.get(plugin.work, Task)(worker, item, state)

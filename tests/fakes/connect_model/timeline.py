@@ -31,8 +31,8 @@ class Timeline(VirtualClock):
     whoever waits inside an action lets the rest of the world go on.
     """
 
-    def __init__(self, at: float = 1_800_000_000.0) -> None:
-        super().__init__(at)
+    def __init__(self, moment: float = 1_800_000_000.0) -> None:
+        super().__init__(moment)
         self._due: list[tuple[float, int, Entry]] = []
         self._number = 0
 
@@ -49,7 +49,7 @@ class Timeline(VirtualClock):
     def spawn(self, steps: Steps, name: str) -> Process:
         """Start a process: its first step is done at this moment, behind whatever is due."""
         process = Process(self, steps, name)
-        process.wake(told=None)
+        process.wake(report=None)
         return process
 
     def advance(self, seconds: float) -> None:
@@ -84,7 +84,7 @@ class Signal:
     def give(self) -> None:
         waiting, self.waiting = self.waiting, []
         for process in waiting:
-            process.wake(told=True)
+            process.wake(report=True)
 
 
 class Process:
@@ -101,10 +101,10 @@ class Process:
         self._runs, self.alive, self.ended = False, True, Signal()
         self.result: Any = None
 
-    def wake(self, *, told: bool | None) -> None:
+    def wake(self, *, report: bool | None) -> None:
         """Go on at this moment, behind whatever is due already."""
         self._let_go()
-        self._entry = self._line.call_at(self._line.at, lambda: self._go_on(told))
+        self._entry = self._line.call_at(self._line.at, lambda: self._go_on(report))
 
     def kill(self) -> None:
         """End it wherever it waits; one that kills itself ends where it would wait next."""
@@ -124,13 +124,13 @@ class Process:
                 self._on.waiting.remove(self)
             self._on = None
 
-    def _go_on(self, told: bool | None) -> None:
+    def _go_on(self, report: bool | None) -> None:
         self._let_go()
         if not self.alive:
             return
         self._runs = True
         try:
-            asked = self._steps.send(told)
+            requests = self._steps.send(report)
         except StopIteration as stopped:
             if self.alive:
                 self.alive, self.result = False, stopped.value
@@ -141,7 +141,7 @@ class Process:
         if not self.alive:
             self._steps.close()
             return
-        signal, seconds = asked if isinstance(asked, tuple) else (asked, None)
+        signal, seconds = requests if isinstance(requests, tuple) else (requests, None)
         if isinstance(signal, Signal):
             self._on = signal
             signal.waiting.append(self)

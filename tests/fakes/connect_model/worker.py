@@ -81,7 +81,7 @@ class Worker:
     def spawn(self, steps: Steps, name: str) -> Process:
         """A thread that dies with the worker."""
         process = self.connect.line.spawn(steps, f"{self.id}/{name}")
-        self.processes = [at for at in self.processes if at.alive]
+        self.processes = [item for item in self.processes if item.alive]
         self.processes.append(process)
         return process
 
@@ -130,15 +130,19 @@ class Worker:
         while membership.generation == before:
             yield membership.settled
         self.refresh()
-        yield from self._stop_tasks([at for at in self.tasks if at not in self.tasks_assigned])
-        for name in [at for at in self.connectors if at not in self.connectors_assigned]:
+        yield from self._stop_tasks(
+            [task for task in self.tasks if task not in self.tasks_assigned]
+        )
+        for name in [
+            connector for connector in self.connectors if connector not in self.connectors_assigned
+        ]:
             del self.connectors[name]
         for name in self.connectors_assigned:
             if name not in self.connectors:
                 self.start_connector(name)
-        for at in self.tasks_assigned:
-            if at not in self.tasks:
-                self.start_task(at)
+        for item in self.tasks_assigned:
+            if item not in self.tasks:
+                self.start_task(item)
 
     def _held(self) -> Steps:
         while self.held_until > self.connect.line.at:
@@ -199,16 +203,16 @@ class Worker:
         """Take in what the log thread has not seen; the herder thread is told what changed."""
         log = self.connect.config_log
         while self.store.offset < len(log):
-            told = self.store.apply(log[self.store.offset])
-            if told is not None and self.ready:
-                self._told(*told)
+            reports = self.store.apply(log[self.store.offset])
+            if reports is not None and self.ready:
+                self._told(*reports)
 
     def refresh(self) -> None:
         """Read to the end of the config topic, and decide by that from now on."""
         self.read_to_end()
         self.state = self.store.copy()
-        at = self.connect.line.at
-        self.stage = ("reading to the end of the config topic", at, at)
+        moment = self.connect.line.at
+        self.stage = ("reading to the end of the config topic", moment, moment)
 
     def _told(self, what: str, name: str) -> None:
         match what:
@@ -252,7 +256,7 @@ class Worker:
         for name in sorted(targets):
             self._set_target(name)
         # Those that there still are start again at the end of the round.
-        yield from self._stop_tasks([at for at in self.tasks if at[0] in task_updates])
+        yield from self._stop_tasks([task for task in self.tasks if task[0] in task_updates])
         if rejoin:
             self.connect.membership.request()
 
@@ -275,8 +279,8 @@ class Worker:
         if name not in self.state.configs:
             return
         target = self.state.target(name)
-        for at, task in list(self.tasks.items()):
-            if at[0] == name:
+        for item, task in list(self.tasks.items()):
+            if item[0] == name:
                 task.turn(target)
         if self.connectors.get(name, FAILED) != FAILED or (
             name in self.connectors and target == STOPPED
@@ -288,8 +292,8 @@ class Worker:
 
     def _say(self, name: str) -> None:
         target = self.connectors[name]
-        shown = "RUNNING" if target == STARTED else target
-        self.connect.say(name, None, shown, self)
+        output = "RUNNING" if target == STARTED else target
+        self.connect.say(name, None, output, self)
 
     def reconfigure(self, name: str, delay_s: float = 0.0) -> None:
         """Ask the connector for its tasks once the herder thread has time; again where that fails,
@@ -310,13 +314,13 @@ class Worker:
             return True
         config = self.state.configs[name]
         upstream = self.connect.upstream_of(config)
-        wanted = tasks_of(self.connect.plugin_of(config), config, upstream)
-        if wanted == self.state.tasks.get(name, []):
+        expected = tasks_of(self.connect.plugin_of(config), config, upstream)
+        if expected == self.state.tasks.get(name, []):
             return True
         if self.leads:
-            yield from self.write_tasks(name, wanted, "connect")
+            yield from self.write_tasks(name, expected, "connect")
             return True
-        self.spawn(self._hand_over(name, wanted, callback), f"tasks of {name}")
+        self.spawn(self._hand_over(name, expected, callback), f"tasks of {name}")
         return None
 
     def _hand_over(self, name: str, tasks: list[dict[str, str]], callback: Callback) -> Steps:
@@ -337,17 +341,17 @@ class Worker:
 
         leader.add_request(write, callback)
 
-    def start_task(self, at: TaskId) -> None:
+    def start_task(self, item: TaskId) -> None:
         """Nothing where its configuration is gone already."""
-        name, number = at
+        name, number = item
         if number < self.state.task_count(name):
-            self.tasks[at] = task_of(self, at, self.state)
+            self.tasks[item] = task_of(self, item, self.state)
 
     def _stop_tasks(self, which: list[TaskId]) -> Generator[Any, Any, None]:
         """All together, and wait for all together, but not for ever: who has not ended by then is
         cancelled, which it hears of when it looks.
         """
-        stopping = [self.tasks.pop(at) for at in which if at in self.tasks]
+        stopping = [self.tasks.pop(item) for item in which if item in self.tasks]
         for task in stopping:
             task.stop()
         deadline = self.connect.line.at + self.connect.timing.graceful_s
@@ -364,18 +368,18 @@ class Worker:
         if name in self.connectors and (not only_failed or status.connector.state == "FAILED"):
             self.start_connector(name)
         which = [
-            at
-            for at in self.tasks
-            if at[0] == name
+            task
+            for task in self.tasks
+            if task[0] == name
             and include_tasks
-            and (not only_failed or self.connect.task_state(at) == "FAILED")
+            and (not only_failed or self.connect.task_state(task) == "FAILED")
         ]
         yield from self._stop_tasks(which)
-        for at in which:
-            self.connect.say(name, at[1], "RESTARTING", self)
-            self.start_task(at)
+        for item in which:
+            self.connect.say(name, item[1], "RESTARTING", self)
+            self.start_task(item)
 
-    def restart_task(self, at: TaskId) -> Steps:
+    def restart_task(self, item: TaskId) -> Steps:
         """Stop it and start it again."""
-        yield from self._stop_tasks([at])
-        self.start_task(at)
+        yield from self._stop_tasks([item])
+        self.start_task(item)

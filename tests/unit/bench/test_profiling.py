@@ -20,8 +20,8 @@ def test_a_look_counts_for_the_innermost_module_of_ours_with_what_it_calls_of_ot
 
 
 def test_what_is_nothing_of_ours_is_not_left_out():
-    told = of_stacks("run (threading.py);poll (selectors.py) 5")
-    assert told == {"not ours: poll (selectors.py)": 5}
+    counter = of_stacks("run (threading.py);poll (selectors.py) 5")
+    assert counter == {"not ours: poll (selectors.py)": 5}
 
 
 def test_a_sample_of_the_jvm_counts_for_the_innermost_step_that_has_a_name():
@@ -32,13 +32,13 @@ def test_a_sample_of_the_jvm_counts_for_the_innermost_step_that_has_a_name():
     writes = "org.apache.spark.sql.execution.arrow.ArrowWriter.write"
     asks = "org.apache.spark.sql.execution.arrow.ArrowWriter.sizeInBytes"
     around = "org.apache.spark.sql.execution.python.PythonArrowInput.write"
-    told = of_samples(
+    counter = of_samples(
         sample("java.util.HashMap.get", writes, around)
         + sample("org.apache.arrow.vector.VarCharVector.getBufferSize", asks, around)
         + sample("java.util.HashMap.get", around)
         + sample("java.util.HashMap.get")
     )
-    assert told == {
+    assert counter == {
         "a row into the batch for Python": 1,
         "how large is the batch for Python by now? once for each row": 1,
         "between the JVM and Python, all else": 1,

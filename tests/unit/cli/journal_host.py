@@ -23,7 +23,7 @@ def configure(folder: Path) -> None:
 def typed(*arguments: str, bureau: Bureau) -> Result:
     """What the verb says and ends with; raises what it did not expect itself."""
     config = str(bureau.folder.parent / "offsetwatch.yaml")
-    found = CliRunner().invoke(cli, [*arguments, "--config", config])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    return found
+    result = CliRunner().invoke(cli, [*arguments, "--config", config])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result

@@ -63,7 +63,7 @@ def test_files_that_fit_each_other_are_right(folder, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("connect", "said"),
+    ("connect", "answer"),
     [
         ("cert_file: one-key.pem, key_file: one.pem", NO_PAIR),
         ("cert_file: one.pem", NO_PAIR),
@@ -77,13 +77,15 @@ def test_files_that_fit_each_other_are_right(folder, monkeypatch, capsys):
         ),
     ],
 )
-def test_files_for_connect_that_do_not_fit_are_mistakes(folder, monkeypatch, capsys, connect, said):
+def test_files_for_connect_that_do_not_fit_are_mistakes(
+    folder, monkeypatch, capsys, connect, answer
+):
     assert check(folder, monkeypatch, connect=connect) == 2
-    assert capsys.readouterr().err == f"offsetwatch.yaml: {said}\n"
+    assert capsys.readouterr().err == f"offsetwatch.yaml: {answer}\n"
 
 
 @pytest.mark.parametrize(
-    ("kafka", "said"),
+    ("kafka", "answer"),
     [
         (
             "ssl.certificate.location: one.pem, ssl.key.location: two-key.pem",
@@ -102,6 +104,6 @@ def test_files_for_connect_that_do_not_fit_are_mistakes(folder, monkeypatch, cap
         ),
     ],
 )
-def test_files_for_kafka_that_do_not_fit_are_mistakes(folder, monkeypatch, capsys, kafka, said):
+def test_files_for_kafka_that_do_not_fit_are_mistakes(folder, monkeypatch, capsys, kafka, answer):
     assert check(folder, monkeypatch, kafka=kafka) == 2
-    assert capsys.readouterr().err.splitlines() == [f"offsetwatch.yaml: {line}" for line in said]
+    assert capsys.readouterr().err.splitlines() == [f"offsetwatch.yaml: {line}" for line in answer]

@@ -47,6 +47,6 @@ def test_a_daemon_that_crashes_says_where_each_of_its_threads_was(tmp_path: Path
         daemon.signal(signal.SIGSEGV)
         until("its end", over, timeout_s=DEADLINE_S, evidence=daemon.tail)
     assert daemon.status == -signal.SIGSEGV
-    said = daemon.log.read_text()
-    assert "Fatal Python error: Segmentation fault" in said
-    assert "/daemon/run.py" in said
+    text = daemon.log.read_text()
+    assert "Fatal Python error: Segmentation fault" in text
+    assert "/daemon/run.py" in text

@@ -30,10 +30,10 @@ def reach(context: click.Context, **where: object) -> None:
 
 
 def reached(*arguments: str, env: dict[str, str] | None = None) -> ServiceAccess:
-    found: list[ServiceAccess] = []
-    done = CliRunner().invoke(reach, arguments, env=env or {}, obj=found)
+    results: list[ServiceAccess] = []
+    done = CliRunner().invoke(reach, arguments, env=env or {}, obj=results)
     assert done.exit_code == 0, done.output
-    return found[0]
+    return results[0]
 
 
 @pytest.fixture
@@ -84,9 +84,9 @@ def test_a_folder_that_no_daemon_used_is_named(config, monkeypatch):
 
 def test_the_daemon_and_the_token_of_the_environment(tmp_path):
     url = {"OFFSETWATCH_CONTROL_URL": "https://watch:9641"}
-    found = reached(env={**url, "OFFSETWATCH_TOKEN": TOKEN})
-    assert (found.listener.url, found.listener.token) == ("https://watch:9641", TOKEN)
-    assert TOKEN not in repr(found)
+    result = reached(env={**url, "OFFSETWATCH_TOKEN": TOKEN})
+    assert (result.listener.url, result.listener.token) == ("https://watch:9641", TOKEN)
+    assert TOKEN not in repr(result)
     file = tmp_path / "token"
     assert reached(env={**url, "OFFSETWATCH_TOKEN_FILE": str(file)}).listener.token_file == file
     typed = reached("--token-file", str(file), env={**url, "OFFSETWATCH_TOKEN": TOKEN})

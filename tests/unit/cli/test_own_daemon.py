@@ -21,13 +21,13 @@ def site(tmp_path: Path) -> Site:
     return Site(tmp_path)
 
 
-def configured(site: Site, own_access: dict[str, Any] | None = None) -> Path:
-    path = site.folder / "offsetwatch.yaml"
+def configured(cluster: Site, own_access: dict[str, Any] | None = None) -> Path:
+    path = cluster.folder / "offsetwatch.yaml"
     document = {
         "kafka": {"east": {"bootstrap": "127.0.0.1:1"}},
         "connect": [{"name": "lab", "kafka": "east", "url": "http://127.0.0.1:1"}],
-        "listen": f"127.0.0.1:{site.server.port}",
-        "web_config_file": str(site.file),
+        "listen": f"127.0.0.1:{cluster.server.port}",
+        "web_config_file": str(cluster.file),
         "own_access": own_access,
     }
     path.write_text(yaml.safe_dump(document))
@@ -38,9 +38,9 @@ def password(text: str = PASSWORD) -> dict[str, Any]:
     return {"auth": {"username": "ada", "password": text}}
 
 
-def certificate(site: Site) -> dict[str, Any]:
-    shown = site.authority.issue("own", names="DNS:own.example.com")
-    return {"tls": {"cert_file": str(shown.cert), "key_file": str(shown.key)}}
+def certificate(cluster: Site) -> dict[str, Any]:
+    output = cluster.authority.issue("own", names="DNS:own.example.com")
+    return {"tls": {"cert_file": str(output.cert), "key_file": str(output.key)}}
 
 
 def test_a_password_makes_us_known(site: Site, capsys: pytest.CaptureFixture[str]):
@@ -48,9 +48,9 @@ def test_a_password_makes_us_known(site: Site, capsys: pytest.CaptureFixture[str
         assert status.healthcheck.callback(configured(site, password())) == 0
         assert status.healthcheck.callback(configured(site, password("wrong"))) == 6
         assert status.healthcheck.callback(configured(site)) == 6
-    said = capsys.readouterr()
-    assert "own_access" in said.err
-    assert "wrong" not in said.err + said.out
+    result = capsys.readouterr()
+    assert "own_access" in result.err
+    assert "wrong" not in result.err + result.out
 
 
 def test_a_certificate_makes_us_known_and_without_one_nothing_answers(site: Site):
@@ -69,10 +69,10 @@ def test_nothing_is_sent_to_whoever_shows_another_certificate(site: Site):
     with site.serving(site.tls(), ADA) as server:
         path = configured(site, password())
         other = site.authority.issue("other")
-        kept = site.folder / "kept.pem"
-        kept.write_bytes(other.cert.read_bytes())
+        retained = site.folder / "kept.pem"
+        retained.write_bytes(other.cert.read_bytes())
         document = yaml.safe_load(site.file.read_text())
-        document["tls_server_config"]["cert_file"] = str(kept)  # its key does not fit
+        document["tls_server_config"]["cert_file"] = str(retained)  # its key does not fit
         site.file.write_text(yaml.safe_dump(document))
         with pytest.raises(TargetUnreachable, match="another certificate"):
             read_client.request_document(load(path, {}), "/-/healthy", 10.0)
@@ -83,8 +83,8 @@ def test_an_authority_that_is_named_is_gone_by_instead(site: Site):
     with site.serving(site.tls()):
         named = {"tls": {"ca_file": str(site.authority.ca)}}
         assert status.healthcheck.callback(configured(site, named)) == 0
-        stranger = Site(site.folder / "stranger")
-        named = {"tls": {"ca_file": str(stranger.authority.ca)}}
+        unknown = Site(site.folder / "stranger")
+        named = {"tls": {"ca_file": str(unknown.authority.ca)}}
         assert status.healthcheck.callback(configured(site, named)) == 7
 
 

@@ -87,10 +87,10 @@ class Elsewhere:
 
     def typed(self, name: str, *arguments: str) -> Result:
         where = ("--url", self.url, "--token-file", str(self.token_file(name)))
-        found = CliRunner().invoke(cli, [*arguments, *where])
-        if found.exception is not None and not isinstance(found.exception, SystemExit):
-            raise found.exception
-        return found
+        result = CliRunner().invoke(cli, [*arguments, *where])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
 
 
 @pytest.fixture
@@ -151,8 +151,8 @@ RESTART = ("connectors", "restart", "orders", "--only-failed")
 def test_a_restart_elsewhere_is_a_plan_that_another_operator_approves(elsewhere):
     done = elsewhere.typed("ada", *RESTART, "--connect", "lab", "--because", "try", "--yes")
     assert done.exit_code == 6
-    ((wish, by),) = elsewhere.bureau.planner.seen
-    assert (wish.wish, wish.connector, wish.because, by) == (
+    ((request, by),) = elsewhere.bureau.planner.seen
+    assert (request.wish, request.connector, request.because, by) == (
         Wish.RESTART_FAILED,
         "orders",
         "try",
@@ -181,17 +181,17 @@ def test_a_restart_elsewhere_that_is_not_confirmed_leaves_no_plan_to_approve(els
 
 
 @pytest.mark.parametrize(
-    ("option", "said"),
+    ("option", "answer"),
     [
         (("--dry-run",), "--dry-run is for this host"),
         (("--watch", "5s"), "--watch is for this host"),
         (("--state-dir", "/x"), "--state-dir is for this host"),
     ],
 )
-def test_what_a_restart_elsewhere_cannot_do_is_refused(elsewhere, option, said):
+def test_what_a_restart_elsewhere_cannot_do_is_refused(elsewhere, option, answer):
     done = elsewhere.typed("ada", *RESTART, *option)
     assert (done.exit_code, elsewhere.bureau.planner.seen) == (2, [])
-    assert said in done.stderr
+    assert answer in done.stderr
     done = elsewhere.typed("ada", "connectors", "restart", "orders")
     assert done.exit_code == 2
     assert "add --only-failed" in done.stderr
@@ -203,16 +203,16 @@ def test_whatever_is_asked_here_is_told_as_it_is_told_there(elsewhere):
     near, far = elsewhere.bureau.another(), elsewhere.desk("ada")
     far.reject("p2", "", "no")
     for answer in (
-        lambda at: at.plans(),
-        lambda at: at.plans(PlanState.PROPOSED),
-        lambda at: at.plan("p1"),
-        lambda at: at.plan("p9"),
-        lambda at: at.switches(),
-        lambda at: at.journal(1, 2),
-        lambda at: at.journal(3, 10),
-        lambda at: at.verify(),
-        lambda at: at.quarantine(),
-        lambda at: at.backups(),
+        lambda item: item.plans(),
+        lambda item: item.plans(PlanState.PROPOSED),
+        lambda item: item.plan("p1"),
+        lambda item: item.plan("p9"),
+        lambda item: item.switches(),
+        lambda item: item.journal(1, 2),
+        lambda item: item.journal(3, 10),
+        lambda item: item.verify(),
+        lambda item: item.quarantine(),
+        lambda item: item.backups(),
     ):
         assert answer(far) == answer(near)
 
@@ -223,8 +223,8 @@ def test_what_was_quarantined_and_backed_up_is_told_from_afar(elsewhere):
     bureau.bench.runner().run(bureau.approved())
     near, far = bureau.another(), elsewhere.desk("eve")
     assert far.quarantine() == near.quarantine() != ()
-    (kept,) = near.backups()
-    assert far.backups() == (replace(kept, at=round(kept.at, 6)),)  # microseconds
+    (retained,) = near.backups()
+    assert far.backups() == (replace(retained, at=round(retained.at, 6)),)  # microseconds
     assert far.plan("p1") == near.plan("p1")
 
 
@@ -242,8 +242,8 @@ def test_who_asks_is_who_has_the_token_whatever_is_said(elsewhere):
     assert bob.approve(row.plan_id, row.sha256, "", "yes") == again
     assert ada.abort(row.plan_id, "", "no") == again
     assert ada.resolve(row.plan_id, "", "no") == again
-    (wish, by) = elsewhere.bureau.planner.seen[0]
-    assert (wish.pair, wish.because, by) == (WISH.pair, WISH.because, "ada")
+    (request, by) = elsewhere.bureau.planner.seen[0]
+    assert (request.pair, request.because, by) == (WISH.pair, WISH.because, "ada")
 
 
 def test_every_no_of_the_desk_is_told_as_that(elsewhere):
@@ -271,9 +271,9 @@ def test_switches_are_set_from_afar(elsewhere):
     now = elsewhere.bureau.clock.now()
     ada.set_mode(Mode.OBSERVE, "", "a release")
     ada.pause(now + 10.25, "", "a release")
-    found = ada.switches()
-    assert found.mode is Mode.OBSERVE
-    assert (found.pause.until, found.pause.by) == (now + 10.25, "ada")
+    result = ada.switches()
+    assert result.mode is Mode.OBSERVE
+    assert (result.pause.until, result.pause.by) == (now + 10.25, "ada")
     ada.pause(None, "", "for good")
     assert ada.switches().pause.until is None
     ada.unpause("", "go on")
@@ -331,12 +331,12 @@ def test_a_token_that_others_may_read_is_refused(elsewhere):
 
 def test_a_file_of_tls_that_is_none_is_refused(elsewhere, tmp_path):
     token_file = elsewhere.token_file("ada")
-    for more, said in (
+    for more, answer in (
         ({"ca_file": tmp_path / "none"}, "--ca-file: cannot be read: No such file or directory"),
         ({"ca_file": token_file}, "--ca-file: cannot be used: it has no certificate in PEM"),
         ({"cert_file": token_file}, "--cert-file or --key-file: cannot be used: one has no PEM"),
     ):
-        with pytest.raises(ConfigError, match=said):
+        with pytest.raises(ConfigError, match=answer):
             RemoteRemediationService(ControlEndpoint("https://127.0.0.1:1", **more))
 
 
@@ -416,11 +416,11 @@ def test_an_answer_that_is_none_of_a_listener_is_told_as_what_it_is(raw, error):
 
 
 def test_no_answer_to_a_decision_says_to_look_before_asking_again():
-    look = pytest.raises(IncompleteResponse, match="look whether it was done")
+    poll = pytest.raises(IncompleteResponse, match="look whether it was done")
     with (
         answering(b"") as url,
         closing(RemoteRemediationService(ControlEndpoint(url))) as far,
-        look,
+        poll,
     ):
         far.approve("p1", "0" * 64, "", "x")
 
@@ -432,10 +432,10 @@ def test_plans_are_listed_shown_and_decided_from_afar(elsewhere):
     plan = elsewhere.bureau.proposed()
     listed = json.loads(elsewhere.typed("eve", "plan", "list", "--json").stdout)
     assert [(row["plan_id"], row["stands"]) for row in listed] == [("p1", "proposed")]
-    shown = elsewhere.typed("eve", "plan", "show", "p1")
-    assert "PUT /connectors/orders/stop" in shown.stdout
-    assert "proposed: skip one record of orders" in re.sub(r"\s+", " ", shown.stdout)
-    assert f"plan approve p1 --sha256 {plan.sha256} --url {elsewhere.url}" in shown.stderr
+    result = elsewhere.typed("eve", "plan", "show", "p1")
+    assert "PUT /connectors/orders/stop" in result.stdout
+    assert "proposed: skip one record of orders" in re.sub(r"\s+", " ", result.stdout)
+    assert f"plan approve p1 --sha256 {plan.sha256} --url {elsewhere.url}" in result.stderr
     done = elsewhere.typed("bob", "plan", "approve", "p1", "--yes", "--no-wait")
     assert done.exit_code == 0, done.output
     assert "plan p1 is approved" in done.stderr
@@ -457,7 +457,9 @@ def test_the_switches_are_set_from_afar_as_they_are_here(elsewhere):
 def test_the_journal_is_read_and_verified_from_afar(elsewhere):
     for number in range(5):
         elsewhere.bureau.proposed(f"p{number}")
-    told = json.loads(elsewhere.typed("eve", "journal", "tail", "--lines", "2", "--json").stdout)
-    assert [at["plan_id"] for at in told] == ["p3", "p4"]
+    document = json.loads(
+        elsewhere.typed("eve", "journal", "tail", "--lines", "2", "--json").stdout
+    )
+    assert [item["plan_id"] for item in document] == ["p3", "p4"]
     done = elsewhere.typed("eve", "journal", "verify")
     assert (done.exit_code, done.stderr) == (0, "the journal: 5 records, each as it was written\n")

@@ -32,16 +32,18 @@ def ahead() -> World:
 
 
 @pytest.mark.parametrize(
-    ("made", "finding", "problem"),
+    ("built", "finding", "problem"),
     [
         (failed, found(Name.RESTART_LOOP, "files"), "task lab/files-0 has failed"),
         (ahead, found(Name.MM2_POSITION_AHEAD, "mm2"), "is 401 records beyond the log end"),
     ],
 )
-def test_what_a_finding_says_is_not_said_again(made, finding, problem):
-    snapshot: Snapshot = made().snapshot()
-    (said,) = [at for at in find_problems(snapshot) if "log_ends" not in at]
-    assert problem in said
-    assert [at for at in find_problems(replace(snapshot, findings=(finding,))) if at == said] == []
+def test_what_a_finding_says_is_not_said_again(built, finding, problem):
+    snapshot: Snapshot = built().snapshot()
+    (answer,) = [item for item in find_problems(snapshot) if "log_ends" not in item]
+    assert problem in answer
+    assert [
+        item for item in find_problems(replace(snapshot, findings=(finding,))) if item == answer
+    ] == []
     others = replace(finding, connector="other", subject="another")
-    assert said in find_problems(replace(snapshot, findings=(others,)))
+    assert answer in find_problems(replace(snapshot, findings=(others,)))

@@ -21,10 +21,10 @@ from tests.unit.serve.worlds import full
 
 
 def printed(capsys, states, verdicts) -> str:
-    seen = full()
-    one = seen.connectors[0]
-    shown = replace(
-        seen,
+    snapshot = full()
+    one = snapshot.connectors[0]
+    output = replace(
+        snapshot,
         connectors=tuple(
             replace(one, name=name, state=state, tasks=tasks) for name, state, tasks in states
         ),
@@ -34,13 +34,13 @@ def printed(capsys, states, verdicts) -> str:
         ),
         findings=(),
     )
-    document = documents.decode(encode_status(shown), status.StatusDocument)
+    document = documents.decode(encode_status(output), status.StatusDocument)
     status._print_tables(document)
     return capsys.readouterr().out
 
 
 def test_the_state_comes_first_and_the_worst_on_top(capsys):
-    said = printed(
+    answer = printed(
         capsys,
         (
             ("a-well", "running", (Task(0, "running"),)),
@@ -53,7 +53,7 @@ def test_the_state_comes_first_and_the_worst_on_top(capsys):
             ("c-broken", Verdict.UNKNOWN),
         ),
     )
-    lines = [line for line in said.splitlines() if re.search("[abc]-(well|halted|broken)", line)]
+    lines = [line for line in answer.splitlines() if re.search("[abc]-(well|halted|broken)", line)]
     cells = [re.split(r"\s{2,}", line.strip())[1:4] for line in lines[:3]]
     assert cells == [
         ["c-broken", "FAILED", "unknown"],
@@ -64,11 +64,11 @@ def test_the_state_comes_first_and_the_worst_on_top(capsys):
 
 @pytest.mark.parametrize(("state", "word"), [("failed", "FAILED"), ("stopped", "stopped")])
 def test_partitions_stand_under_the_state_of_their_connector(capsys, state, word):
-    seen = full()
-    names = {at.connector for at in seen.source_partitions}
-    said = printed(capsys, [(name, state, ()) for name in names], ())
-    offsets = said[said.index("Source offsets") : said.index("Replication")]
-    assert offsets.count(word) == len(seen.source_partitions)
+    snapshot = full()
+    names = {partition.connector for partition in snapshot.source_partitions}
+    answer = printed(capsys, [(name, state, ()) for name in names], ())
+    offsets = answer[answer.index("Source offsets") : answer.index("Replication")]
+    assert offsets.count(word) == len(snapshot.source_partitions)
 
 
 def test_the_state_of_an_unknown_connector_names_the_one_that_was_meant(monkeypatch):
@@ -81,13 +81,13 @@ def test_the_state_of_an_unknown_connector_names_the_one_that_was_meant(monkeypa
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("filse", "no connector filse (did you mean files?)"), ("files", "")]
+    ("name", "answer"), [("filse", "no connector filse (did you mean files?)"), ("files", "")]
 )
-def test_offsets_of_an_unknown_connector_are_not_just_no_rows(capsys, name, said):
-    shown = listing._OffsetListing(None, frozenset({name}))
+def test_offsets_of_an_unknown_connector_are_not_just_no_rows(capsys, name, answer):
+    output = listing._OffsetListing(None, frozenset({name}))
     document = documents.decode(encode_status(full()), status.StatusDocument)
-    shown.take(document, (), None)
-    shown.by.append("the daemon")
-    assert shown.print(output_format=OutputFormat.TABLE) == (UNREAD if said else OK)
+    output.take(document, (), None)
+    output.by.append("the daemon")
+    assert output.print(output_format=OutputFormat.TABLE) == (UNREAD if answer else OK)
     unknown = [line for line in capsys.readouterr().err.splitlines() if "no connector" in line]
-    assert unknown == ([said] if said else [])
+    assert unknown == ([answer] if answer else [])

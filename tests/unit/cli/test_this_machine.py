@@ -23,17 +23,17 @@ NAMES = ["jörg", "注文", "\N{GRINNING FACE}"]
 def ended(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> object:
     """The exit code of a command."""
     monkeypatch.setattr(sys, "argv", ["offsetwatch", *arguments])
-    with pytest.raises(SystemExit) as found:
+    with pytest.raises(SystemExit) as error:
         offsetwatch.cli.main()
-    return found.value.code
+    return error.value.code
 
 
 def written_to(monkeypatch: pytest.MonkeyPatch, encoding: str) -> io.BytesIO:
     """Standard output in another encoding from now on."""
-    found = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(found, encoding=encoding))
+    bytes_io = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(bytes_io, encoding=encoding))
     output.escape_unencodable_output()
-    return found
+    return bytes_io
 
 
 every_encoding = pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
@@ -64,8 +64,8 @@ def test_a_table_is_printed_in_every_locale(monkeypatch: pytest.MonkeyPatch, enc
 
 
 def test_a_command_escapes_what_its_locale_does_not_have(monkeypatch: pytest.MonkeyPatch):
-    found = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(found, encoding="ascii"))
+    bytes_io = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(bytes_io, encoding="ascii"))
 
     def name(**_: object) -> int:
         sys.stdout.write("注文")
@@ -74,11 +74,11 @@ def test_a_command_escapes_what_its_locale_does_not_have(monkeypatch: pytest.Mon
     monkeypatch.setattr(offsetwatch.cli, "cli", name)
     assert ended(monkeypatch) == 0
     sys.stdout.flush()
-    assert found.getvalue() == b"\\u6ce8\\u6587"
+    assert bytes_io.getvalue() == b"\\u6ce8\\u6587"
 
 
 @pytest.mark.parametrize(
-    ("error", "code", "said"),
+    ("error", "code", "answer"),
     [
         (PermissionError(errno.EACCES, "Permission denied", "/x/y"), 2, "/x/y: Permission denied"),
         (OSError(errno.ENAMETOOLONG, "File name too long", "/x"), 2, "/x: File name too long"),
@@ -90,7 +90,7 @@ def test_a_command_escapes_what_its_locale_does_not_have(monkeypatch: pytest.Mon
 def test_what_is_wrong_with_this_machine_is_no_bug(
     error: OSError,
     code: int,
-    said: str,
+    answer: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ):
@@ -99,7 +99,7 @@ def test_what_is_wrong_with_this_machine_is_no_bug(
 
     monkeypatch.setattr(offsetwatch.cli, "cli", fail)
     assert ended(monkeypatch) == code
-    assert said in capsys.readouterr().err
+    assert answer in capsys.readouterr().err
 
 
 def test_a_folder_of_a_user_that_cannot_be_looked_into_is_named(

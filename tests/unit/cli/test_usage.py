@@ -76,7 +76,7 @@ def test_a_reader_that_has_enough_is_no_bug() -> None:
 
 
 def test_a_group_knows_the_first_sentence_of_each_command():
-    for group in (cli, *(at for at in cli.commands.values() if isinstance(at, click.Group))):
+    for group in (cli, *(item for item in cli.commands.values() if isinstance(item, click.Group))):
         context = click.Context(group)
         for name, command in group.commands.items():
             known = group.get_command(context, name)

@@ -100,9 +100,9 @@ def test_an_answer_that_drips_is_given_up_in_time_wherever_it_drips(head):
                 return
 
     with serving(drip) as worker:
-        found = error_of(reader(worker.url, timeout_s=0.5))
-    assert type(found) is ResponseTimeout
-    assert found.detail.endswith("no whole answer within 0.5 s")
+        result = error_of(reader(worker.url, timeout_s=0.5))
+    assert type(result) is ResponseTimeout
+    assert result.detail.endswith("no whole answer within 0.5 s")
 
 
 def test_a_worker_that_hangs_costs_its_time_and_the_next_one_answers():
@@ -118,15 +118,15 @@ def test_a_worker_that_hangs_costs_its_time_and_the_next_one_answers():
 def test_a_port_that_nobody_serves_is_unreachable_and_says_so():
     port = free_port()
     for host in ("127.0.0.1", "localhost"):
-        found = error_of(reader(f"http://{host}:{port}"))
-        assert type(found) is TargetUnreachable
-        assert found.detail.endswith("Connection refused")
+        result = error_of(reader(f"http://{host}:{port}"))
+        assert type(result) is TargetUnreachable
+        assert result.detail.endswith("Connection refused")
 
 
 def test_a_name_that_nobody_knows_is_unreachable_and_says_so():
-    found = error_of(reader("http://nobody.invalid:8083"))
-    assert type(found) is TargetUnreachable
-    assert "its host name cannot be resolved" in found.detail
+    result = error_of(reader("http://nobody.invalid:8083"))
+    assert type(result) is TargetUnreachable
+    assert "its host name cannot be resolved" in result.detail
 
 
 # --- who we are ----------------------------------------------------------------------------------
@@ -134,8 +134,8 @@ def test_a_name_that_nobody_knows_is_unreachable_and_says_so():
 
 def header(worker: Worker) -> str | None:
     lines = worker.heads[-1].splitlines()
-    found = [line for line in lines if line.lower().startswith("authorization:")]
-    return found[0].partition(": ")[2] if found else None
+    results = [line for line in lines if line.lower().startswith("authorization:")]
+    return results[0].partition(": ")[2] if results else None
 
 
 def auth(**fields: Any) -> Auth:
@@ -175,24 +175,24 @@ def test_a_secret_of_a_file_that_is_replaced_is_the_new_one(tmp_path: Path, fiel
                 value = base64.b64decode(value).decode()
             assert f"{kind} {value}" == expected.format(secret)
         path.unlink()
-        found = error_of(connect)
-        assert type(found) is TargetUnreachable
-        assert "_file: cannot be read: No such file or directory" in found.detail
+        result = error_of(connect)
+        assert type(result) is TargetUnreachable
+        assert "_file: cannot be read: No such file or directory" in result.detail
         assert len(worker.heads) == 2
 
 
 @pytest.mark.parametrize("token", [f"{SECRET}\n{SECRET}", f"{SECRET}\x00", f"{SECRET}é"])
 def test_a_token_that_no_header_can_carry_is_not_sent_and_not_shown(token):
     with serving(ok(b"{}")) as worker:
-        found = error_of(reader(worker.url, auth=auth(bearer_token=token)))
-        assert "auth.bearer_token" in found.detail
+        error = error_of(reader(worker.url, auth=auth(bearer_token=token)))
+        assert "auth.bearer_token" in error.detail
         assert worker.heads == []
 
 
 def test_a_refusal_does_not_show_who_was_refused():
     with serving(ok(b"", status="401 Unauthorized")) as worker:
-        found = error_of(reader(worker.url, worker.url, auth=auth(username="u", password=SECRET)))
-        assert type(found) is AccessDenied
+        error = error_of(reader(worker.url, worker.url, auth=auth(username="u", password=SECRET)))
+        assert type(error) is AccessDenied
         assert len(worker.heads) == 1
 
 
@@ -212,9 +212,9 @@ def client(authority: Authority) -> Certificate:
 @pytest.fixture
 def secured(authority: Authority) -> Iterator[Worker]:
     """A worker that wants a client certificate."""
-    mine = authority.issue("server")
+    own = authority.issue("server")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(mine.cert, mine.key)
+    context.load_cert_chain(own.cert, own.key)
     context.load_verify_locations(authority.ca)
     context.verify_mode = ssl.CERT_REQUIRED
     with serving(ok(b"{}"), context) as worker:
@@ -232,9 +232,9 @@ def test_a_client_certificate_opens_the_door(secured: Worker, authority, client)
 
 
 def test_key_and_certificate_may_stand_in_one_file(secured: Worker, authority, tmp_path):
-    mine = authority.issue("both")
+    own = authority.issue("both")
     both = tmp_path / "both.pem"
-    both.write_bytes(mine.key.read_bytes() + mine.cert.read_bytes())
+    both.write_bytes(own.key.read_bytes() + own.cert.read_bytes())
     assert reader(secured.url, tls=tls(ca_file=authority.ca, cert_file=both)).connectors() == b"{}"
 
 
@@ -252,16 +252,16 @@ def test_a_worker_of_an_unknown_authority_is_unreachable_and_says_why(
     secured: Worker, client, tmp_path, trusting
 ):
     other = tls(ca_file=Authority(tmp_path).ca) if trusting == "another authority" else None
-    found = error_of(reader(secured.url, tls=other))
-    assert type(found) is TargetUnreachable
-    assert "its certificate is not trusted: " in found.detail
+    result = error_of(reader(secured.url, tls=other))
+    assert type(result) is TargetUnreachable
+    assert "its certificate is not trusted: " in result.detail
     assert secured.heads == []
 
 
 def test_a_worker_with_anothers_name_is_unreachable_and_says_why(authority, tmp_path):
-    mine = authority.issue("server")
+    own = authority.issue("server")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(mine.cert, mine.key)
+    context.load_cert_chain(own.cert, own.key)
     with serving(ok(b"{}"), context) as worker:
         url = worker.url.replace("127.0.0.1", "127.0.0.2")
         assert type(error_of(reader(url, tls=tls(ca_file=authority.ca)))) is TargetUnreachable
@@ -272,8 +272,8 @@ def test_a_worker_with_anothers_name_is_unreachable_and_says_why(authority, tmp_
 def test_a_worker_that_speaks_no_tls_is_no_worker():
     with serving(ok(b"{}")) as worker:
         # Half of it is for the handshake, which has to end first, however late a thread is run.
-        found = error_of(reader(worker.url.replace("http:", "https:"), timeout_s=4.0))
-        assert type(found) in {TargetUnreachable, IncompleteResponse, ResponseTimeout}
+        error = error_of(reader(worker.url.replace("http:", "https:"), timeout_s=4.0))
+        assert type(error) in {TargetUnreachable, IncompleteResponse, ResponseTimeout}
 
 
 @pytest.mark.parametrize(
@@ -287,9 +287,9 @@ def test_a_key_that_does_not_open_is_told_and_never_its_password(
     secured: Worker, authority, client, wrong, words
 ):
     who = tls(ca_file=authority.ca, cert_file=client.cert, key_file=client.key, **wrong)
-    found = error_of(reader(secured.url, tls=who))
-    assert type(found) is TargetUnreachable
-    assert words in found.detail
+    result = error_of(reader(secured.url, tls=who))
+    assert type(result) is TargetUnreachable
+    assert words in result.detail
 
 
 def test_a_file_that_is_no_certificate_is_told(secured: Worker, tmp_path):
@@ -300,12 +300,12 @@ def test_a_file_that_is_no_certificate_is_told(secured: Worker, tmp_path):
 
 def test_a_certificate_that_is_replaced_is_the_new_one(secured: Worker, authority, tmp_path):
     path = tmp_path / "mine.pem"
-    stranger = Authority(tmp_path / "stranger").issue("stranger")
-    path.write_bytes(stranger.key.read_bytes() + stranger.cert.read_bytes())
+    certificate = Authority(tmp_path / "stranger").issue("stranger")
+    path.write_bytes(certificate.key.read_bytes() + certificate.cert.read_bytes())
     connect = reader(secured.url, tls=tls(ca_file=authority.ca, cert_file=path))
     error_of(connect)
-    mine = authority.issue("renewed")
+    own = authority.issue("renewed")
     renewed = tmp_path / "renewed.pem"
-    renewed.write_bytes(mine.key.read_bytes() + mine.cert.read_bytes())
+    renewed.write_bytes(own.key.read_bytes() + own.cert.read_bytes())
     renewed.replace(path)
     assert connect.connectors() == b"{}"

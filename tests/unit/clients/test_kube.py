@@ -43,7 +43,7 @@ def answering(status: int, body: Any) -> httpx.MockTransport:
 # --- where it is ----------------------------------------------------------------------------------
 
 
-def kubeconfig(at: Path, *, user: dict[str, Any], cluster: dict[str, Any] | None = None) -> Path:
+def kubeconfig(path: Path, *, user: dict[str, Any], cluster: dict[str, Any] | None = None) -> Path:
     document = {
         "current-context": "here",
         "contexts": [
@@ -53,8 +53,8 @@ def kubeconfig(at: Path, *, user: dict[str, Any], cluster: dict[str, Any] | None
         "clusters": [{"name": "c", "cluster": cluster or {"server": "https://k.test:6443/"}}],
         "users": [{"name": "u", "user": user}],
     }
-    at.write_text(yaml.safe_dump(document))
-    return at
+    path.write_text(yaml.safe_dump(document))
+    return path
 
 
 def test_the_current_context_of_a_kubeconfig_is_taken(tmp_path: Path) -> None:
@@ -63,16 +63,16 @@ def test_the_current_context_of_a_kubeconfig_is_taken(tmp_path: Path) -> None:
     (tmp_path / "client.pem").write_text("ours")
     (tmp_path / "client.key").write_text("its key")
     user = {"token": "t", "client-certificate": "client.pem", "client-key": "client.key"}
-    found = find_kubernetes_access(kubeconfig(tmp_path / "config", user=user, cluster=cluster))
-    assert (found.url, found.namespace) == ("https://k.test:6443", "kafka")
-    assert (found.ca, found.cert, found.key) == ("a certificate", "ours", "its key")
-    assert found.headers() == {"Authorization": "Bearer t"}
-    assert "Bearer" not in repr(found)
-    assert "its key" not in repr(found)
+    result = find_kubernetes_access(kubeconfig(tmp_path / "config", user=user, cluster=cluster))
+    assert (result.url, result.namespace) == ("https://k.test:6443", "kafka")
+    assert (result.ca, result.cert, result.key) == ("a certificate", "ours", "its key")
+    assert result.headers() == {"Authorization": "Bearer t"}
+    assert "Bearer" not in repr(result)
+    assert "its key" not in repr(result)
 
 
 @pytest.mark.parametrize(
-    ("user", "cluster", "said"),
+    ("user", "cluster", "answer"),
     [
         pytest.param({"exec": {"command": "aws"}}, None, "apiVersion", id="a program"),
         pytest.param({"exec": {"apiVersion": V1}}, None, "command", id="no program"),
@@ -101,9 +101,9 @@ def test_the_current_context_of_a_kubeconfig_is_taken(tmp_path: Path) -> None:
     ],
 )
 def test_a_kubeconfig_that_cannot_be_followed_is_refused_with_what_is_wrong(
-    tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any] | None, said: str
+    tmp_path: Path, user: dict[str, Any], cluster: dict[str, Any] | None, answer: str
 ) -> None:
-    with pytest.raises(ConfigError, match=said):
+    with pytest.raises(ConfigError, match=answer):
         find_kubernetes_access(kubeconfig(tmp_path / "config", user=user, cluster=cluster))
 
 
@@ -111,11 +111,11 @@ def test_a_pod_reads_its_token_anew_at_each_request(tmp_path: Path) -> None:
     for name, text in (("token", "one\n"), ("ca.crt", "ca"), ("namespace", "kafka\n")):
         (tmp_path / name).write_text(text)
     environ = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "6443"}
-    found = find_kubernetes_access(environment=environ, account=tmp_path)
-    assert (found.url, found.namespace) == ("https://[fd00::1]:6443", "kafka")
-    assert found.headers() == {"Authorization": "Bearer one"}
+    result = find_kubernetes_access(environment=environ, account=tmp_path)
+    assert (result.url, result.namespace) == ("https://[fd00::1]:6443", "kafka")
+    assert result.headers() == {"Authorization": "Bearer one"}
     (tmp_path / "token").write_text("two\n")
-    assert found.headers() == {"Authorization": "Bearer two"}
+    assert result.headers() == {"Authorization": "Bearer two"}
 
 
 def test_outside_of_a_pod_a_file_has_to_be_there(tmp_path: Path) -> None:
@@ -143,8 +143,8 @@ def program(folder: Path, script: str, **entry: Any) -> KubernetesAccess:
 
 
 def credential(**status: str) -> str:
-    said = {"apiVersion": V1, "kind": "ExecCredential", "status": status}
-    return f"cat <<'END'\n{json.dumps(said)}\nEND"
+    messages = {"apiVersion": V1, "kind": "ExecCredential", "status": status}
+    return f"cat <<'END'\n{json.dumps(messages)}\nEND"
 
 
 def runs(folder: Path) -> int:
@@ -153,15 +153,15 @@ def runs(folder: Path) -> int:
 
 def authorized(access: KubernetesAccess, status: int = 200) -> str:
     """The Authorization of a request that is answered with this status."""
-    told: list[str] = []
+    reports: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        told.append(request.headers["Authorization"])
+        reports.append(request.headers["Authorization"])
         return httpx.Response(status, json={})
 
     with suppress(AccessDenied):
         KubeReader(access, transport=httpx.MockTransport(answer)).get("/api")
-    return told[0]
+    return reports[0]
 
 
 def test_a_program_of_a_kubeconfig_is_run_once_for_its_token(tmp_path: Path) -> None:
@@ -204,8 +204,8 @@ def test_a_program_gets_its_arguments_its_environment_and_the_cluster(tmp_path: 
 
 
 def test_a_program_may_give_a_certificate(tmp_path: Path) -> None:
-    mine = Authority(tmp_path).issue("client")
-    cert, key = mine.cert.read_text(), mine.key.read_text()
+    own = Authority(tmp_path).issue("client")
+    cert, key = own.cert.read_text(), own.key.read_text()
     script = credential(clientCertificateData=cert, clientKeyData=key)
     access = replace(program(tmp_path, script), url="https://k.test", ca=None)
     assert access.headers() == {}
@@ -214,7 +214,7 @@ def test_a_program_may_give_a_certificate(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("script", "said"),
+    ("script", "answer"),
     [
         ("echo 'log in first, token=abc' >&2; exit 3", "exec login: exit status 3: log in first"),
         ("echo '{'", "no ExecCredential"),
@@ -227,11 +227,11 @@ def test_a_program_may_give_a_certificate(tmp_path: Path) -> None:
     ],
 )
 def test_a_program_without_credentials_is_named_with_the_reason(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, answer: str
 ) -> None:
-    if said.startswith("no credentials"):
+    if answer.startswith("no credentials"):
         monkeypatch.setattr(kubernetes_access, "EXEC_TIMEOUT_S", 0.5)
-    with pytest.raises(TargetUnreachable, match=said) as caught:
+    with pytest.raises(TargetUnreachable, match=answer) as caught:
         KubeReader(program(tmp_path, script), transport=answering(200, {})).get("/api")
     assert "abc" not in str(caught.value)
 
@@ -307,7 +307,7 @@ def test_the_version_is_looked_up_again_once_an_upgrade_has_ended_it() -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path == "/apis/kafka.strimzi.io":
-            return httpx.Response(200, json={"versions": [{"version": at} for at in served]})
+            return httpx.Response(200, json={"versions": [{"version": name} for name in served]})
         version, _, rest = request.url.path.removeprefix("/apis/kafka.strimzi.io/").partition("/")
         there = version in served and rest.endswith("/pipes")
         return httpx.Response(200 if there else 404, json={"in": version, "items": [version]})
@@ -329,17 +329,17 @@ def test_a_server_without_strimzi_says_so() -> None:
 
 
 def test_a_list_is_read_to_its_last_page() -> None:
-    asked: list[httpx.QueryParams] = []
+    requests: list[httpx.QueryParams] = []
 
     def page(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.params)
+        requests.append(request.url.params)
         more = {"continue": "next"} if "continue" not in request.url.params else {}
-        return httpx.Response(200, json={"items": [{"n": len(asked)}], "metadata": more})
+        return httpx.Response(200, json={"items": [{"n": len(requests)}], "metadata": more})
 
     reader = KubeReader(ACCESS, transport=httpx.MockTransport(page))
     assert reader.all("/things", label="a=b") == [{"n": 1}, {"n": 2}]
-    assert [params.get("labelSelector") for params in asked] == ["a=b", "a=b"]
-    assert asked[1]["continue"] == "next"
+    assert [params.get("labelSelector") for params in requests] == ["a=b", "a=b"]
+    assert requests[1]["continue"] == "next"
 
 
 def test_a_patch_names_the_version_that_it_was_made_for() -> None:

@@ -69,9 +69,9 @@ def test_of_a_poll_that_fails_no_answer_stays(content: Callable[[], bytes], reas
 
 @pytest.mark.parametrize("body", [NO_JSON, NO_OFFSETS], ids=["no JSON", "not what was asked for"])
 def test_of_a_sweep_that_fails_no_answer_stays(body: bytes):
-    found = []
+    results = []
     with swept(lambda _: (200, body)) as worker, nothing_stays():
         sweep = ConnectSweep("lab", (worker.url,), 60.0)
         for _ in range(TIMES):
-            poll_rest_offsets(sweep, ["a"], lambda batch: not found.extend(batch), lambda: False)
-    assert [type(at) for at in found].count(InputFailed) == TIMES
+            poll_rest_offsets(sweep, ["a"], lambda batch: not results.extend(batch), lambda: False)
+    assert [type(item) for item in results].count(InputFailed) == TIMES

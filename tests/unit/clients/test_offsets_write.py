@@ -35,10 +35,12 @@ def test_records_go_into_the_partitions_that_were_named_and_say_who_wrote_them()
     ]
     settings = {"bootstrap.servers": broker.bootstrap}
     done = write_records("east", settings, "offsets", records)
-    found = list(read_whole_topic(broker.admin(), broker.reader, "offsets"))
+    log = list(read_whole_topic(broker.admin(), broker.reader, "offsets"))
     broker.stop()
     assert (done.acknowledged, done.failed, done.certain) == (3, None, False)
-    assert sorted((at.kpartition, at.koffset, at.key, at.value, at.ours) for at in found) == [
+    assert sorted(
+        (item.kpartition, item.koffset, item.key, item.value, item.ours) for item in log
+    ) == [
         (1, 0, b"x", None, True),
         (3, 0, b"k", b"0", False),
         (3, 1, b"k", b"1", True),
@@ -80,12 +82,12 @@ def file(tmp_path: Path) -> Path:
 
 def test_a_file_is_replaced_and_what_it_was_is_kept(file):
     old = file.read_bytes()
-    kept = replace_file(file, NEW)
+    retained = replace_file(file, NEW)
     assert read_offsets_entries(file) == NEW
-    assert kept == file.with_name(f"connect.offsets.{hashlib.sha256(old).hexdigest()[:12]}.bak")
-    assert kept.read_bytes() == old
+    assert retained == file.with_name(f"connect.offsets.{hashlib.sha256(old).hexdigest()[:12]}.bak")
+    assert retained.read_bytes() == old
     assert file.stat().st_mode & 0o777 == 0o640
-    assert {at.name for at in file.parent.iterdir()} == {file.name, kept.name}
+    assert {item.name for item in file.parent.iterdir()} == {file.name, retained.name}
 
 
 def test_whoever_reads_it_meanwhile_reads_all_of_one_or_the_other(file):

@@ -37,10 +37,10 @@ def writer_of(broker: MockBroker, seconds: float) -> RecordWriter:
 def at(broker: MockBroker, offset: int) -> RawRecord:
     properties = {"bootstrap.servers": broker.bootstrap}
     with RecordReader("east", properties, committed=False, check_crcs=False) as reader:
-        found = reader.window(
+        window = reader.window(
             TopicPartition("copies", 2), offset, count_max=1, bytes_max=1, timeout_s=10.0
         )
-    return found.records[0]
+    return window.records[0]
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def at(broker: MockBroker, offset: int) -> RawRecord:
 def test_what_is_written_is_read_exactly_so(broker, writer, key, value, headers):
     offset = writer.write(OutgoingRecord("copies", 2, key, value, headers, timestamp_ms=5))
     assert offset == 1
-    found = at(broker, offset)
-    assert (found.key, found.value, found.headers) == (key, value, headers)
-    assert (found.timestamp_ms, found.timestamp_type) == (5, "create")
+    record = at(broker, offset)
+    assert (record.key, record.value, record.headers) == (key, value, headers)
+    assert (record.timestamp_ms, record.timestamp_type) == (5, "create")
 
 
 def test_without_a_timestamp_it_is_given_one(broker, writer):

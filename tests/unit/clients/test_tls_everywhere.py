@@ -55,36 +55,36 @@ def ca(tmp_path_factory) -> Path:
     ],
 )
 def test_a_client_verifies_whom_it_speaks_to_and_speaks_nothing_old(context, ca):
-    found = context(ca)
-    assert found.verify_mode is ssl.CERT_REQUIRED
-    assert found.check_hostname
-    assert found.minimum_version >= ssl.TLSVersion.TLSv1_2
+    result = context(ca)
+    assert result.verify_mode is ssl.CERT_REQUIRED
+    assert result.check_hostname
+    assert result.minimum_version >= ssl.TLSVersion.TLSv1_2
 
 
 def unverified(tree: ast.AST) -> list[str]:
     """Where a check of certificates or names is left out."""
-    found = []
-    for at in ast.walk(tree):
-        match at:
+    results = []
+    for node in ast.walk(tree):
+        match node:
             case ast.Attribute(attr="CERT_NONE" | "_create_unverified_context" as name):
-                found.append(name)
+                results.append(name)
             case ast.Assign(
                 targets=[ast.Attribute(attr="check_hostname")], value=ast.Constant(value=False)
             ):
-                found.append("check_hostname")
+                results.append("check_hostname")
             case ast.keyword(arg="verify" | "check_hostname" as name, value=ast.Constant(False)):
-                found.append(name)
-    return found
+                results.append(name)
+    return results
 
 
 def test_nothing_but_what_compares_certificates_leaves_a_check_out():
     files = sorted((ROOT / "exporter").rglob("*.py"))
-    found = {
+    results = {
         str(path.relative_to(ROOT)): left_out
         for path in files
         if (left_out := unverified(ast.parse(path.read_text())))
     }
-    assert found == {PINNED: ["check_hostname", "CERT_NONE"]}
+    assert results == {PINNED: ["check_hostname", "CERT_NONE"]}
 
 
 @pytest.mark.parametrize(

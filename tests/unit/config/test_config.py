@@ -156,7 +156,7 @@ UNFOLDS = "it refers to its own parts, or to others so often that it unfolds wit
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "answer"),
     [
         ("a: !!int x", f"line 1, column 4: {KIND}"),
         ("a: !!int ''", f"line 1, column 4: {KIND}"),
@@ -178,10 +178,10 @@ UNFOLDS = "it refers to its own parts, or to others so often that it unfolds wit
     ],
     ids=lambda text: text[:20],
 )
-def test_what_yaml_stumbles_over_is_a_mistake_like_any_other(tmp_path, text, said):
+def test_what_yaml_stumbles_over_is_a_mistake_like_any_other(tmp_path, text, answer):
     path = tmp_path / "config.yaml"
     path.write_text(text)
-    assert mistakes(path) == [f"not YAML: {said}"]
+    assert mistakes(path) == [f"not YAML: {answer}"]
 
 
 def test_what_is_merged_is_not_given_twice(tmp_path):

@@ -24,13 +24,13 @@ remedy: {kill_switch: STOP}
 
 
 def _paths(path: Path) -> dict[str, Any]:
-    found = load(path)
+    config = load(path)
     return {
-        "state_dir": found.state_dir,
-        "history": found.history.path,
-        "kill_switch": found.remedy.kill_switch,
-        "worker_logs": found.connect[0].worker_logs,
-        "properties": found.kafka["k"].properties,
+        "state_dir": config.state_dir,
+        "history": config.history.path,
+        "kill_switch": config.remedy.kill_switch,
+        "worker_logs": config.connect[0].worker_logs,
+        "properties": config.kafka["k"].properties,
     }
 
 
@@ -65,8 +65,8 @@ def test_paths_are_the_same_from_everywhere(tmp_path, monkeypatch, named):
 
 def test_defaults_are_beside_the_file_too(tmp_path):
     connect = {"connect": [{"name": "lab", "url": "http://a:1"}]}
-    found = parse(connect, {}, folder=tmp_path)
-    assert (found.state_dir, found.history.path) == (
+    config = parse(connect, {}, folder=tmp_path)
+    assert (config.state_dir, config.history.path) == (
         str(tmp_path / "state"),
         str(tmp_path / "history"),
     )
@@ -77,5 +77,5 @@ def test_every_path_that_librdkafka_takes_is_relative_to_the_file(name, tmp_path
     tls = {"security.protocol": "SSL", "ssl.key.location": "/key"}
     kafka = {"k": {"bootstrap": "a:1", "properties": {**tls, name: "secrets/x"}}}
     connect = [{"name": "lab", "kafka": "k", "url": "http://a:1"}]
-    found = parse({"kafka": kafka, "connect": connect}, {}, folder=tmp_path)
-    assert found.kafka["k"].properties == {**tls, name: str(tmp_path / "secrets/x")}
+    config = parse({"kafka": kafka, "connect": connect}, {}, folder=tmp_path)
+    assert config.kafka["k"].properties == {**tls, name: str(tmp_path / "secrets/x")}

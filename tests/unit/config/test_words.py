@@ -53,14 +53,16 @@ def messages(folder: Path, document: Any) -> tuple[str, ...]:
     return ()
 
 
-@pytest.mark.parametrize("place", list(places(whole())), ids=lambda at: ".".join(map(str, at)))
-def test_no_message_is_in_the_words_of_a_library(folder: Path, place: tuple[Any, ...]):
+@pytest.mark.parametrize(
+    "location", list(places(whole())), ids=lambda item: ".".join(map(str, item))
+)
+def test_no_message_is_in_the_words_of_a_library(folder: Path, location: tuple[Any, ...]):
     for wrong in WRONG:
         document = deepcopy(whole())
         inner = document
-        for key in place[:-1]:
+        for key in location[:-1]:
             inner = inner[key]
-        inner[place[-1]] = wrong
+        inner[location[-1]] = wrong
         for message in messages(folder, document):
             assert not LIBRARIES.search(OURS.sub("", message)), message
 
@@ -82,23 +84,23 @@ SIGNS = "\t@`%&*!|>'\"{}[],:?-#\\ \x00\n<"
 def broken() -> list[str]:
     """The whole file with one character put in or left out, at places spread over it."""
     step = 37
-    cut = [TEXT[:at] + TEXT[at + 1 :] for at in range(0, len(TEXT), step)]
+    cut = [TEXT[:number] + TEXT[number + 1 :] for number in range(0, len(TEXT), step)]
     put = [
-        TEXT[:at] + SIGNS[number % len(SIGNS)] + TEXT[at:]
-        for number, at in enumerate(range(0, len(TEXT), step // 3))
+        TEXT[:offset] + SIGNS[number % len(SIGNS)] + TEXT[offset:]
+        for number, offset in enumerate(range(0, len(TEXT), step // 3))
     ]
     begun = [f"a: {sign}\n" for sign in SIGNS] + [f"a: {sign}b c\n" for sign in SIGNS]
     return [*cut, *put, *begun, *(f"a: [b{sign}\nc: d" for sign in SIGNS)]
 
 
 def test_what_is_no_yaml_is_described_without_the_words_of_its_parser():
-    found = 0
+    result = 0
     for text in broken():
         try:
             parse_yaml(text, "f")
         except ConfigError as exc:
             (message,) = exc.mistakes
-            found += 1
+            result += 1
             assert message.startswith("f: not YAML: ")
             assert not LIBRARIES.search(message), (message, text)
-    assert found > 50
+    assert result > 50

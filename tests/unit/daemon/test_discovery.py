@@ -69,12 +69,16 @@ class World:
             self.put.extend(batch)
         return self.takes
 
-    def lists(self, *names: str, site: str = "lab", dedicated: str | None = None) -> None:
+    def lists(self, *names: str, cluster: str = "lab", dedicated: str | None = None) -> None:
         views = tuple(
-            ConnectorView(site, name, ConnectorKind.SOURCE, "X", "1", "running", (), dedicated)
+            ConnectorView(cluster, name, ConnectorKind.SOURCE, "X", "1", "running", (), dedicated)
             for name in names
         )
-        others = tuple(at for at in self.snapshot.connectors if at.connect_cluster != site)
+        others = tuple(
+            connector
+            for connector in self.snapshot.connectors
+            if connector.connect_cluster != cluster
+        )
         self.snapshot = replace(self.snapshot, connectors=others + views)
 
     def tails(self, topic: str, *, reason: str | None, live: bool) -> None:
@@ -104,8 +108,8 @@ class World:
         return list(self.put)
 
 
-def found(topic: str, site: str = "lab") -> OffsetsTopicFound:
-    return OffsetsTopicFound(connect_cluster=site, topic=KafkaTopic("east", topic))
+def found(topic: str, cluster: str = "lab") -> OffsetsTopicFound:
+    return OffsetsTopicFound(connect_cluster=cluster, topic=KafkaTopic("east", topic))
 
 
 def test_the_one_topic_with_offsets_of_its_connectors_is_found_once():
@@ -245,9 +249,9 @@ def test_a_topic_that_was_found_is_looked_for_again_every_five_minutes():
 def test_a_second_topic_with_its_offsets_is_a_doubt_and_what_was_found_stays():
     world = settled()
     world.topic("more-offsets", "files")
-    (told,) = world.step(after_s=COMPARE_S)
-    assert isinstance(told, OffsetsTopicCompared)
-    assert "more-offsets, offsets" in str(told.doubt)
+    (report,) = world.step(after_s=COMPARE_S)
+    assert isinstance(report, OffsetsTopicCompared)
+    assert "more-offsets, offsets" in str(report.doubt)
     world.kafka.delete("more-offsets")
     assert world.step(after_s=COMPARE_S) == [SURE]
 
@@ -257,8 +261,8 @@ def test_another_topic_with_its_offsets_while_the_sample_has_none_is_a_doubt_too
     world.kafka.delete("offsets")
     world.topic("offsets", "other")
     world.topic("more-offsets", "files")
-    (told,) = world.step(after_s=COMPARE_S)
-    assert told.doubt == (
+    (report,) = world.step(after_s=COMPARE_S)
+    assert report.doubt == (
         "east/more-offsets holds offsets of these connectors, and a sample of east/offsets none"
     )
 
@@ -310,9 +314,9 @@ def test_a_topic_into_which_a_flow_copies_under_its_own_name_is_doubted_as_it_is
     world.lists("files")
     world.topic("offsets", "files")
     copies(world, "offsets")
-    retired, there, told = world.step()
+    retired, there, report = world.step()
     assert (retired, there) == (InputRetired(LOOKING), found("offsets"))
-    assert told.doubt.startswith(
+    assert report.doubt.startswith(
         "mm2 of lab copies offsets of west-kafka into east/offsets: offsets of another "
     )
 
@@ -320,8 +324,8 @@ def test_a_topic_into_which_a_flow_copies_under_its_own_name_is_doubted_as_it_is
 def test_a_topic_into_which_a_flow_begins_to_copy_is_doubted_at_the_next_comparison():
     world = settled()
     copies(world, "offsets")
-    (told,) = world.step(after_s=COMPARE_S)
-    assert "copies offsets of west-kafka into east/offsets" in told.doubt
+    (report,) = world.step(after_s=COMPARE_S)
+    assert "copies offsets of west-kafka into east/offsets" in report.doubt
     copies(world, "orders")
     assert world.step(after_s=COMPARE_S) == [SURE]
 
@@ -350,7 +354,7 @@ def test_a_topic_of_another_cluster_is_not_taken_for_its_own():
     world.lists("files")
     world.topic("offsets", "files")
     assert world.step() == [InputRetired(LOOKING), found("offsets")]
-    world.lists("files", site="prod")
+    world.lists("files", cluster="prod")
     (failed,) = world.step()
     assert (failed.input, failed.reason) == (
         InputId(TAIL, connect_cluster="prod"),
@@ -362,12 +366,12 @@ def test_a_topic_of_another_cluster_is_not_taken_for_its_own():
 def test_two_clusters_find_each_its_own():
     world = World(REST, {**REST, "name": "prod"})
     world.lists("files")
-    world.lists("more", site="prod")
+    world.lists("more", cluster="prod")
     world.topic("offsets", "files")
     world.topic("prod-offsets", "more")
-    seen = world.step()
-    assert found("offsets") in seen
-    assert found("prod-offsets", "prod") in seen
+    observed = world.step()
+    assert found("offsets") in observed
+    assert found("prod-offsets", "prod") in observed
 
 
 def test_a_clock_that_is_set_back_does_not_stop_the_search():

@@ -45,8 +45,8 @@ def _quiet() -> Iterator[None]:
 
 def subclasses(root: type[Exception]) -> Iterator[type[Exception]]:
     yield root
-    for found in root.__subclasses__():
-        yield from subclasses(found)
+    for subclasse in root.__subclasses__():
+        yield from subclasses(subclasse)
 
 
 def made(kind: type[Exception]) -> Exception:
@@ -86,9 +86,9 @@ class Watched:
         self.supervisor = Supervisor(self.put, self.clock.now)
 
     def put(self, batch: Batch) -> bool:
-        for seen in batch:
-            if isinstance(seen, InputSucceeded | InputFailed | InputRetired):
-                self.inputs.apply(seen)
+        for observed in batch:
+            if isinstance(observed, InputSucceeded | InputFailed | InputRetired):
+                self.inputs.apply(observed)
         return True
 
     def up(self, input_id: InputId) -> tuple[bool, int]:

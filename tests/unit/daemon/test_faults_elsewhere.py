@@ -121,9 +121,14 @@ class _Consumer:
         if call in self._fail:
             raise self._fail[call]
 
-    def assign(self, wanted: list[ck.TopicPartition]) -> None:
+    def assign(self, expected: list[ck.TopicPartition]) -> None:
         self._raise("assign")
-        self._reader.assign({TopicPartition(at.topic, at.partition): at.offset for at in wanted})
+        self._reader.assign(
+            {
+                TopicPartition(partition.topic, partition.partition): partition.offset
+                for partition in expected
+            }
+        )
 
     def poll(self, timeout_s: float) -> ck.Message | None:
         self._raise("poll")
@@ -132,14 +137,14 @@ class _Consumer:
 
     def consume(self, _: int, __: float) -> list[ck.Message]:
         self._raise("consume")
-        found, self._waiting = self._waiting, []
-        return found
+        result, self._waiting = self._waiting, []
+        return result
 
-    def position(self, wanted: list[ck.TopicPartition]) -> list[ck.TopicPartition]:
+    def position(self, expected: list[ck.TopicPartition]) -> list[ck.TopicPartition]:
         self._raise("position")
-        places = [TopicPartition(at.topic, at.partition) for at in wanted]
-        found = self._reader.positions(places)
-        return [ck.TopicPartition(TOPIC.topic, at, offset) for at, offset in found.items()]
+        partition = [TopicPartition(item.topic, item.partition) for item in expected]
+        result = self._reader.positions(partition)
+        return [ck.TopicPartition(TOPIC.topic, index, offset) for index, offset in result.items()]
 
     def close(self) -> None:
         self._raise("close")
@@ -201,12 +206,12 @@ class _Story:
         return reader
 
     def _put(self, batch: Any) -> bool:
-        for seen in batch:
-            if isinstance(seen, InputFailed):
+        for tail in batch:
+            if isinstance(tail, InputFailed):
                 self.failed += 1
                 self.fail.clear()
-            elif isinstance(seen, TailRead) and seen.caught_up:
-                self.recovered = self.failed > 0 and seen.behind == 0
+            elif isinstance(tail, TailRead) and tail.caught_up:
+                self.recovered = self.failed > 0 and tail.behind == 0
                 if not self.failed:
                     self.fail[self.call] = self.error
                     self.kafka.produce(TOPIC.topic, b'["f",{"filename":"/a"}]', b'{"position":2}')
@@ -267,12 +272,12 @@ ODD = {
 @pytest.mark.parametrize("odd", ODD.values(), ids=ODD)
 def test_no_message_is_too_odd_for_a_role(role: Callable[[], TopicReader], odd: dict[str, Any]):
     fields = {"topic": TOPIC.topic, "partition": 0, "offset": 3, "timestamp": (1, 1), **odd}
-    made = role()
+    reader = role()
     message = ck.Message(**fields)
-    made.fold([message])
-    records, undecodable = made.folded()
+    reader.fold([message])
+    records, undecodable = reader.folded()
     assert len(records) + undecodable.total() <= 1
-    records, undecodable = made.live([message])
+    records, undecodable = reader.live([message])
     assert len(records) + undecodable.total() <= 1
 
 
@@ -286,10 +291,10 @@ def test_no_message_is_too_odd_for_a_tail(odd: dict[str, Any], when: str):
 
     class Reader(FakeReader):
         def read(self, records_max: int, timeout_s: float) -> list[ck.Message]:
-            found = super().read(records_max, timeout_s)
+            result = super().read(records_max, timeout_s)
             if when == "at first" or following.seen:
-                return [*(waiting.pop() for _ in range(len(waiting))), *found]
-            return found
+                return [*(waiting.pop() for _ in range(len(waiting))), *result]
+            return result
 
     following = Following(kafka, open_reader=lambda: Reader(kafka))
 
@@ -297,11 +302,11 @@ def test_no_message_is_too_odd_for_a_tail(odd: dict[str, Any], when: str):
         yield whole
         kafka.produce(TOPIC.topic, b'["files",{"filename":"/a"}]', b'{"position":2}', partition=1)
         yield (
-            lambda seen: (
-                isinstance(seen, TailRead)
+            lambda observed: (
+                isinstance(observed, TailRead)
                 and any(
                     isinstance(record, SourceRecord) and record.key.connector == "files"
-                    for record in seen.records
+                    for record in observed.records
                 )
             )
         )
@@ -354,11 +359,11 @@ class _Asked:
     def describe_topics(self, _: Any, **__: Any) -> Any:
         return self._ask(["a"])
 
-    def describe_configs(self, wanted: Any, **_: Any) -> Any:
-        return self._ask(wanted)
+    def describe_configs(self, expected: Any, **_: Any) -> Any:
+        return self._ask(expected)
 
-    def list_offsets(self, wanted: Any, **_: Any) -> Any:
-        return self._ask(wanted)
+    def list_offsets(self, expected: Any, **_: Any) -> Any:
+        return self._ask(expected)
 
     def poll(self, _: float) -> int:
         return 0
@@ -376,11 +381,11 @@ def test_whatever_an_admin_client_answers_is_an_error_of_ours(
 ):
     monkeypatch.setattr(admin, "_made", _Asked(error, at_once=at_once))
     try:
-        found = QUESTIONS[question][1](admin)
+        result = QUESTIONS[question][1](admin)
     except ClientError:
         return
-    values = found.values() if isinstance(found, dict) else (found,)
-    assert all(at is None or isinstance(at, ClientError) for at in values) or not found
+    values = result.values() if isinstance(result, dict) else (result,)
+    assert all(value is None or isinstance(value, ClientError) for value in values) or not result
 
 
 @pytest.mark.parametrize("error", [*SURPRISES, CancelledError()], ids=named)
@@ -458,8 +463,8 @@ def test_a_token_that_cannot_be_read_is_an_error_of_ours(
 
     monkeypatch.setattr(kube_access, "read_secret", read)
     access = kube_access.KubernetesAccess("http://kubernetes.test", token_file=Path("token"))
-    ours = isinstance(error, (*_OURS, ValueError, httpx.DecodingError))
-    expected = ClientError if ours else type(error)
+    own = isinstance(error, (*_OURS, ValueError, httpx.DecodingError))
+    expected = ClientError if own else type(error)
     with pytest.raises(expected):
         kube_access.send_kubernetes_request(access, "GET", "/api")
 
@@ -473,13 +478,13 @@ PARTS = (
 
 def _object(part: str, value: Any) -> dict[str, Any]:
     """An object of Kubernetes, one part of which is odd."""
-    made: dict[str, Any] = {"metadata": {"name": "a"}, "versions": [{"version": "v1"}]}
+    built: dict[str, Any] = {"metadata": {"name": "a"}, "versions": [{"version": "v1"}]}
     outer, _, inner = part.partition(".")
     if inner:
-        made[outer][inner] = value
+        built[outer][inner] = value
     else:
-        made[outer] = value
-    return made
+        built[outer] = value
+    return built
 
 
 @pytest.mark.parametrize("value", ODD_VALUES, ids=repr)
@@ -504,7 +509,7 @@ def test_no_object_of_kubernetes_is_too_odd(part: str, value: Any):
         lambda: reader.all("/api"),
         lambda: reader.config_map("a", "b"),
         lambda: reader.may("get", "", "secrets", "a"),
-        lambda: [at.unmanaged for at in find_cluster_resources(reader, "a", "b")],
+        lambda: [item.unmanaged for item in find_cluster_resources(reader, "a", "b")],
         lambda: list_connector_resources(reader, cluster, "a", "b"),
         lambda: find_connector_resource(reader, cluster, "a", "b", "c"),
     ):
@@ -664,10 +669,10 @@ def test_a_configuration_that_cannot_be_read_again_changes_nothing(
         raise error
 
     monkeypatch.setattr(configs, "load", load)
-    asked = daemon.reload()
+    future = daemon.reload()
     thread = threading.Thread(target=daemon._answer_next)
     thread.start()
-    assert asked.result(timeout=30)
+    assert future.result(timeout=30)
     thread.join()
     assert daemon._reloaded.successful is False
     assert daemon._config is loaded

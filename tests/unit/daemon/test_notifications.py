@@ -31,8 +31,8 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hook() -> Iterator[Endpoint]:
-    with endpoint() as made:
-        yield made
+    with endpoint() as built:
+        yield built
 
 
 class Running:
@@ -53,9 +53,9 @@ class Running:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
-    made = Running(tmp_path)
-    yield made
-    made.stop()
+    built = Running(tmp_path)
+    yield built
+    built.stop()
 
 
 def config(**notify: Any) -> Config:
@@ -81,8 +81,8 @@ def config(**notify: Any) -> Config:
 def test_messages_link_to_the_listener_unless_it_is_a_wildcard_or_an_address_is_configured(
     listen, address
 ):
-    made = config()
-    assert resolve_external_url(made.model_copy(update={"listen": listen})) == address
+    built = config()
+    assert resolve_external_url(built.model_copy(update={"listen": listen})) == address
     named = config(external_url="https://offsetwatch.example.com")
     assert resolve_external_url(named) == "https://offsetwatch.example.com"
 
@@ -100,7 +100,7 @@ def told(hook: Endpoint, times: int = 1) -> None:
 
 
 def threads() -> list[str]:
-    return [at.name for at in threading.enumerate() if at.name.startswith("notify")]
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("notify")]
 
 
 def test_nobody_is_told_and_no_thread_started_where_nobody_is_named(running):
@@ -149,7 +149,7 @@ def test_failures_are_reported_and_counted_on_through_a_reload(running, hook):
 
     def unreachable(times: int) -> None:
         def probe() -> None:
-            counts = [dict(at.counts)["unreachable"] for at in tuple(running.reported)]
+            counts = [dict(item.counts)["unreachable"] for item in tuple(running.reported)]
             if times not in counts:
                 raise NotYet(str(counts[-1:]))
 
@@ -169,10 +169,10 @@ def test_nobody_is_told_any_more_once_nobody_is_named(running, hook):
 
 
 def test_after_a_bug_in_the_thread_people_are_told_all_the_same(running, hook, monkeypatch):
-    found, running.shown = running.shown, None
+    result, running.shown = running.shown, None
     failed = threading.Event()
     monkeypatch.setattr(JobFailures, "add", lambda self, error: failed.set() or "a bug")
     running.notices.follow(webhook(hook.url))
     assert failed.wait(DEADLINE_S)
-    running.shown = found
+    running.shown = result
     told(hook)

@@ -29,7 +29,7 @@ class Looking:
     def look(self) -> Batch:
         self._taken.clear()
         self._file.look()
-        return tuple(seen for batch in self._taken for seen in batch)
+        return tuple(observed for batch in self._taken for observed in batch)
 
 
 def of(kafka: str) -> PipelineStatusRead:
@@ -47,63 +47,63 @@ def damage(base: Path) -> None:
 
 
 def test_where_no_pipeline_ever_ran_nothing_is_said(tmp_path):
-    looking = Looking(tmp_path / "history")
-    assert looking.look() == ()
-    assert looking.look() == ()
+    polling = Looking(tmp_path / "history")
+    assert polling.look() == ()
+    assert polling.look() == ()
 
 
 def test_a_file_is_told_of_once_and_again_when_it_was_replaced(tmp_path):
-    looking = Looking(tmp_path)
+    polling = Looking(tmp_path)
     write(tmp_path, "east")
-    assert looking.look() == (of("east"),)
-    assert looking.look() == ()
+    assert polling.look() == (of("east"),)
+    assert polling.look() == ()
     write(tmp_path, "west")
-    assert looking.look() == (of("west"),)
+    assert polling.look() == (of("west"),)
 
 
 def test_a_file_that_is_gone_is_told_of(tmp_path):
-    looking = Looking(tmp_path)
+    polling = Looking(tmp_path)
     write(tmp_path, "east")
-    looking.look()
+    polling.look()
     path_of(tmp_path).unlink()
-    assert looking.look() == (GONE,)
-    assert looking.look() == ()
+    assert polling.look() == (GONE,)
+    assert polling.look() == ()
 
 
 def test_an_unreadable_file_is_counted_once_until_it_is_another(tmp_path):
-    looking = Looking(tmp_path)
+    polling = Looking(tmp_path)
     write(tmp_path, "east")
-    looking.look()
+    polling.look()
     damage(tmp_path)
-    assert looking.look() == (UNREADABLE,)
-    assert looking.look() == ()
+    assert polling.look() == (UNREADABLE,)
+    assert polling.look() == ()
     write(tmp_path, "east")
-    assert looking.look() == (of("east"),)
+    assert polling.look() == (of("east"),)
     damage(tmp_path)
-    assert looking.look() == (UNREADABLE,)
+    assert polling.look() == (UNREADABLE,)
 
 
 def test_what_the_loop_had_no_room_for_is_told_again(tmp_path):
-    looking = Looking(tmp_path)
-    for seen, change in (
+    polling = Looking(tmp_path)
+    for status, change in (
         (of("east"), lambda: write(tmp_path, "east")),
         (UNREADABLE, lambda: damage(tmp_path)),
         (of("west"), lambda: write(tmp_path, "west")),
         (GONE, lambda: path_of(tmp_path).unlink()),
     ):
         change()
-        looking.full = True
-        assert looking.look() == ()
-        looking.full = False
-        assert looking.look() == (seen,)
-        assert looking.look() == ()
+        polling.full = True
+        assert polling.look() == ()
+        polling.full = False
+        assert polling.look() == (status,)
+        assert polling.look() == ()
 
 
 def test_a_folder_that_cannot_be_looked_into_is_unreadable_and_not_empty(tmp_path):
     (tmp_path / "ops").symlink_to("ops")  # leads to itself, whoever follows it
-    looking = Looking(tmp_path)
-    assert looking.look() == (UNREADABLE,)
-    assert looking.look() == ()
+    polling = Looking(tmp_path)
+    assert polling.look() == (UNREADABLE,)
+    assert polling.look() == ()
 
 
 def test_what_is_usual_is_told_when_it_is_new_damaged_and_gone(tmp_path):
@@ -118,8 +118,8 @@ def test_what_is_usual_is_told_when_it_is_new_damaged_and_gone(tmp_path):
     file.look()
     published.find_baselines_path(tmp_path).unlink()
     file.look()
-    told = [seen for batch in taken for seen in batch]
-    assert told == [
+    reports = [observed for batch in taken for observed in batch]
+    assert reports == [
         BaselinesRead(document),
         BaselinesRead(None, damaged=True),
         BaselinesRead(None),

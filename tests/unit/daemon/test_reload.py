@@ -108,15 +108,15 @@ def serving(running: Running) -> Iterator[Running]:
 
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
-    with serving(Running(tmp_path)) as made:
-        yield made
+    with serving(Running(tmp_path)) as built:
+        yield built
 
 
 def threads() -> int:
     """Of those that run pools may begin as they have work, none is counted."""
     gc.collect()
     pools = ("ThreadPoolExecutor", "asyncio")
-    return sum(not at.name.startswith(pools) for at in threading.enumerate())
+    return sum(not thread.name.startswith(pools) for thread in threading.enumerate())
 
 
 def test_a_good_file_swaps_the_inputs(running):
@@ -238,9 +238,9 @@ def test_who_asks_while_it_stops_is_told(tmp_path):
 
 def test_who_asked_before_it_stopped_is_told(tmp_path):
     running = Running(tmp_path)
-    asked: Future = running.daemon.reload()  # nobody takes it out yet
+    future: Future = running.daemon.reload()  # nobody takes it out yet
     running.daemon.stop()
-    assert asked.result(0) == STOPPING_MISTAKES
+    assert future.result(0) == STOPPING_MISTAKES
 
 
 def test_a_stop_during_a_take_over_stops_both(tmp_path, monkeypatch):
@@ -250,25 +250,29 @@ def test_a_stop_during_a_take_over_stops_both(tmp_path, monkeypatch):
     with serving(running):
         edge = running.daemon._monitor
         running.write("prod")
-        asked = running.daemon.reload()
+        future = running.daemon.reload()
 
         def taking_over() -> None:
-            if not any(at.name == "loop" and at not in first for at in threading.enumerate()):
+            if not any(
+                thread.name == "loop" and thread not in first for thread in threading.enumerate()
+            ):
                 raise NotYet
 
-        first = {at for at in threading.enumerate() if at in edge._threads}
+        first = {thread for thread in threading.enumerate() if thread in edge._threads}
         until("the new inputs have started", taking_over, timeout_s=DEADLINE_S)
         running.daemon.stop()
-        assert asked.result(DEADLINE_S) is not None
-    assert not any(at.name == "loop" for at in threading.enumerate())
+        assert future.result(DEADLINE_S) is not None
+    assert not any(thread.name == "loop" for thread in threading.enumerate())
     assert threads() <= before + 1
 
 
 def test_signals_reload_and_stop(tmp_path):
     """In the main thread, where signals go."""
     running = Running(tmp_path)
-    handlers = {at: signal.getsignal(at) for at in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)}
-    seen: list[str] = []
+    handlers = {
+        value: signal.getsignal(value) for value in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)
+    }
+    observed: list[str] = []
 
     def drive() -> None:
         try:
@@ -276,7 +280,7 @@ def test_signals_reload_and_stop(tmp_path):
             running.write("prod")
             os.kill(os.getpid(), signal.SIGHUP)
             running.awaits("prod")
-            seen.append("prod")
+            observed.append("prod")
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -288,4 +292,4 @@ def test_signals_reload_and_stop(tmp_path):
         driver.join(DEADLINE_S)
         for number, handler in handlers.items():
             signal.signal(number, handler)
-    assert seen == ["prod"]
+    assert observed == ["prod"]

@@ -25,12 +25,12 @@ class Watched(Remediation):
         self.at_work: list[str] = []
         self.together: list[list[str]] = []
 
-    def _work(self, config: Config, turn: remediation._RemediationRun) -> None:
+    def _work(self, config: Config, transaction: remediation._RemediationRun) -> None:
         mode = config.remedy.mode
         self.at_work.append(mode)
         self.together.append(list(self.at_work))
         self.began.setdefault(mode, threading.Event()).set()
-        assert turn.stop.wait(WAIT_S)
+        assert transaction.stop.wait(WAIT_S)
         assert self.let_go.setdefault(mode, threading.Event()).wait(WAIT_S)
         self.at_work.remove(mode)
 
@@ -48,13 +48,13 @@ def config(mode: str) -> Config:
 @pytest.fixture
 def watched(tmp_path, monkeypatch):
     monkeypatch.setattr(remediation, "STOP_S", 0.01)
-    made = Watched(tmp_path)
+    built = Watched(tmp_path)
     for mode in ("observe", "propose", "auto"):
-        made.began[mode], made.let_go[mode] = threading.Event(), threading.Event()
-    yield made
-    for event in made.let_go.values():
+        built.began[mode], built.let_go[mode] = threading.Event(), threading.Event()
+    yield built
+    for event in built.let_go.values():
         event.set()
-    made.stop()
+    built.stop()
 
 
 def test_who_still_waits_for_an_answer_is_waited_for_before_the_next_one_acts(watched):

@@ -79,9 +79,9 @@ class Hourly:
 
 @pytest.fixture
 def hourly() -> Iterator[Hourly]:
-    made = Hourly()
-    yield made
-    made.end()
+    built = Hourly()
+    yield built
+    built.end()
 
 
 def test_a_clock_that_is_set_back_has_nothing_wait_until_it_shows_the_same_again(hourly: Hourly):

@@ -48,11 +48,11 @@ LATER = (
 
 
 def test_the_first_answer_needs_nothing_that_asks_decides_or_acts(tmp_path):
-    found = _started(tmp_path)
-    assert 'offsetwatch_build_info{version="' in found["told"]
-    assert "offsetwatch_input_up" not in found["told"]  # nothing is known yet, and nothing is said
-    assert _within(found["before"], *LATER) == []
-    assert set(LATER) <= set(found["in_all"])  # or it would be a test of old names
+    result = _started(tmp_path)
+    assert 'offsetwatch_build_info{version="' in result["told"]
+    assert "offsetwatch_input_up" not in result["told"]  # nothing is known yet, and nothing is said
+    assert _within(result["before"], *LATER) == []
+    assert set(LATER) <= set(result["in_all"])  # or it would be a test of old names
 
 
 def test_a_daemon_never_loads_what_draws_tables(tmp_path):
@@ -83,4 +83,6 @@ def _started(folder):
 
 
 def _within(loaded, *packages):
-    return [name for name in loaded if any(f"{name}.".startswith(f"{at}.") for at in packages)]
+    return [
+        name for name in loaded if any(f"{name}.".startswith(f"{package}.") for package in packages)
+    ]

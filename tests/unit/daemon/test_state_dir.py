@@ -11,9 +11,9 @@ from offsetwatch.errors import ConfigError
 
 
 def recalled(state: StateDir, name: str = "judge") -> list[bytes]:
-    found: list[bytes] = []
-    state.recall(name, found.append)
-    return found
+    results: list[bytes] = []
+    state.recall(name, results.append)
+    return results
 
 
 def test_what_was_saved_is_recalled_by_the_next_one(tmp_path: Path) -> None:

@@ -125,12 +125,12 @@ def test_its_trace_is_logged_once_for_each_place():
             job.error = error
             job.run()
             job.clock.advance(RETRY_MAX_S)
-    assert [at["event"] for at in logs] == [
+    assert [log["event"] for log in logs] == [
         "unexpected_error",
         "unexpected_error_again",
         "unexpected_error",
     ]
-    assert [("exc_info" in at) for at in logs] == [True, False, True]
+    assert [("exc_info" in log) for log in logs] == [True, False, True]
 
 
 def test_an_input_that_nothing_else_speaks_of_is_forgotten_when_it_works_again():
@@ -147,7 +147,7 @@ def test_an_input_that_nothing_else_speaks_of_is_forgotten_when_it_works_again()
 
 @every_surprise
 def test_a_thread_that_dies_is_begun_again_until_it_is_told_to_stop(surprise: Exception):
-    told: list[Any] = []
+    reports: list[Any] = []
     waited: list[float] = []
     runs = [surprise, surprise, None]
 
@@ -163,10 +163,10 @@ def test_a_thread_that_dies_is_begun_again_until_it_is_told_to_stop(surprise: Ex
         clock.advance(seconds)
         return False
 
-    Supervisor(told.extend, clock.now).keep("a tail", run, stopped, lambda: [REST])
+    Supervisor(reports.extend, clock.now).keep("a tail", run, stopped, lambda: [REST])
     assert runs == []
     assert waited == [0.0, 1.0, 2.0]
-    assert [at.reason for at in told] == [UNEXPECTED_REASON] * 2
+    assert [item.reason for item in reports] == [UNEXPECTED_REASON] * 2
 
 
 def test_a_thread_that_is_to_stop_is_not_begun_again():
@@ -225,12 +225,12 @@ def test_a_surprise_in_one_cluster_ends_neither_the_daemon_nor_the_others(surpri
 
 
 def expect(edge: ClusterMonitor, *, lab: bool) -> None:
-    seen = {at.id: at for at in edge.snapshot.inputs}
-    found, other = seen.get(REST), seen.get(InputId(CONNECT_REST, connect_cluster="other"))
-    if found is None or other is None or (found.up, other.up) != (lab, True):
-        raise NotYet(str(seen))
-    if dict(found.errors).get(UNEXPECTED_REASON, 0) < 1:
-        raise NotYet(str(found))
+    observed = {item.id: item for item in edge.snapshot.inputs}
+    view, other = observed.get(REST), observed.get(InputId(CONNECT_REST, connect_cluster="other"))
+    if view is None or other is None or (view.up, other.up) != (lab, True):
+        raise NotYet(str(observed))
+    if dict(view.errors).get(UNEXPECTED_REASON, 0) < 1:
+        raise NotYet(str(view))
 
 
 def test_a_surprise_in_discovery_is_named_and_over_when_it_works_again(monkeypatch):
@@ -243,16 +243,16 @@ def test_a_surprise_in_discovery_is_named_and_over_when_it_works_again(monkeypat
 
     monkeypatch.setattr(edge_module.Discovery, "inspect", inspect)
     edge = ClusterMonitor(config(), SystemClock())
-    looking = InputId(edge_module.TAIL, connect_cluster="lab")
+    input_id = InputId(edge_module.TAIL, connect_cluster="lab")
 
     def named() -> None:
-        if [at.last_reason for at in edge.snapshot.inputs if at.id == looking] != [
+        if [view.last_reason for view in edge.snapshot.inputs if view.id == input_id] != [
             UNEXPECTED_REASON
         ]:
             raise NotYet
 
     def over() -> None:
-        if any(at.id == looking for at in edge.snapshot.inputs):
+        if any(view.id == input_id for view in edge.snapshot.inputs):
             raise NotYet
 
     edge.start()

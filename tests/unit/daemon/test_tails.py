@@ -82,8 +82,8 @@ def test_each_topic_has_one_tail_that_reads_it_by_its_role():
         )
     assert sorted(world.started) == sorted({OFFSETS, OWN, SYNCS, CONFIGS, STATUS, OTHER_STATUS})
     roles = {
-        at.topic: role.func if isinstance(role, partial) else role
-        for at, role in world.roles.items()
+        topic.topic: role.func if isinstance(role, partial) else role
+        for topic, role in world.roles.items()
     }
     assert roles == {
         "connect-offsets": SourceOffsetsTopicReader,

@@ -47,8 +47,8 @@ def _impatient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def hook() -> Iterator[Endpoint]:
-    with endpoint() as made:
-        yield made
+    with endpoint() as built:
+        yield built
 
 
 @contextmanager
@@ -76,9 +76,11 @@ def test_somebody_is_told_once_that_nothing_answers(tmp_path: Path, hook: Endpoi
     rest = {("new", "input_down", "connect_rest lab")}
 
     def told() -> None:
-        found = {(at["status"], at["name"], at["subject"]) for at in hook.findings()}
-        if not rest <= found:
-            raise NotYet(str(found))
+        results = {
+            (finding["status"], finding["name"], finding["subject"]) for finding in hook.findings()
+        }
+        if not rest <= results:
+            raise NotYet(str(results))
 
     def counted() -> None:
         if not FAILED.search(metrics(port)):
@@ -91,10 +93,10 @@ def test_somebody_is_told_once_that_nothing_answers(tmp_path: Path, hook: Endpoi
     with running(tmp_path, hook, port):
         until("somebody is told", told, timeout_s=DEADLINE_S)
         until("that the other one is not there is counted", counted, timeout_s=DEADLINE_S)
-    before = [at["subject"] for at in hook.findings()]
+    before = [finding["subject"] for finding in hook.findings()]
     with running(tmp_path, hook, port):
         until("it is found again", found_again, timeout_s=DEADLINE_S)
         until("a look after that", counted, timeout_s=DEADLINE_S)
-    after = [at["subject"] for at in hook.findings()]
+    after = [finding["subject"] for finding in hook.findings()]
     assert len(after) == len(set(after))
     assert set(before) <= set(after)

@@ -32,32 +32,32 @@ def turns(tidying: PeriodicGarbageCollector, count: int) -> None:
 
 
 def test_what_was_dropped_since_the_last_turn_goes_with_the_next():
-    found = weakref.ref(Knot())
-    assert found() is not None
+    result = weakref.ref(Knot())
+    assert result() is not None
     PeriodicGarbageCollector().look()
-    assert found() is None
+    assert result() is None
 
 
 def test_what_was_dropped_after_it_outlived_a_turn_goes_with_the_fifth():
     tidying, knot = PeriodicGarbageCollector(), Knot()
-    found = weakref.ref(knot)
+    result = weakref.ref(knot)
     tidying.look()
     del knot
     turns(tidying, GENERATION_TURNS - 2)
-    assert found() is not None
+    assert result() is not None
     tidying.look()
-    assert found() is None
+    assert result() is None
 
 
 def test_what_was_dropped_after_it_outlived_a_fifth_goes_with_the_twenty_fifth():
     tidying, knot = PeriodicGarbageCollector(), Knot()
-    found = weakref.ref(knot)
+    result = weakref.ref(knot)
     turns(tidying, GENERATION_TURNS)
     del knot
     turns(tidying, GENERATION_TURNS**2 - GENERATION_TURNS - 1)
-    assert found() is not None
+    assert result() is not None
     tidying.look()
-    assert found() is None
+    assert result() is None
 
 
 def test_what_is_free_goes_back_to_the_system_with_the_older_ones():
@@ -65,11 +65,11 @@ def test_what_is_free_goes_back_to_the_system_with_the_older_ones():
     turns(tidying, GENERATION_TURNS - 1)
     blocks = [bytearray(2**16) for _ in range(1000)]
     before = resident_kib()
-    kept = blocks[::100]  # else the heap shrinks by itself
+    retained = blocks[::100]  # else the heap shrinks by itself
     del blocks
     tidying.look()
     assert resident_kib() < before - 50_000
-    assert len(kept) == 10
+    assert len(retained) == 10
 
 
 def resident_kib() -> int:

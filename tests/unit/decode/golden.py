@@ -21,7 +21,7 @@ class Record:
 def records(name: str) -> list[Record]:
     """The records of one topic, each Kafka partition in its order."""
     rows = json.loads((GOLDEN / f"{name}.json").read_text())
-    found = [
+    results = [
         Record(
             partition=row["partition"],
             offset=row["offset"],
@@ -31,7 +31,7 @@ def records(name: str) -> list[Record]:
         )
         for row in rows
     ]
-    return sorted(found, key=lambda record: (record.partition, record.offset))
+    return sorted(results, key=lambda record: (record.partition, record.offset))
 
 
 def rest_body(request: str) -> bytes:

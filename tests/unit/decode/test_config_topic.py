@@ -39,10 +39,10 @@ def decoded(key: str, body: object):
 
 
 def test_a_connectors_configuration_keeps_what_rest_keeps_of_it():
-    found = decoded("connector-a-b-0", {"properties": MIRROR})
-    assert (found.connector, found.settings.kind) == ("a-b-0", ConnectorKind.MIRROR)
-    assert found.settings.mirror.source_addresses == {"west:9092"}
-    assert found.settings.mirror.syncs_topic == "mm2-offset-syncs.east.internal"
+    result = decoded("connector-a-b-0", {"properties": MIRROR})
+    assert (result.connector, result.settings.kind) == ("a-b-0", ConnectorKind.MIRROR)
+    assert result.settings.mirror.source_addresses == {"west:9092"}
+    assert result.settings.mirror.syncs_topic == "mm2-offset-syncs.east.internal"
 
 
 def test_no_secret_of_this_topic_leaves_the_decoder():
@@ -54,9 +54,9 @@ def test_no_secret_of_this_topic_leaves_the_decoder():
         ("session-key", SECRET),
     ]
     for key, body in records:
-        found = decoded(key, body)
-        assert not isinstance(found, Undecodable)
-        assert SECRET not in repr(found)
+        result = decoded(key, body)
+        assert not isinstance(result, Undecodable)
+        assert SECRET not in repr(result)
 
 
 def test_of_a_session_key_nothing_but_its_existence_is_known():
@@ -64,9 +64,9 @@ def test_of_a_session_key_nothing_but_its_existence_is_known():
 
 
 def test_a_mirror_tasks_assignment_is_kept_and_its_topics_may_hold_dashes():
-    found = decoded("task-a-b-3", {"properties": MIRROR_TASK})
+    result = decoded("task-a-b-3", {"properties": MIRROR_TASK})
     assigned = (TopicPartition("orders", 0), TopicPartition("orders-eu", 12))
-    assert found == TaskConfigured(connector="a-b", task=3, assigned=assigned)
+    assert result == TaskConfigured(connector="a-b", task=3, assigned=assigned)
     nothing = {**MIRROR_TASK, "task.assigned.partitions": ""}
     assert decoded("task-a-b-3", {"properties": nothing}).assigned == ()
 

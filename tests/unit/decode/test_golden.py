@@ -44,7 +44,7 @@ def test_the_newest_record_of_each_key_gives_the_offset_that_rest_showed():
         key = key_of(record.key)
         newest[key.connector, key.label] = decode_value(record.value)
     assert {
-        at: None if offset is None else dict(offset.numbers) for at, offset in newest.items()
+        item: None if offset is None else dict(offset.numbers) for item, offset in newest.items()
     } == {
         ("file-source", "filename=/data/in.txt"): {"position": 8893},
         ("t-src", "filename=/data/t.txt"): {"position": 4390},
@@ -66,11 +66,11 @@ def test_the_newest_record_of_each_key_gives_the_offset_that_rest_showed():
 
 
 def test_dedicated_mm2_writes_its_offsets_in_the_same_way():
-    found = {
+    results = {
         key_of(record.key).label: dict(decode_value(record.value).numbers)
         for record in records("east.mm2-offsets.a.internal")
     }
-    assert found == {
+    assert results == {
         "sourceClusterAlias=a,targetClusterAlias=b": {"offset": 0},
         "cluster=a,partition=0,topic=orders": {"offset": 4999},
         "cluster=a,partition=0,topic=orders-eu": {"offset": 299},
@@ -109,11 +109,11 @@ def test_every_sync_that_mm2_wrote_decodes_and_the_newest_stand_where_mm2_stood(
 
 
 def test_checkpoints_that_passed_through_a_workers_json_converter_decode():
-    found = [
+    results = [
         decode_checkpoint(record.key, record.value)
         for record in records("east.west.checkpoints.internal")
     ]
-    assert found == [
+    assert results == [
         Checkpoint(
             group="billing",
             topic="west.orders",

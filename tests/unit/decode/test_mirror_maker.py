@@ -110,27 +110,27 @@ def test_a_checkpoint_pairs_a_groups_offsets_on_both_sides(written):
 
 @pytest.mark.parametrize("written", [bytes, as_json, as_envelope])
 def test_a_heartbeat_names_its_aliases_and_its_time(written):
-    found = decode_heartbeat(written(HEARTBEAT_KEY), written(HEARTBEAT_VALUE))
-    assert found == Heartbeat(source="a", target="b", at=1_700_000_000.0)
+    heartbeat = decode_heartbeat(written(HEARTBEAT_KEY), written(HEARTBEAT_VALUE))
+    assert heartbeat == Heartbeat(source="a", target="b", at=1_700_000_000.0)
 
 
 def test_a_length_is_javas_short_so_that_32768_bytes_are_less_than_none():
     name = b"\x80\x00" + b"t" * 0x8000
     assert decode_sync_key(name + bytes(4)) == Undecodable("key_length")
-    found = decode_checkpoint(b"\x00\x01g" + name + bytes(4), CHECKPOINT_VALUE)
-    assert found == Undecodable("key_length")
+    checkpoint = decode_checkpoint(b"\x00\x01g" + name + bytes(4), CHECKPOINT_VALUE)
+    assert checkpoint == Undecodable("key_length")
 
 
 def test_offsets_and_times_may_be_zero():
-    found = decode_checkpoint(CHECKPOINT_KEY, struct.pack(">hqqh", 0, 0, 0, 0))
-    assert (found.upstream_offset, found.downstream_offset) == (0, 0)
+    checkpoint = decode_checkpoint(CHECKPOINT_KEY, struct.pack(">hqqh", 0, 0, 0, 0))
+    assert (checkpoint.upstream_offset, checkpoint.downstream_offset) == (0, 0)
     assert decode_heartbeat(HEARTBEAT_KEY, bytes(10)).at == 0.0
 
 
 def test_a_checkpoint_keeps_its_metadata_and_a_group_that_is_not_ascii():
     key = bytes.fromhex("000367c3a9") + CHECKPOINT_KEY[5:]
-    found = decode_checkpoint(key, CHECKPOINT_VALUE[:-2] + bytes.fromhex("00046d657461"))
-    assert (found.group, found.metadata) == ("gé", "meta")
+    checkpoint = decode_checkpoint(key, CHECKPOINT_VALUE[:-2] + bytes.fromhex("00046d657461"))
+    assert (checkpoint.group, checkpoint.metadata) == ("gé", "meta")
 
 
 @pytest.mark.parametrize(

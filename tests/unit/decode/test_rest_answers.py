@@ -61,21 +61,21 @@ def listed(config: dict, *, kind: str = "source", name: str = "c", **status) -> 
             "info": {"name": name, "config": config, "tasks": configured, "type": kind},
         }
     }
-    found = decode_connectors(json.dumps(body).encode())
-    assert not isinstance(found, Undecodable), found
-    return found[0]
+    connectors = decode_connectors(json.dumps(body).encode())
+    assert not isinstance(connectors, Undecodable), connectors
+    return connectors[0]
 
 
 def mirror(**changes: str) -> MirrorSettings:
     config = {"connector.class": MIRROR, **changes}
-    found = listed(config).mirror
-    assert found is not None
-    return found
+    result = listed(config).mirror
+    assert result is not None
+    return result
 
 
 def test_the_list_of_a_real_worker_gives_every_connector_its_state_and_its_tasks():
-    found = decode_connectors(rest_body("GET /connectors?expand=status&expand=info"))
-    assert {at.name: (at.kind.value, at.state, len(at.tasks)) for at in found} == {
+    connectors = decode_connectors(rest_body("GET /connectors?expand=status&expand=info"))
+    assert {item.name: (item.kind.value, item.state, len(item.tasks)) for item in connectors} == {
         "file-sink": ("sink", "running", 1),
         "file-source": ("source", "running", 1),
         "mm2-checkpoint": ("mirror", "running", 0),
@@ -85,12 +85,12 @@ def test_the_list_of_a_real_worker_gives_every_connector_its_state_and_its_tasks
         "t-src": ("source", "stopped", 0),
         "t-stopped": ("source", "stopped", 0),
     }
-    assert {at.version for at in found} == {"4.3.1"}
+    assert {item.version for item in connectors} == {"4.3.1"}
 
 
 def test_a_real_mirror_source_connector_says_what_it_reads_and_where_its_syncs_go():
-    found = decode_connectors(rest_body("GET /connectors?expand=status&expand=info"))
-    assert {at.name: at.mirror for at in found if at.mirror is not None} == {
+    connectors = decode_connectors(rest_body("GET /connectors?expand=status&expand=info"))
+    assert {item.name: item.mirror for item in connectors if item.mirror is not None} == {
         "mm2-source": MirrorSettings(
             source="west",
             target="east",
@@ -208,8 +208,8 @@ def test_names_alone_are_a_list_of_texts():
 
 
 def test_a_member_that_is_no_name_is_named_and_counted_beside_the_others():
-    found = decode_names(b'["a",5,"b"]')
-    assert found == ConnectorNames(frozenset({"a", "b"}), OddMembers(1, ("5",)))
+    names = decode_names(b'["a",5,"b"]')
+    assert names == ConnectorNames(frozenset({"a", "b"}), OddMembers(1, ("5",)))
     many = decode_names(b'["a"%b,{"name":"%b"}]' % (b",null" * 6, b"x" * 100))
     assert isinstance(many, ConnectorNames)
     assert str(many.odd) == "null, null, null, null, null and 2 more"
@@ -218,8 +218,8 @@ def test_a_member_that_is_no_name_is_named_and_counted_beside_the_others():
 
 def test_connectors_come_by_their_names_whatever_the_workers_order():
     entry = {"status": {"connector": {}, "tasks": []}, "info": {"config": {}}}
-    found = decode_connectors(json.dumps({"b": entry, "a": entry}).encode())
-    assert [at.name for at in found] == ["a", "b"]
+    connectors = decode_connectors(json.dumps({"b": entry, "a": entry}).encode())
+    assert [item.name for item in connectors] == ["a", "b"]
 
 
 def test_a_connectors_kind_is_that_of_its_info_and_else_of_its_status():
@@ -260,15 +260,15 @@ def test_states_are_lower_case_and_tasks_keep_their_numbers():
 def test_a_failed_connector_and_a_failed_task_say_what_kind_of_failure_it_was():
     trace = f"org.example.Bad: {SECRET}\n\tat org.example.Task.poll(Task.java:7)"
     failed = {"state": "FAILED", "trace": trace, "worker_id": "w"}
-    found = listed({}, connector=failed, tasks=[{"id": 0, **failed}])
-    assert found.failure == found.tasks[0].failure == "org.example.Bad in Task.poll"
-    assert SECRET not in repr(found)
+    connector = listed({}, connector=failed, tasks=[{"id": 0, **failed}])
+    assert connector.failure == connector.tasks[0].failure == "org.example.Bad in Task.poll"
+    assert SECRET not in repr(connector)
 
 
 def test_where_nothing_tells_which_task_cannot_be_read_no_state_is_known():
     tasks = [{"id": 3, "state": "RUNNING"}, {"id": "0", "state": "FAILED"}]
-    found = listed({}, tasks=tasks)
-    assert (found.state, found.tasks) == (UNKNOWN_STATE, ())
+    connector = listed({}, tasks=tasks)
+    assert (connector.state, connector.tasks) == (UNKNOWN_STATE, ())
 
 
 @pytest.mark.parametrize(
@@ -279,11 +279,14 @@ def test_a_task_that_cannot_be_read_hides_no_failure_of_another(odd):
     tasks = [{"id": 0, "state": "FAILED"}, odd, {"id": 2, "state": "RUNNING"}]
     entry = {
         "status": {"connector": {"state": "RUNNING"}, "tasks": tasks},
-        "info": {"config": {}, "tasks": [{"connector": "c", "task": at} for at in range(3)]},
+        "info": {
+            "config": {},
+            "tasks": [{"connector": "c", "task": number} for number in range(3)],
+        },
     }
-    (found,) = decode_connectors(json.dumps({"c": entry}).encode())
-    assert found.state == "running"
-    assert sorted(found.tasks, key=lambda at: at.number) == [
+    (connector,) = decode_connectors(json.dumps({"c": entry}).encode())
+    assert connector.state == "running"
+    assert sorted(connector.tasks, key=lambda item: item.number) == [
         Task(0, "failed"),
         Task(1, UNKNOWN_STATE),
         Task(2, "running"),
@@ -303,9 +306,9 @@ def test_a_task_that_is_configured_and_has_no_status_is_there_without_a_state():
             ],
         },
     }
-    found = decode_connectors(json.dumps({"c": entry}).encode())
-    assert not isinstance(found, Undecodable)
-    assert (found[0].state, found[0].tasks) == (
+    connectors = decode_connectors(json.dumps({"c": entry}).encode())
+    assert not isinstance(connectors, Undecodable)
+    assert (connectors[0].state, connectors[0].tasks) == (
         "running",
         (Task(1, "running"), Task(0, UNKNOWN_STATE)),
     )
@@ -325,8 +328,8 @@ def test_a_status_of_a_task_that_is_not_configured_is_left_over(configured, expe
     tasks = [{"id": 0, "state": "RUNNING"}, {"id": 1, "state": "FAILED"}]
     status = {"connector": {"state": "RUNNING"}, "tasks": tasks}
     entry = {"status": status, "info": {"config": {}, "tasks": configured}}
-    (found,) = decode_connectors(json.dumps({"c": entry}).encode())
-    assert found.tasks == expected
+    (connector,) = decode_connectors(json.dumps({"c": entry}).encode())
+    assert connector.tasks == expected
 
 
 def test_a_worker_older_than_4_1_gives_no_version():
@@ -356,9 +359,9 @@ def test_a_connector_of_no_known_type_is_unknown():
 
 
 def test_the_aliases_default_to_source_and_target():
-    found = mirror()
-    assert (found.source, found.target) == ("source", "target")
-    assert found.syncs_topic == "mm2-offset-syncs.target.internal"
+    result = mirror()
+    assert (result.source, result.target) == ("source", "target")
+    assert result.syncs_topic == "mm2-offset-syncs.target.internal"
 
 
 @pytest.mark.parametrize(
@@ -391,8 +394,8 @@ def test_the_aliases_default_to_source_and_target():
 )
 def test_the_syncs_topic_is_named_and_placed_as_mm2_does(changes, topic, on_source):
     aliases = {"source.cluster.alias": "west", "target.cluster.alias": "east"}
-    found = mirror(**aliases, **changes)
-    assert (found.syncs_topic, found.syncs_on_source) == (topic, on_source)
+    result = mirror(**aliases, **changes)
+    assert (result.syncs_topic, result.syncs_on_source) == (topic, on_source)
 
 
 @pytest.mark.parametrize(
@@ -494,9 +497,9 @@ def test_values_are_trimmed_where_connect_trims_them(changes, field, expected):
 
 
 def test_a_class_and_a_list_may_have_blanks_around_them():
-    found = listed({"connector.class": f" {MIRROR} "})
-    assert (found.kind, found.class_name) == (ConnectorKind.MIRROR, MIRROR)
-    assert found.mirror is not None
+    connector = listed({"connector.class": f" {MIRROR} "})
+    assert (connector.kind, connector.class_name) == (ConnectorKind.MIRROR, MIRROR)
+    assert connector.mirror is not None
     sink = listed({"topics": " a ,\tb,c", "consumer.override.group.id": " g "}, kind="sink").sink
     assert (sink.topics, sink.group) == ({"a", "b", "c"}, "g")
     assert listed({"topics": "  "}, kind="sink").sink.topics == frozenset()
@@ -588,14 +591,14 @@ def test_a_predicate_on_the_topic_is_told_from_one_on_the_record(changes, expect
 
 
 def test_addresses_lose_protocol_and_spaces():
-    found = mirror(**{"source.cluster.bootstrap.servers": "SASL_SSL://a:1, b:2 ,,"})
-    assert found.source_addresses == {"a:1", "b:2"}
+    result = mirror(**{"source.cluster.bootstrap.servers": "SASL_SSL://a:1, b:2 ,,"})
+    assert result.source_addresses == {"a:1", "b:2"}
 
 
 def test_addresses_of_ipv6_are_told_in_one_spelling():
     servers = "SASL_SSL://[2001:DB8::1]:9092 , ::1:9092"
-    found = mirror(**{"source.cluster.bootstrap.servers": servers})
-    assert found.source_addresses == {"[2001:db8::1]:9092", "[::1]:9092"}
+    result = mirror(**{"source.cluster.bootstrap.servers": servers})
+    assert result.source_addresses == {"[2001:db8::1]:9092", "[::1]:9092"}
 
 
 def test_a_sinks_group_is_named_after_it_unless_overridden():
@@ -608,10 +611,10 @@ def test_a_sinks_group_is_named_after_it_unless_overridden():
 
 
 def test_a_sink_says_which_topics_it_reads():
-    found = listed({"topics": " a, b,,"}, kind="sink").sink
-    assert (found.topics, found.topics_regex) == ({"a", "b"}, None)
-    found = listed({"topics.regex": "a.*"}, kind="sink").sink
-    assert (found.topics, found.topics_regex) == (frozenset(), "a.*")
+    sink = listed({"topics": " a, b,,"}, kind="sink").sink
+    assert (sink.topics, sink.topics_regex) == ({"a", "b"}, None)
+    sink = listed({"topics.regex": "a.*"}, kind="sink").sink
+    assert (sink.topics, sink.topics_regex) == (frozenset(), "a.*")
     assert listed({"topics.regex": ""}, kind="sink").sink.topics_regex is None
 
 
@@ -634,9 +637,9 @@ def test_a_sink_without_a_commit_begins_where_its_override_says(reset, expected)
 
 def test_a_checkpoint_connector_says_whose_offset_syncs_it_reads_and_has_no_flow_of_its_own():
     aliases = {"source.cluster.alias": "a", "target.cluster.alias": "b"}
-    found = listed({"connector.class": MIRROR.replace("Source", "Checkpoint"), **aliases})
-    assert found.mirror is None
-    assert found.translates == mirror(**aliases)
+    connector = listed({"connector.class": MIRROR.replace("Source", "Checkpoint"), **aliases})
+    assert connector.mirror is None
+    assert connector.translates == mirror(**aliases)
     assert listed({"connector.class": "MirrorCheckpoint", **aliases}).translates is not None
     assert listed({"connector.class": MIRROR, **aliases}).translates is None
 
@@ -658,8 +661,8 @@ def test_only_a_sink_has_a_group_and_only_mirror_source_has_a_flow():
 
 
 def test_a_dedicated_offsets_topic_is_named_and_placed():
-    found = listed({"offsets.storage.topic": "own"})
-    assert (found.dedicated_offsets_topic, found.offsets_addresses) == ("own", frozenset())
+    connector = listed({"offsets.storage.topic": "own"})
+    assert (connector.dedicated_offsets_topic, connector.offsets_addresses) == ("own", frozenset())
     elsewhere = {"producer.override.bootstrap.servers": "PLAINTEXT://far:9092,far2:9092"}
     assert listed(elsewhere).offsets_addresses == {"far:9092", "far2:9092"}
 
@@ -705,8 +708,8 @@ def test_traces_are_those_of_what_has_failed_by_task_and_none_is_the_connector()
             {"id": "x", "state": "RUNNING"},
         ],
     }
-    found = decode_traces(json.dumps(body).encode())
-    assert found == {None: "a", 0: "b" * TRACE_CHARS_MAX}
+    traces = decode_traces(json.dumps(body).encode())
+    assert traces == {None: "a", 0: "b" * TRACE_CHARS_MAX}
 
 
 @pytest.mark.parametrize(
@@ -765,7 +768,9 @@ def test_configured_tasks_are_those_of_the_list_by_number():
 
 
 def status_of(*states: str) -> bytes:
-    tasks = [{"id": at, "state": state, "trace": f"t{at}"} for at, state in enumerate(states)]
+    tasks = [
+        {"id": offset, "state": state, "trace": f"t{offset}"} for offset, state in enumerate(states)
+    ]
     return json.dumps({"connector": {"state": "RUNNING"}, "tasks": tasks, "type": "sink"}).encode()
 
 
@@ -805,7 +810,7 @@ def test_plugins_are_told_by_class_and_kind():
 
 
 def test_a_configuration_is_compared_as_the_texts_that_connect_keeps():
-    kept = decode_config_texts(b'{"tasks.max":"1","a":"true","b":null}')
-    assert kept == {"tasks.max": "1", "a": "true", "b": None}
-    assert kept == format_config_texts({"tasks.max": 1, "a": True, "b": None})
+    retained = decode_config_texts(b'{"tasks.max":"1","a":"true","b":null}')
+    assert retained == {"tasks.max": "1", "a": "true", "b": None}
+    assert retained == format_config_texts({"tasks.max": 1, "a": True, "b": None})
     assert decode_config_texts(b"[]") == Undecodable("config_shape")

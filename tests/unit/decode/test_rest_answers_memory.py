@@ -38,17 +38,17 @@ def connector(
 
 
 def wide_config() -> bytes:
-    return connector(0, config=joined(b'"k%d":"v"' % at for at in range(900_000)))
+    return connector(0, config=joined(b'"k%d":"v"' % number for number in range(900_000)))
 
 
 def many_tasks() -> bytes:
     task = b'{"id":%d,"state":"RUNNING","worker_id":"w"}'
-    return connector(0, tasks=joined(task % at for at in range(240_000)))
+    return connector(0, tasks=joined(task % number for number in range(240_000)))
 
 
 BODIES: dict[str, Callable[[], bytes]] = {
-    "connectors of nothing": lambda: joined(b'"c%d":{}' % at for at in range(450_000)),
-    "connectors": lambda: joined(connector(at) for at in range(10_000)),
+    "connectors of nothing": lambda: joined(b'"c%d":{}' % number for number in range(450_000)),
+    "connectors": lambda: joined(connector(number) for number in range(10_000)),
     "one with a wide configuration": wide_config,
     "one with many tasks": many_tasks,
     "a trace of 31 MiB": lambda: connector(0, config=b'"a":"%s"' % (b"x" * 31 * MIB)),
@@ -65,24 +65,27 @@ def peak_of(decode: Callable[[bytes], object], body: bytes) -> int:
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("made", BODIES.values(), ids=BODIES)
-def test_a_list_of_connectors_is_decoded_one_by_one(made: Callable[[], bytes]):
-    assert peak_of(decode_connectors, b"{%s}" % made()) < PEAK_MAX
+@pytest.mark.parametrize("built", BODIES.values(), ids=BODIES)
+def test_a_list_of_connectors_is_decoded_one_by_one(built: Callable[[], bytes]):
+    assert peak_of(decode_connectors, b"{%s}" % built()) < PEAK_MAX
 
 
 def test_names_and_offsets_are_too():
-    names = joined(b'"c%d"' % at for at in range(VALUES_MAX - 10))
+    names = joined(b'"c%d"' % number for number in range(VALUES_MAX - 10))
     assert peak_of(decode_names, b"[%s]" % names) < PEAK_MAX
     pair = b'{"partition":{"f":"%d"},"offset":{"p":%d}}'
-    offsets = joined(pair % (at, at) for at in range(30_000))
+    offsets = joined(pair % (number, number) for number in range(30_000))
     assert peak_of(decode_offsets, b'{"offsets":[%s]}' % offsets) < OFFSETS_PEAK_MAX
 
 
-@pytest.mark.parametrize("made", [wide_config, many_tasks])
-def test_one_connector_that_is_too_wide_takes_no_other_with_it(made: Callable[[], bytes]):
-    found = decode_connectors(b"{%s,%s}" % (made(), connector(1)))
-    assert not isinstance(found, Undecodable)
-    assert [(at.name, at.state) for at in found] == [("c0", UNKNOWN_STATE), ("c1", "running")]
+@pytest.mark.parametrize("built", [wide_config, many_tasks])
+def test_one_connector_that_is_too_wide_takes_no_other_with_it(built: Callable[[], bytes]):
+    connectors = decode_connectors(b"{%s,%s}" % (built(), connector(1)))
+    assert not isinstance(connectors, Undecodable)
+    assert [(any_connector.name, any_connector.state) for any_connector in connectors] == [
+        ("c0", UNKNOWN_STATE),
+        ("c1", "running"),
+    ]
 
 
 def test_tasks_in_thousands_are_no_bound():
@@ -91,14 +94,14 @@ def test_tasks_in_thousands_are_no_bound():
     count = ENTRY_VALUES_MAX // 7 - 10
     entry = connector(
         0,
-        tasks=joined(task % at for at in range(count)),
-        configured=joined(configured % at for at in range(count)),
+        tasks=joined(task % number for number in range(count)),
+        configured=joined(configured % number for number in range(count)),
     )
-    found = decode_connectors(b"{%s}" % entry)
-    assert not isinstance(found, Undecodable)
-    assert len(found[0].tasks) == count
+    connectors = decode_connectors(b"{%s}" % entry)
+    assert not isinstance(connectors, Undecodable)
+    assert len(connectors[0].tasks) == count
 
 
 def test_more_connectors_than_any_cluster_has_are_refused():
-    body = joined(b'"c%d":{}' % at for at in range(CONNECTORS_MAX + 1))
+    body = joined(b'"c%d":{}' % number for number in range(CONNECTORS_MAX + 1))
     assert decode_connectors(b"{%s}" % body) == Undecodable("too_many_connectors")

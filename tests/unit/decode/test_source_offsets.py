@@ -137,12 +137,12 @@ def test_an_enveloped_key_is_unwrapped_and_never_canonical(schema):
 
 
 def test_an_enveloped_value_is_undecodable_and_says_what_it_once_said():
-    found = decode_value(b'{"schema":null,"payload":{"offset":1234}}')
-    assert found == LegacyOffset(
+    value = decode_value(b'{"schema":null,"payload":{"offset":1234}}')
+    assert value == LegacyOffset(
         reason="value_legacy_envelope",
         offset=SourceOffset(text='{"offset":1234}', numbers=(("offset", 1234),)),
     )
-    assert isinstance(found, Undecodable)
+    assert isinstance(value, Undecodable)
     nothing = decode_value(b'{"payload":null,"schema":null}')
     assert nothing.offset.is_null
 

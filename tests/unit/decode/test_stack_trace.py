@@ -65,7 +65,7 @@ def test_what_begins_an_exception_is_read_or_known_to_be_unreadable(text, header
 
 
 @pytest.mark.parametrize(
-    ("text", "place"),
+    ("text", "location"),
     [
         pytest.param("\tat a.b.C.d(C.java:1)", "a.b.C.d", id="plain"),
         pytest.param("\tat java.base/a.C.<init>(C.java)", "a.C.<init>", id="module"),
@@ -76,19 +76,19 @@ def test_what_begins_an_exception_is_read_or_known_to_be_unreadable(text, header
         pytest.param("\tat Main.main(Main.java:1)", "Main.main", id="no-package"),
     ],
 )
-def test_a_call_is_a_package_a_class_and_a_method(text, place):
-    found = line(text)
-    assert isinstance(found, StackFrame)
-    assert (found.depth, found.place) == (1, place)
+def test_a_call_is_a_package_a_class_and_a_method(text, location):
+    stack_frame = line(text)
+    assert isinstance(stack_frame, StackFrame)
+    assert (stack_frame.depth, stack_frame.place) == (1, location)
 
 
 def test_a_call_of_another_shape_is_a_call_without_a_method():
     assert line("\t\tat a.C$$Lambda/0x01.d(x)") == StackFrame(2, "", None, "a.C$$Lambda/0x01.d(x)")
 
 
-@pytest.mark.parametrize("said", ["more", "common frames omitted"])
-def test_what_is_left_out_is_a_number(said):
-    assert line(f"\t... 14 {said}") == OmittedFrames(1, 14)
+@pytest.mark.parametrize("answer", ["more", "common frames omitted"])
+def test_what_is_left_out_is_a_number(answer):
+    assert line(f"\t... 14 {answer}") == OmittedFrames(1, 14)
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,11 @@ def test_a_tasks_number_stands_after_the_last_dash():
 
 
 def test_a_topic_is_used_by_a_connector_since_a_time():
-    found = decoded("status-topic-a-b:connector-c:connector-d", {"topic": USE})
-    assert found == TopicUse("a-b", "c:connector-d", 1, 1_700_000_000.25)
+    result = decoded("status-topic-a-b:connector-c:connector-d", {"topic": USE})
+    assert result == TopicUse("a-b", "c:connector-d", 1, 1_700_000_000.25)
     first = {**USE, "task": 0, "discoverTimestamp": 0}
-    found = decoded("status-topic-t:connector-c", {"topic": first})
-    assert found == TopicUse("t", "c", 0, 0.0)
+    result = decoded("status-topic-t:connector-c", {"topic": first})
+    assert result == TopicUse("t", "c", 0, 0.0)
 
 
 def test_no_value_is_a_status_that_was_deleted():
@@ -57,9 +57,9 @@ def test_a_worker_before_4_1_gives_no_version():
 
 def test_of_a_trace_only_names_of_classes_and_methods_are_kept():
     trace = "org.example.Bad: password=hunter2\n\tat org.example.Sink.put(Sink.java:1)"
-    found = decoded("status-task-c-0", {**RUNNING, "state": "FAILED", "trace": trace})
-    assert found.condition.failure == "org.example.Bad in Sink.put"
-    assert "hunter2" not in repr(found)
+    result = decoded("status-task-c-0", {**RUNNING, "state": "FAILED", "trace": trace})
+    assert result.condition.failure == "org.example.Bad in Sink.put"
+    assert "hunter2" not in repr(result)
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,9 @@ def test_what_is_no_status_is_undecodable_with_its_own_reason(key, value, reason
 def test_every_status_that_real_workers_wrote_decodes():
     newest = {}
     for record in records("east.connect-status"):
-        found = decode_status(record.key, record.value)
-        assert not isinstance(found, Undecodable), (record.key, found)
-        newest[record.key.decode()] = found
+        status = decode_status(record.key, record.value)
+        assert not isinstance(status, Undecodable), (record.key, status)
+        newest[record.key.decode()] = status
     failed = newest["status-task-poison-mm2-0"].condition
     too_large = "org.apache.kafka.common.errors.RecordTooLargeException"
     assert failed.state == "failed"

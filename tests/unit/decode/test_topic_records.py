@@ -57,7 +57,7 @@ def test_an_offset_is_rendered_with_everything_known_of_it():
 
 
 @pytest.mark.parametrize(
-    ("value", "form", "shown"),
+    ("value", "form", "output"),
     [
         (None, "tombstone", None),
         (b"", "no_bytes", None),
@@ -67,9 +67,9 @@ def test_an_offset_is_rendered_with_everything_known_of_it():
     ],
     ids=str,
 )
-def test_the_ways_to_say_nothing_are_told_apart(value, form, shown):
-    found = offset(value)
-    assert (found["value"], found["source_offset"], found["position"]) == (form, shown, None)
+def test_the_ways_to_say_nothing_are_told_apart(value, form, output):
+    result = offset(value)
+    assert (result["value"], result["source_offset"], result["position"]) == (form, output, None)
 
 
 def test_what_a_task_cannot_read_is_marked():
@@ -81,14 +81,14 @@ def test_what_a_task_cannot_read_is_marked():
 
 
 def test_an_enveloped_key_says_that_it_is_one():
-    found = offset(b'{"offset":1}', b'{"schema":null,"payload":' + KEY + b"}")
-    assert found["key_form"] == "legacy_envelope"
+    result = offset(b'{"offset":1}', b'{"schema":null,"payload":' + KEY + b"}")
+    assert result["key_form"] == "legacy_envelope"
 
 
 def test_no_record_tells_what_an_offset_of_a_shared_shape_means():
     key = b'["db",{"server":"s"}]'
-    found = offset(b'{"lsn":5,"lsn_commit":4,"ts_usec":1700000000000000}', key)
-    assert (found["dialect"], found["event_at"], found["position"]) == ("unknown", None, None)
+    result = offset(b'{"lsn":5,"lsn_commit":4,"ts_usec":1700000000000000}', key)
+    assert (result["dialect"], result["event_at"], result["position"]) == ("unknown", None, None)
     assert offset(None, key)["dialect"] == "unknown"
 
 
@@ -107,8 +107,10 @@ def test_no_secret_of_the_config_topic_is_rendered():
 
 def test_addresses_are_rendered_in_one_order():
     properties = {"producer.override.bootstrap.servers": ",".join(f"h{n}:1" for n in range(20))}
-    found = seen(TopicKind.CONFIGS, b"connector-c", json.dumps({"properties": properties}).encode())
-    addresses = found["settings"]["offsets_addresses"]
+    result = seen(
+        TopicKind.CONFIGS, b"connector-c", json.dumps({"properties": properties}).encode()
+    )
+    addresses = result["settings"]["offsets_addresses"]
     assert addresses == sorted(addresses)
 
 

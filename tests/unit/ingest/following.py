@@ -58,10 +58,10 @@ class Following:
         return self.seen
 
     def reads(self) -> list[TailRead]:
-        return [seen for seen in self.seen if isinstance(seen, TailRead)]
+        return [observed for observed in self.seen if isinstance(observed, TailRead)]
 
     def failures(self) -> list[str]:
-        return [seen.reason for seen in self.seen if isinstance(seen, InputFailed)]
+        return [observed.reason for observed in self.seen if isinstance(observed, InputFailed)]
 
     def stop(self) -> None:
         """Tell the tail to stop, whatever the story waits for."""
@@ -76,12 +76,12 @@ class Following:
         return self.readers[-1]
 
     def _put(self, batch) -> None:
-        for seen in batch:
-            if isinstance(seen, TailRead) and not seen.caught_up:
-                self.progress.append(seen)
+        for tail in batch:
+            if isinstance(tail, TailRead) and not tail.caught_up:
+                self.progress.append(tail)
                 continue
-            self.seen.append(seen)
-            if not self._over and self._wanted(seen):
+            self.seen.append(tail)
+            if not self._over and self._wanted(tail):
                 self._wanted = next(self._story, None)
                 self._over = self._wanted is None
 
@@ -95,17 +95,17 @@ class Following:
         return self._over
 
 
-def whole(seen: TailRead | InputFailed) -> bool:
-    return isinstance(seen, TailRead) and seen.whole
+def whole(observed: TailRead | InputFailed) -> bool:
+    return isinstance(observed, TailRead) and observed.whole
 
 
-def checked(seen: TailRead | InputFailed) -> bool:
-    return isinstance(seen, TailRead) and seen.behind is not None and not seen.whole
+def checked(observed: TailRead | InputFailed) -> bool:
+    return isinstance(observed, TailRead) and observed.behind is not None and not observed.whole
 
 
-def live(seen: TailRead | InputFailed) -> bool:
-    return isinstance(seen, TailRead) and bool(seen.records) and not seen.whole
+def live(observed: TailRead | InputFailed) -> bool:
+    return isinstance(observed, TailRead) and bool(observed.records) and not observed.whole
 
 
 def failed(reason: str) -> Callable[[TailRead | InputFailed], bool]:
-    return lambda seen: isinstance(seen, InputFailed) and seen.reason == reason
+    return lambda observed: isinstance(observed, InputFailed) and observed.reason == reason

@@ -75,7 +75,7 @@ def test_a_group_that_we_may_not_see_is_left_out():
     west, east = sides()
     both = asked("secret", "billing")
     read, succeeded, failed = poll_failover(both, Shy(west), FakeAdmin(east), CLOCK)
-    assert [at.group for at in read.offsets] == ["billing"]
+    assert [offset.group for offset in read.offsets] == ["billing"]
     assert isinstance(succeeded, InputSucceeded)
     assert (failed.reason, failed.partial) == ("denied", True)
     assert failed.detail.startswith("'secret': ")
@@ -98,8 +98,8 @@ def test_either_side_that_is_away_is_one_failure(side):
 def test_only_what_was_asked_after_is_told_of_a_clusters_topics():
     _, east = sides()
     east.create("heartbeats")
-    (seen,) = poll_topics(FakeAdmin(east), {"heartbeats", "west.heartbeats"})
-    assert seen == TopicsChecked("east", frozenset({"heartbeats"}))
+    (observed,) = poll_topics(FakeAdmin(east), {"heartbeats", "west.heartbeats"})
+    assert observed == TopicsChecked("east", frozenset({"heartbeats"}))
 
 
 def test_a_cluster_that_is_away_says_nothing_of_its_topics():
@@ -115,11 +115,13 @@ def test_a_partition_whose_committed_offset_is_refused_is_left_out_and_named(awa
     east.create("west.payments")
     west.groups["billing"] = {HERE: 2, TopicPartition("payments", 0): 0}
     (west if away == HERE else east).unfetched = {away: AccessDenied("west", "not authorized")}
-    rows = tuple(GroupPartition("billing", at, f"west.{at}", 0) for at in ("orders", "payments"))
+    rows = tuple(
+        GroupPartition("billing", value, f"west.{value}", 0) for value in ("orders", "payments")
+    )
     read, succeeded, failed = poll_failover(
         GroupOffsetsRequest(FLOW, "west", "east", rows), FakeAdmin(west), FakeAdmin(east), CLOCK
     )
-    assert [at.topic for at in read.offsets] == ["payments"]
+    assert [offset.topic for offset in read.offsets] == ["payments"]
     assert (failed.detail, failed.partial) == (
         f"'billing: {away.topic}-0': not authorized",
         True,

@@ -30,10 +30,10 @@ class Cluster:
         self.memory = TopicMemory()
 
     def read(self, role: InternalTopicRole = InternalTopicRole.OFFSETS):
-        found = read_topic_facts(
+        topic_facts = read_topic_facts(
             self.admin, self.readers, {OFFSETS: role}, self.memory, self.kafka.clock
         )
-        return {facts.at.topic: facts for facts in found}
+        return {facts.at.topic: facts for facts in topic_facts}
 
     def poll(self, snapshot=SNAPSHOT):
         return poll_topic_facts(
@@ -41,7 +41,7 @@ class Cluster:
         )
 
     def problems(self) -> list[str]:
-        return [found.problem for found in find_topic_problems(self.read().values())]
+        return [problem.problem for problem in find_topic_problems(self.read().values())]
 
 
 @pytest.fixture
@@ -65,8 +65,13 @@ def commits(cluster: Cluster, count: int, *, keys: int = 1) -> None:
 def test_a_topic_is_described_as_it_is_made(cluster: Cluster) -> None:
     cluster.admin.made[OFFSETS] = Made(policy="delete", replication=2)
     cluster.admin.brokers = 3
-    found = cluster.read()[OFFSETS]
-    assert (found.policy, found.partitions, found.replication, found.brokers) == ("delete", 2, 2, 3)
+    result = cluster.read()[OFFSETS]
+    assert (result.policy, result.partitions, result.replication, result.brokers) == (
+        "delete",
+        2,
+        2,
+        3,
+    )
 
 
 def test_a_topic_that_does_not_exist_or_is_hidden_has_no_facts(cluster: Cluster) -> None:
@@ -188,9 +193,9 @@ def test_a_topic_of_many_keys_that_is_cut_short_says_nothing(
 
 
 def test_a_round_comes_every_five_minutes(cluster: Cluster) -> None:
-    (seen,) = cluster.poll()
-    assert isinstance(seen, TopicFactsRead)
-    assert seen.at == cluster.kafka.clock.now()
+    (facts,) = cluster.poll()
+    assert isinstance(facts, TopicFactsRead)
+    assert facts.at == cluster.kafka.clock.now()
     assert cluster.poll() == ()
     cluster.kafka.clock.advance(FACTS_EVERY_S)
     assert len(cluster.poll()) == 1
@@ -219,8 +224,8 @@ def test_a_clock_set_back_does_not_end_the_rounds(cluster: Cluster) -> None:
 @pytest.mark.usefixtures("short")
 def test_a_read_ends_when_the_daemon_does(cluster: Cluster) -> None:
     commits(cluster, 150)
-    wanted = {OFFSETS: InternalTopicRole.OFFSETS}
+    expected = {OFFSETS: InternalTopicRole.OFFSETS}
     (facts,) = read_topic_facts(
-        cluster.admin, cluster.readers, wanted, cluster.memory, cluster.kafka.clock, lambda: True
+        cluster.admin, cluster.readers, expected, cluster.memory, cluster.kafka.clock, lambda: True
     )
     assert facts.records is None

@@ -63,7 +63,7 @@ class Polled:
 
     def round(self) -> LogEndsRead:
         self.poll.ask(self.seen)
-        return [at for at in self.told if isinstance(at, LogEndsRead)][-1]
+        return [log_ends for log_ends in self.told if isinstance(log_ends, LogEndsRead)][-1]
 
     def bounds(self) -> dict[TopicPartition, LogBounds]:
         return self.round().bounds
@@ -76,10 +76,10 @@ def made_anew(kafka: FakeKafka) -> None:
 
 @pytest.fixture
 def kafka() -> FakeKafka:
-    found = upstream()
-    found.create("paid")
-    found.produce("paid", b"k", b"v")
-    return found
+    result = upstream()
+    result.create("paid")
+    result.produce("paid", b"k", b"v")
+    return result
 
 
 @pytest.fixture
@@ -126,8 +126,8 @@ def test_a_log_that_ends_before_it_was_seen_to_begin_is_asked_for_its_start_at_o
 
 def test_each_turn_of_a_topic_begins_with_the_id_that_the_turn_before_ended_with(polled):
     ids = {topic: polled.admin.shape(topic)[0] for topic in ("orders", "paid")}
-    told = [polled.round().ids for _ in range(4)]
-    assert told == [{topic: known} for topic, known in ids.items()] * 2
+    reports = [polled.round().ids for _ in range(4)]
+    assert reports == [{topic: known} for topic, known in ids.items()] * 2
     assert polled.admin.ids == ["orders", "orders", "paid", "paid", "orders", "paid"]
 
 
@@ -136,8 +136,8 @@ def test_a_topic_that_was_made_anew_between_its_turns_is_told_by_its_new_id_at_o
     polled.round()
     made_anew(kafka)
     kafka.produce("orders", b"k", b"v")
-    found = polled.round()
-    assert (found.ids, found.bounds[ORDERS].end) == ({"orders": kafka.shape("orders")[0]}, 1)
+    result = polled.round()
+    assert (result.ids, result.bounds[ORDERS].end) == ({"orders": kafka.shape("orders")[0]}, 1)
 
 
 @pytest.mark.parametrize("turns_before", [0, 2])
@@ -147,8 +147,8 @@ def test_bounds_of_a_topic_that_is_made_anew_meanwhile_are_of_the_one_that_is_na
     for _ in range(turns_before):
         polled.round()
     polled.admin.before_ends = lambda: made_anew(kafka)
-    found = polled.round()
-    assert (found.ids, found.bounds[ORDERS].end) == ({"orders": kafka.shape("orders")[0]}, 0)
+    result = polled.round()
+    assert (result.ids, result.bounds[ORDERS].end) == ({"orders": kafka.shape("orders")[0]}, 0)
 
 
 class Refusing(Asked):
@@ -159,11 +159,15 @@ class Refusing(Asked):
         self.secret = secret
 
     def log_offsets(self, partitions, offset, *, committed, refused=None):
-        found = super().log_offsets(partitions, offset, committed=committed, refused=refused)
+        result = super().log_offsets(partitions, offset, committed=committed, refused=refused)
         assert refused is not None
-        refused |= {at: AccessDenied(self.name, "no ACL") for at in partitions if at in self.secret}
+        refused |= {
+            partition: AccessDenied(self.name, "no ACL")
+            for partition in partitions
+            if partition in self.secret
+        }
         return [
-            None if at in self.secret else end for at, end in zip(partitions, found, strict=True)
+            None if at in self.secret else end for at, end in zip(partitions, result, strict=True)
         ]
 
 

@@ -43,14 +43,14 @@ def find(
 @pytest.fixture
 def kafka() -> FakeKafka:
     """A cluster as Connect leaves it: its three topics, and one of a user."""
-    made = FakeKafka()
+    built = FakeKafka()
     for topic in ("connect-offsets", "connect-configs", "connect-status"):
-        made.create(topic, 3)
-    made.create("orders", 3, compacted=False)
-    made.produce("connect-configs", b"connector-files", b"{}")
-    made.produce("connect-status", b"status-connector-files", b"{}")
-    made.produce("orders", key(), b"{}")
-    return made
+        built.create(topic, 3)
+    built.create("orders", 3, compacted=False)
+    built.produce("connect-configs", b"connector-files", b"{}")
+    built.produce("connect-status", b"status-connector-files", b"{}")
+    built.produce("orders", key(), b"{}")
+    return built
 
 
 def test_the_compacted_topic_that_holds_the_connectors_offsets_is_found(kafka):
@@ -163,8 +163,8 @@ class _Silent(FakeReader):
     """Gives one partition only; the others are somewhere on a broker that is away."""
 
     def read(self, records_max, timeout_s):
-        found = super().read(records_max, timeout_s)
-        return [message for message in found if message.topic() == "connect-offsets"]
+        result = super().read(records_max, timeout_s)
+        return [message for message in result if message.topic() == "connect-offsets"]
 
 
 def test_a_sample_that_could_not_be_read_to_its_end_settles_nothing(kafka):

@@ -18,11 +18,11 @@ OTHER = b'["files",{"filename":"/b"}]'
 
 @pytest.fixture
 def kafka() -> FakeKafka:
-    made = FakeKafka()
-    made.create(TOPIC.topic, 2)
-    made.produce(TOPIC.topic, FILES, b'{"position":1}', partition=0)
-    made.produce(TOPIC.topic, OTHER, b'{"position":1}', partition=1)
-    return made
+    built = FakeKafka()
+    built.create(TOPIC.topic, 2)
+    built.produce(TOPIC.topic, FILES, b'{"position":1}', partition=0)
+    built.produce(TOPIC.topic, OTHER, b'{"position":1}', partition=1)
+    return built
 
 
 def open_transaction(kafka: FakeKafka) -> None:
@@ -32,12 +32,12 @@ def open_transaction(kafka: FakeKafka) -> None:
     kafka.produce(TOPIC.topic, OTHER, b'{"position":2}', partition=1)
 
 
-def frozen(seen) -> bool:
-    return isinstance(seen, TailRead) and bool(seen.frozen)
+def frozen(tail) -> bool:
+    return isinstance(tail, TailRead) and bool(tail.frozen)
 
 
-def thawed(seen) -> bool:
-    return isinstance(seen, TailRead) and not seen.frozen
+def thawed(tail) -> bool:
+    return isinstance(tail, TailRead) and not tail.frozen
 
 
 def test_a_transaction_that_stays_open_is_named_with_its_place_and_its_connector(kafka):
@@ -77,7 +77,7 @@ def test_a_transaction_that_ends_in_time_is_never_named(kafka):
         for _ in range(10):
             yield checked
 
-    assert not any(frozen(seen) for seen in Following(kafka).run(story()))
+    assert not any(frozen(observed) for observed in Following(kafka).run(story()))
 
 
 def test_transactions_that_follow_each_other_are_not_taken_for_one(kafka):
@@ -90,7 +90,7 @@ def test_transactions_that_follow_each_other_are_not_taken_for_one(kafka):
             yield checked
 
     following = Following(kafka)
-    assert not any(frozen(seen) for seen in following.run(story()))
+    assert not any(frozen(observed) for observed in following.run(story()))
     assert log.end == 11
 
 
@@ -101,10 +101,10 @@ def test_when_the_transaction_ends_what_it_hid_is_read_and_nothing_is_held_any_m
         yield frozen
         kafka.log(TOPIC.topic, 1).stable_end = None
         yield live
-        yield lambda seen: checked(seen) and thawed(seen)
+        yield lambda observations: checked(observations) and thawed(observations)
 
-    seen = Following(kafka).run(story())
-    assert [record.offset.text for read in seen if live(read) for record in read.records] == [
+    observed = Following(kafka).run(story())
+    assert [record.offset.text for read in observed if live(read) for record in read.records] == [
         '{"position":2}'
     ]
 
@@ -176,7 +176,7 @@ def test_a_partition_stays_named_until_what_its_transaction_hid_is_read(kafka):
         assert following.seen[-1].behind == 1
         readers[0].waits = False
         yield live
-        yield lambda seen: checked(seen) and thawed(seen)
+        yield lambda observed: checked(observed) and thawed(observed)
 
     following = Following(kafka, open_reader=opened)
     following.run(story())
@@ -190,7 +190,7 @@ def test_what_a_transaction_hides_is_told_apart_from_what_is_not_read(kafka):
         yield frozen
 
     read = Following(kafka).run(story())[-1]
-    assert [at.hidden for at in read.frozen] == [2]
+    assert [item.hidden for item in read.frozen] == [2]
     assert read.behind == 2
 
 
@@ -204,7 +204,7 @@ def test_a_bootstrap_waits_once_for_several_held_partitions(kafka):
 
     began = kafka.clock.now()
     (read,) = Following(kafka).run(story())
-    assert [at.partition for at in read.frozen] == [0, 1]
+    assert [item.partition for item in read.frozen] == [0, 1]
     assert OPEN_MAX_S <= kafka.clock.now() - began < 2 * OPEN_MAX_S
 
 
@@ -238,22 +238,22 @@ def test_a_bootstrap_that_is_held_below_the_end_it_saw_needs_no_later_record(kaf
         kafka.log(TOPIC.topic, 1).stable_end = None
         yield live
 
-    records = [at.offset.text for at in Following(kafka).run(story())[-1].records]
+    records = [record.offset.text for record in Following(kafka).run(story())[-1].records]
     assert records == ['{"position":2}']
 
 
 def test_looking_whose_transactions_they_are_takes_a_bounded_time_for_all_of_them():
     kafka = FakeKafka()
     kafka.create(TOPIC.topic, 50)
-    ends = {TopicPartition(TOPIC.topic, at): ReadableEnd(0, 5) for at in range(50)}
-    looked = OpenTransactions(lambda: _Silent(kafka), kafka.clock)
-    assert looked.held(ends) == ()
+    ends = {TopicPartition(TOPIC.topic, number): ReadableEnd(0, 5) for number in range(50)}
+    result = OpenTransactions(lambda: _Silent(kafka), kafka.clock)
+    assert result.held(ends) == ()
     kafka.clock.advance(OPEN_MAX_S)
     began = kafka.clock.now()
-    held = looked.held(ends)
+    held = result.held(ends)
     assert len(held) == 50
     assert kafka.clock.now() - began <= PEEKS_MAX * PEEK_S + 0.01
-    assert looked.held(ends) == held
+    assert result.held(ends) == held
 
 
 class _Silent(FakeReader):
@@ -263,25 +263,25 @@ class _Silent(FakeReader):
 
 
 def test_a_transaction_is_held_from_its_tenth_second_on_and_not_before(kafka):
-    at = TopicPartition(TOPIC.topic, 1)
-    looked = OpenTransactions(lambda: FakeReader(kafka, committed=False), kafka.clock)
-    ends = {at: ReadableEnd(1, 2)}
-    assert looked.held(ends) == ()
+    partition = TopicPartition(TOPIC.topic, 1)
+    result = OpenTransactions(lambda: FakeReader(kafka, committed=False), kafka.clock)
+    ends = {partition: ReadableEnd(1, 2)}
+    assert result.held(ends) == ()
     kafka.clock.advance(OPEN_MAX_S - 0.5)
-    assert looked.held(ends) == ()
+    assert result.held(ends) == ()
     kafka.clock.advance(0.5)
-    assert [(held.partition, held.offset, held.hidden) for held in looked.held(ends)] == [(1, 1, 1)]
-    assert looked.held({at: ReadableEnd(2, 2)}) == ()
-    assert looked.held(ends) == ()  # another one, from now
+    assert [(held.partition, held.offset, held.hidden) for held in result.held(ends)] == [(1, 1, 1)]
+    assert result.held({partition: ReadableEnd(2, 2)}) == ()
+    assert result.held(ends) == ()  # another one, from now
 
 
 def test_a_reader_that_cannot_be_opened_leaves_a_transaction_without_a_name(kafka):
     def refuse():
         raise TargetUnreachable("east", "no broker")
 
-    looked = OpenTransactions(refuse, kafka.clock)
+    result = OpenTransactions(refuse, kafka.clock)
     ends = {TopicPartition(TOPIC.topic, 1): ReadableEnd(1, 2)}
-    looked.held(ends)
+    result.held(ends)
     kafka.clock.advance(OPEN_MAX_S)
-    (held,) = looked.held(ends)
+    (held,) = result.held(ends)
     assert held.detail.endswith("from offset 1 on")

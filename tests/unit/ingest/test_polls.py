@@ -72,9 +72,9 @@ def test_the_list_of_connectors_comes_before_the_success():
 
 
 def entry(state: str | None = "RUNNING") -> dict[str, Any]:
-    told = {"connector": {"state": state}, "tasks": [], "type": "source"}
+    reports = {"connector": {"state": state}, "tasks": [], "type": "source"}
     info = {"config": {"connector.class": "X"}, "type": "source"}
-    return {"info": info} if state is None else {"status": told, "info": info}
+    return {"info": info} if state is None else {"status": reports, "info": info}
 
 
 @dataclass
@@ -98,8 +98,8 @@ class Told:
 
     def connector_infos(self) -> bytes:
         names = [name for name in (*self.listed, *self.named) if isinstance(name, str)]
-        found = {name: self.info() for name in names if name not in self.without_info}
-        return self._asked("infos", found)
+        results = {name: self.info() for name in names if name not in self.without_info}
+        return self._asked("infos", results)
 
     def connector(self, name: str) -> bytes:
         return self._asked(name, self.info()["info"])
@@ -123,70 +123,75 @@ class Told:
 
 
 def test_names_and_identity_are_asked_for_at_first_and_once_a_minute():
-    told = Told({"a": entry()})
-    poll = ConnectorsPoll(told)
-    rounds = [(told.poll(poll), tuple(told.asked))[1] for _ in range(8)]
+    report = Told({"a": entry()})
+    poll = ConnectorsPoll(report)
+    rounds = [(report.poll(poll), tuple(report.asked))[1] for _ in range(8)]
     assert rounds == [("root", "names"), *[()] * 5, ("root", "names"), ()]
 
 
 def test_names_and_identity_are_asked_for_while_a_connector_is_missing_or_has_no_state():
-    told = Told({"a": entry(), "b": entry()})
-    poll = ConnectorsPoll(told)
-    told.poll(poll)
-    told.listed = {"b": entry()}
+    report = Told({"a": entry(), "b": entry()})
+    poll = ConnectorsPoll(report)
+    report.poll(poll)
+    report.listed = {"b": entry()}
     for _ in range(3):
-        listed, _ = told.poll(poll)
-        assert (listed.names, told.asked) == ({"b"}, ["root", "names"])
-    told.listed = {"a": entry(None), "b": entry()}
+        listed, _ = report.poll(poll)
+        assert (listed.names, report.asked) == ({"b"}, ["root", "names"])
+    report.listed = {"a": entry(None), "b": entry()}
     for _ in range(3):
-        told.poll(poll)
-        assert told.asked == ["root", "names"]
-    told.listed = {"b": entry()}
-    told.poll(poll, MISSING_S)
-    told.poll(poll)
-    assert told.asked == []
+        report.poll(poll)
+        assert report.asked == ["root", "names"]
+    report.listed = {"b": entry()}
+    report.poll(poll, MISSING_S)
+    report.poll(poll)
+    assert report.asked == []
 
 
 def test_an_answer_that_is_another_than_before_may_be_another_clusters():
-    told = Told({"a": entry()})
-    poll = ConnectorsPoll(told)
-    told.poll(poll)
-    told.listed, told.kafka = {"a": entry("PAUSED")}, "theirs"
-    listed, _ = told.poll(poll)
+    report = Told({"a": entry()})
+    poll = ConnectorsPoll(report)
+    report.poll(poll)
+    report.listed, report.kafka = {"a": entry("PAUSED")}, "theirs"
+    listed, _ = report.poll(poll)
     assert (listed.kafka_cluster_id, listed.names) == ("theirs", {"a"})
-    told.poll(poll)
-    assert told.asked == []
+    report.poll(poll)
+    assert report.asked == []
 
 
 def test_what_only_the_names_have_comes_with_its_configuration_which_is_asked_for_once_a_minute():
-    told = Told({"a": entry()}, named=("mm2",))
-    poll = ConnectorsPoll(told)
-    listed, _ = told.poll(poll)
-    assert told.asked == ["root", "names", "infos"]
+    report = Told({"a": entry()}, named=("mm2",))
+    poll = ConnectorsPoll(report)
+    listed, _ = report.poll(poll)
+    assert report.asked == ["root", "names", "infos"]
     assert listed.names == {"a", "mm2"}
-    assert [(at.name, at.state, at.class_name) for at in listed.connectors] == [
+    assert [
+        (connector.name, connector.state, connector.class_name) for connector in listed.connectors
+    ] == [
         ("a", "running", "X"),
         ("mm2", "unknown", "X"),
     ]
-    told.listed["a"]["status"]["connector"]["state"] = "PAUSED"
-    told.class_name = "Y"
-    listed, _ = told.poll(poll, CROSS_CHECK_S / 2)
-    assert (told.asked, listed.connectors[1].class_name) == (["root", "names"], "X")
-    listed, _ = told.poll(poll, CROSS_CHECK_S / 2)
-    assert told.asked == ["root", "names", "infos"]
+    report.listed["a"]["status"]["connector"]["state"] = "PAUSED"
+    report.class_name = "Y"
+    listed, _ = report.poll(poll, CROSS_CHECK_S / 2)
+    assert (report.asked, listed.connectors[1].class_name) == (["root", "names"], "X")
+    listed, _ = report.poll(poll, CROSS_CHECK_S / 2)
+    assert report.asked == ["root", "names", "infos"]
     assert listed.connectors[1].class_name == "Y"
 
 
 def test_who_has_no_configuration_in_any_list_is_asked_for_by_itself():
     only_status = {"status": entry("PAUSED")["status"]}
-    told = Told(
+    report = Told(
         {"a": entry(), "bare": only_status}, named=("mm2",), without_info=frozenset({"bare", "mm2"})
     )
-    poll = ConnectorsPoll(told)
+    poll = ConnectorsPoll(report)
     for _ in range(2):
-        listed, _ = told.poll(poll, CROSS_CHECK_S)
-        assert told.asked == ["root", "names", "infos", "bare", "mm2"]
-        assert [(at.name, at.state, at.class_name, at.configured) for at in listed.connectors] == [
+        listed, _ = report.poll(poll, CROSS_CHECK_S)
+        assert report.asked == ["root", "names", "infos", "bare", "mm2"]
+        assert [
+            (connector.name, connector.state, connector.class_name, connector.configured)
+            for connector in listed.connectors
+        ] == [
             ("a", "running", "X", True),
             ("bare", "paused", "X", True),
             ("mm2", "unknown", "X", True),
@@ -195,31 +200,34 @@ def test_who_has_no_configuration_in_any_list_is_asked_for_by_itself():
 
 def test_who_does_not_answer_about_itself_is_named_and_takes_no_other_with_it():
     names = ("bad", "mm2")
-    told = Told(named=names, down=frozenset({"infos", "bad"}), without_info=frozenset(names))
-    whole, one, listed, _ = told.poll(ConnectorsPoll(told))
-    assert told.asked == ["root", "names", "infos", "bad", "mm2"]
+    report = Told(named=names, down=frozenset({"infos", "bad"}), without_info=frozenset(names))
+    whole, one, listed, _ = report.poll(ConnectorsPoll(report))
+    assert report.asked == ["root", "names", "infos", "bad", "mm2"]
     assert (whole.reason, whole.partial) == ("denied", False)
     assert (one.reason, one.partial, one.detail[:5]) == ("denied", True, "'bad'")
-    assert (listed.names, [at.name for at in listed.connectors]) == (set(names), ["mm2"])
+    assert (listed.names, [connector.name for connector in listed.connectors]) == (
+        set(names),
+        ["mm2"],
+    )
 
 
 def test_a_member_of_the_names_that_is_no_text_is_counted_and_takes_no_other_with_it():
-    told = Told({"a": entry()}, named=(5, "b"))
-    odd, listed, _ = told.poll(ConnectorsPoll(told))
+    report = Told({"a": entry()}, named=(5, "b"))
+    odd, listed, _ = report.poll(ConnectorsPoll(report))
     assert (odd.reason, odd.partial) == ("malformed", True)
     assert odd.detail == "'5': GET /connectors (names): members that are no text: 1"
     assert (listed.names, listed.names_whole) == ({"a", "b"}, False)
-    assert [at.name for at in listed.connectors] == ["a", "b"]
+    assert [connector.name for connector in listed.connectors] == ["a", "b"]
 
 
 def test_those_without_a_configuration_are_asked_for_in_turns():
     names = tuple(f"c{number:02}" for number in range(SINGLE_REQUESTS_MAX + 5))
-    told = Told(named=names, down=frozenset(names), without_info=frozenset(names))
-    poll = ConnectorsPoll(told)
-    told.poll(poll, CROSS_CHECK_S)
-    assert told.asked[3:] == list(names[:SINGLE_REQUESTS_MAX])
-    told.poll(poll, CROSS_CHECK_S)
-    assert told.asked[3:] == [*names[SINGLE_REQUESTS_MAX:], *names[: SINGLE_REQUESTS_MAX - 5]]
+    report = Told(named=names, down=frozenset(names), without_info=frozenset(names))
+    poll = ConnectorsPoll(report)
+    report.poll(poll, CROSS_CHECK_S)
+    assert report.asked[3:] == list(names[:SINGLE_REQUESTS_MAX])
+    report.poll(poll, CROSS_CHECK_S)
+    assert report.asked[3:] == [*names[SINGLE_REQUESTS_MAX:], *names[: SINGLE_REQUESTS_MAX - 5]]
 
 
 @pytest.mark.parametrize(
@@ -227,11 +235,11 @@ def test_those_without_a_configuration_are_asked_for_in_turns():
     [("names", None, "ours"), ("root", frozenset("a"), None), ("infos", frozenset("ab"), "ours")],
 )
 def test_a_witness_that_does_not_answer_is_counted_and_says_nothing(down, names, kafka):
-    told = Told({"a": entry()}, down=frozenset({down}), named=("b",) if down == "infos" else ())
-    failed, listed, succeeded = told.poll(ConnectorsPoll(told))
+    report = Told({"a": entry()}, down=frozenset({down}), named=("b",) if down == "infos" else ())
+    failed, listed, succeeded = report.poll(ConnectorsPoll(report))
     assert (failed.input, failed.reason) == (REST, "denied")
     assert (listed.names, listed.kafka_cluster_id) == (names, kafka)
-    assert [at.name for at in listed.connectors] == sorted(names or "a")
+    assert [connector.name for connector in listed.connectors] == sorted(names or "a")
     assert succeeded == InputSucceeded(REST, CLOCK.now())
 
 
@@ -254,9 +262,9 @@ def test_a_failed_attempt_is_a_failure_and_lists_nothing(answer, reason):
 
 def test_connectors_are_the_same_objects_for_as_long_as_the_answer_is_the_same():
     def answer(state: str) -> httpx.Response:
-        told = {"name": "files", "connector": {"state": state}, "tasks": [], "type": "source"}
+        reports = {"name": "files", "connector": {"state": state}, "tasks": [], "type": "source"}
         info = {"name": "files", "config": {"connector.class": "X"}, "tasks": [], "type": "source"}
-        return httpx.Response(200, json={"files": {"status": told, "info": info}})
+        return httpx.Response(200, json={"files": {"status": reports, "info": info}})
 
     answers = {"/connectors": answer("RUNNING")}
     poll = ConnectorsPoll(worker(answers))
@@ -280,8 +288,8 @@ def swept_by(answers: dict[str, tuple[int, bytes]], names: list[str]) -> list[Ba
         batches.append(batch)
         return True
 
-    with swept(lambda name: answers.get(name, (404, MISSING))) as at:
-        sweep = ConnectSweep("lab", (at.url,), timeout_s=120.0)
+    with swept(lambda name: answers.get(name, (404, MISSING))) as swept_worker:
+        sweep = ConnectSweep("lab", (swept_worker.url,), timeout_s=120.0)
         poll_rest_offsets(sweep, names, put, lambda: False)
     return batches
 
@@ -290,7 +298,7 @@ def test_rest_offsets_are_announced_before_they_are_asked_for():
     answers = {"a": (200, offsets(1)), "b": (200, offsets(2))}
     announced, *answered = swept_by(answers, ["a", "b"])
     assert announced == (RestOffsetsRequested("lab", "a"), RestOffsetsRequested("lab", "b"))
-    assert {seen for batch in answered for seen in batch} == {
+    assert {observed for batch in answered for observed in batch} == {
         RestOffsetsRead("lab", "a", (('{"filename":"/a"}', '{"position":1}'),)),
         RestOffsetsRead("lab", "b", (('{"filename":"/a"}', '{"position":2}'),)),
     }
@@ -298,7 +306,7 @@ def test_rest_offsets_are_announced_before_they_are_asked_for():
 
 def test_a_connector_deleted_meanwhile_is_passed_over():
     _, *answered = swept_by({"b": (200, offsets(2))}, ["a", "b"])
-    assert [seen.connector for batch in answered for seen in batch] == ["b"]
+    assert [observed.connector for batch in answered for observed in batch] == ["b"]
 
 
 def test_a_worker_in_trouble_is_not_asked_for_the_rest():
@@ -325,10 +333,10 @@ class AtOnce(ConnectSweep):
 
 
 def test_an_answer_of_another_shape_is_malformed_and_takes_no_other_answer_along():
-    told: list[Batch] = []
+    reports: list[Batch] = []
     sweep = AtOnce(("a", b"{}"), ("b", offsets(2)))
-    poll_rest_offsets(sweep, ["a", "b"], lambda batch: not told.append(batch), lambda: False)
-    (read,), (failed,) = told
+    poll_rest_offsets(sweep, ["a", "b"], lambda batch: not reports.append(batch), lambda: False)
+    (read,), (failed,) = reports
     assert read.connector == "b"
     assert (failed.reason, failed.detail) == (
         "malformed",
@@ -338,10 +346,10 @@ def test_an_answer_of_another_shape_is_malformed_and_takes_no_other_answer_along
 
 
 def test_offsets_that_the_queue_had_no_room_to_announce_are_not_asked_for():
-    with swept() as at:
-        sweep = ConnectSweep("lab", (at.url,), timeout_s=120.0)
+    with swept() as swept_worker:
+        sweep = ConnectSweep("lab", (swept_worker.url,), timeout_s=120.0)
         poll_rest_offsets(sweep, ["a"], lambda _: False, lambda: False)
-        assert not at.asked
+        assert not swept_worker.asked
 
 
 ORDERS = TopicPartition("orders", 0)
@@ -354,10 +362,10 @@ def tasks(*assigned: str) -> httpx.Response:
             "id": {"connector": "mm2", "task": number},
             "config": {
                 "task.class": "org.apache.kafka.connect.mirror.MirrorSourceTask",
-                "task.assigned.partitions": at,
+                "task.assigned.partitions": name,
             },
         }
-        for number, at in enumerate(assigned)
+        for number, name in enumerate(assigned)
     ]
     return httpx.Response(200, json=body)
 
@@ -384,9 +392,9 @@ def test_what_the_tasks_were_given_is_what_a_connector_copies():
 def test_that_there_are_no_tasks_is_believed_of_a_connector_that_runs_afterwards(state, believed):
     """One that was stopped since it was listed has none either, and has to copy what it had to."""
     answers = {"/connectors/mm2/tasks": tasks(), "/connectors": listed(state)}
-    seen = poll_assignment(AssignmentsPoll(worker(answers)), "mm2")
-    told = PartitionsAssigned("lab", "mm2", frozenset())
-    assert seen == (told if believed else AssignmentConfirmed("lab", "mm2"),)
+    observed = poll_assignment(AssignmentsPoll(worker(answers)), "mm2")
+    report = PartitionsAssigned("lab", "mm2", frozenset())
+    assert observed == (report if believed else AssignmentConfirmed("lab", "mm2"),)
 
 
 @pytest.mark.parametrize(
@@ -416,8 +424,8 @@ def test_an_assignment_that_cannot_be_had_is_counted(answers, reason):
 def test_an_assignment_that_cannot_be_had_leaves_the_list_of_connectors_up():
     inputs = Inputs({CONNECT_REST: 60.0})
     inputs.apply(InputSucceeded(REST, CLOCK.now()))
-    for seen in poll_assignment(AssignmentsPoll(worker({})), "mm2"):
-        inputs.apply(seen)
+    for observed in poll_assignment(AssignmentsPoll(worker({})), "mm2"):
+        inputs.apply(observed)
     (view,) = inputs.views(CLOCK.now())
     assert view.up
     assert dict(view.errors) == {"not_found": 1}
@@ -481,14 +489,14 @@ def upstream() -> FakeKafka:
     return kafka
 
 
-def ends_of(admin: FakeAdmin, seen: Snapshot, number: int = 7) -> list:
+def ends_of(admin: FakeAdmin, observed: Snapshot, number: int = 7) -> list:
     batches: list = []
 
     def put(batch) -> bool:
         batches.append(batch)
         return True
 
-    LogEndsPoll(admin, put, CLOCK, iter([number])).ask(seen)
+    LogEndsPoll(admin, put, CLOCK, iter([number])).ask(observed)
     return [observation for batch in batches for observation in batch]
 
 
@@ -498,7 +506,7 @@ def test_the_asking_is_in_the_queue_before_the_question_goes_out():
     order = []
 
     def put(batch) -> bool:
-        order.extend((type(seen), len(admin.asked)) for seen in batch)
+        order.extend((type(observed), len(admin.asked)) for observed in batch)
         return True
 
     LogEndsPoll(admin, put, CLOCK).ask(snapshot())
@@ -506,8 +514,8 @@ def test_the_asking_is_in_the_queue_before_the_question_goes_out():
 
 
 def test_question_and_answer_carry_the_number_of_the_round():
-    asked, read, _ = ends_of(FakeAdmin(upstream()), snapshot(), number=5)
-    assert (asked.number, read.number) == (5, 5)
+    request, read, _ = ends_of(FakeAdmin(upstream()), snapshot(), number=5)
+    assert (request.number, read.number) == (5, 5)
 
 
 def test_the_last_stable_offset_is_asked_for_only_where_a_flow_reads_committed():
@@ -529,12 +537,14 @@ def test_a_partition_that_is_gone_is_missing_from_the_answer():
     assert read.bounds == {}
 
 
-@pytest.mark.parametrize("seen", [EMPTY_SNAPSHOT, snapshot()], ids=["nothing-to-ask", "a-position"])
-def test_a_cluster_that_is_away_is_a_failure_of_its_log_ends(seen):
+@pytest.mark.parametrize(
+    "observed", [EMPTY_SNAPSHOT, snapshot()], ids=["nothing-to-ask", "a-position"]
+)
+def test_a_cluster_that_is_away_is_a_failure_of_its_log_ends(observed):
     kafka = upstream()
     kafka.down = TargetUnreachable("west", "away")
-    asked, failed = ends_of(FakeAdmin(kafka), seen)
-    assert isinstance(asked, LogEndsRequested)
+    request, failed = ends_of(FakeAdmin(kafka), observed)
+    assert isinstance(request, LogEndsRequested)
     assert (failed.input, failed.reason) == (InputId(LOG_ENDS, kafka="west"), "unreachable")
 
 
@@ -577,9 +587,9 @@ def test_a_sinks_offsets_come_with_the_ends_of_the_same_partitions():
 def test_a_partition_that_a_sink_never_committed_is_read_from_where_it_begins(reads, expected):
     group = replace(sink(**reads), from_start=False)
     read, _ = poll_groups("lab", {"west": FakeAdmin(upstream())}, [group], CLOCK)
-    assert [at.committed for at in read.offsets] == expected
-    assert not any(at.from_start for at in read.offsets)
-    assert all((at.log_start, at.log_end) == (0, 3) for at in read.offsets)
+    assert [offset.committed for offset in read.offsets] == expected
+    assert not any(offset.from_start for offset in read.offsets)
+    assert all((offset.log_start, offset.log_end) == (0, 3) for offset in read.offsets)
 
 
 @pytest.mark.parametrize(
@@ -596,7 +606,9 @@ def test_a_sinks_work_ends_where_its_isolation_level_lets_it_read(level, end, co
     kafka.groups["connect-s"] = {ORDERS: 1}
     group = replace(sink(), read_committed=level)
     read, _ = poll_groups("lab", {"west": FakeAdmin(kafka)}, [group], CLOCK)
-    assert [(at.log_end, at.committed_only) for at in read.offsets] == [(end, committed_only)]
+    assert [(offset.log_end, offset.committed_only) for offset in read.offsets] == [
+        (end, committed_only)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -621,7 +633,7 @@ def test_what_a_group_left_behind_in_topics_that_its_sink_does_not_read_is_no_la
         TopicPartition(topic, 0): 0 for topic in ("orders", "orders-eu", "old")
     }
     read, _ = poll_groups("lab", {"west": FakeAdmin(kafka)}, [sink(**reads)], CLOCK)
-    assert {at.topic for at in read.offsets} == expected
+    assert {offset.topic for offset in read.offsets} == expected
 
 
 def test_a_pattern_that_takes_too_long_is_unknown_and_tried_again_after_twice_the_time(monkeypatch):
@@ -633,7 +645,7 @@ def test_a_pattern_that_takes_too_long_is_unknown_and_tried_again_after_twice_th
     for _ in range(2):
         slow = [sink(topics_regex="o.*s")]
         read, _ = poll_groups("lab", {"west": FakeAdmin(kafka)}, slow, CLOCK)
-        assert {at.topic for at in read.offsets} == {"old"}
+        assert {offset.topic for offset in read.offsets} == {"old"}
         monkeypatch.setattr(poll, "MATCHING_S_MAX", 60.0)
     for after_s in (600.0, 1200.0):
         assert poll._slow_patterns["o.*s"][1] == after_s
@@ -643,7 +655,7 @@ def test_a_pattern_that_takes_too_long_is_unknown_and_tried_again_after_twice_th
     poll._slow_patterns["o.*s"] = (0.0, 2400.0)
     monkeypatch.setattr(poll, "MATCHING_S_MAX", 60.0)
     read, _ = poll_groups("lab", {"west": FakeAdmin(kafka)}, slow, CLOCK)
-    assert {at.topic for at in read.offsets} == {"orders"}
+    assert {offset.topic for offset in read.offsets} == {"orders"}
     assert poll._slow_patterns == {}
 
 
@@ -681,15 +693,15 @@ def test_a_group_that_may_not_be_seen_keeps_no_other_sink_from_being_read():
     )
     assert (failed.reason, failed.detail) == ("denied", "'t': connect-t: not authorized")
     assert failed.partial
-    assert [at.connector for at in read.offsets] == ["s"]
+    assert [offset.connector for offset in read.offsets] == ["s"]
     assert isinstance(succeeded, InputSucceeded)
 
 
 def test_log_ends_are_read_for_a_sink_whose_offsets_only_rest_tells():
     admin = _Secretive(upstream(), "connect-s")
-    told, failed = poll_groups("lab", {"west": admin}, [sink()], CLOCK, {"s": {ORDERS: 1}})
+    report, failed = poll_groups("lab", {"west": admin}, [sink()], CLOCK, {"s": {ORDERS: 1}})
     offset = SinkOffset("s", "orders", 0, committed=1, log_end=3, log_start=0, committed_only=True)
-    assert told == SinkOffsetsRead("lab", (), at=CLOCK.now(), by_rest=(offset,))
+    assert report == SinkOffsetsRead("lab", (), at=CLOCK.now(), by_rest=(offset,))
     assert failed.reason == "denied"
 
 
@@ -701,9 +713,10 @@ def test_a_partition_whose_committed_offset_is_refused_is_unknown_and_not_uncomm
     kafka.unfetched = {ORDERS: AccessDenied("west", "not authorized")}
     both = replace(sink(), topics=("orders", "payments"))
     read, succeeded, failed = poll_groups("lab", {"west": FakeAdmin(kafka)}, [both], CLOCK)
-    assert ORDERS not in {TopicPartition(at.topic, at.partition) for at in read.offsets}
+    assert ORDERS not in {TopicPartition(offset.topic, offset.partition) for offset in read.offsets}
     assert (payments, 2) in {
-        (TopicPartition(at.topic, at.partition), at.committed) for at in read.offsets
+        (TopicPartition(offset.topic, offset.partition), offset.committed)
+        for offset in read.offsets
     }
     assert isinstance(succeeded, InputSucceeded)
     assert (failed.reason, failed.detail) == ("denied", "'s: orders-0': not authorized")
@@ -725,14 +738,14 @@ class _Remade(FakeAdmin):
         self.kafka = kafka
 
     def log_offsets(self, partitions, offset, *, committed, refused=None):
-        found = super().log_offsets(partitions, offset, committed=committed, refused=refused)
+        result = super().log_offsets(partitions, offset, committed=committed, refused=refused)
         self.kafka.create("orders")
-        return found
+        return result
 
 
-def answer(seen: list) -> LogEndsRead:
-    (found,) = [at for at in seen if isinstance(at, LogEndsRead)]
-    return found
+def answer(observed: list) -> LogEndsRead:
+    (log_ends,) = [item for item in observed if isinstance(item, LogEndsRead)]
+    return log_ends
 
 
 def test_log_ends_come_with_the_id_of_the_topic_they_are_of():
@@ -754,8 +767,8 @@ def test_a_topic_that_is_gone_has_no_id():
 def test_without_an_answer_to_the_ids_the_log_ends_are_told_all_the_same():
     kafka = upstream()
     kafka.mute = TargetUnreachable("west", "no")
-    found = answer(ends_of(FakeAdmin(kafka), snapshot()))
-    assert (found.ids, found.bounds[ORDERS].end) == ({}, 3)
+    log_ends = answer(ends_of(FakeAdmin(kafka), snapshot()))
+    assert (log_ends.ids, log_ends.bounds[ORDERS].end) == ({}, 3)
 
 
 @pytest.mark.parametrize(
@@ -769,9 +782,9 @@ def test_without_an_answer_to_the_ids_the_log_ends_are_told_all_the_same():
     ],
 )
 def test_each_of_many_topics_is_asked_for_its_id_in_its_turn(topics, each, turns):
-    wanted = {f"t{number}": each for number in range(topics)}
-    rounds = [_choose_topics(wanted, number) for number in range(7, 7 + turns)]
-    assert sorted(at for found in rounds for at in found) == sorted(wanted)
+    expected = {f"t{number}": each for number in range(topics)}
+    rounds = [_choose_topics(expected, number) for number in range(7, 7 + turns)]
+    assert sorted(name for result in rounds for name in result) == sorted(expected)
     assert max(map(len, rounds)) <= -(-topics // turns)
 
 

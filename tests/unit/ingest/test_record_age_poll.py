@@ -69,7 +69,9 @@ class Site:
     flows: tuple[MirrorFlow, ...] = (FLOW,)
 
     def __post_init__(self) -> None:
-        self.readers = {at: FakeProbeReader(self.kafka, committed=at) for at in (False, True)}
+        self.readers = {
+            number: FakeProbeReader(self.kafka, committed=number) for number in (False, True)
+        }
         self.kafka.create("orders", 4)
 
     def snapshot(self, *views: MirrorPartitionView) -> Snapshot:
@@ -80,7 +82,7 @@ class Site:
         return self.look(self.snapshot(*views), stopped=stopped)
 
     def look(self, snapshot: Snapshot, *, stopped: bool = False) -> ProbeRoundRead | None:
-        found = poll_probes(
+        results = poll_probes(
             "west",
             self.readers.__getitem__,
             snapshot,
@@ -89,19 +91,19 @@ class Site:
             self.kafka.clock,
             lambda: stopped,
         )
-        assert len(found) <= 1
-        return found[0] if found else None
+        assert len(results) <= 1
+        return results[0] if results else None
 
     @property
     def asked(self) -> list[list[int]]:
         """The partitions of each round of reads of all records."""
-        return [[at.partition for at in starts] for starts in self.readers[False].rounds]
+        return [[start.partition for start in starts] for starts in self.readers[False].rounds]
 
 
 def test_a_partition_that_wants_nothing_is_not_read():
-    site = Site()
-    assert site.round(lagging(None)) is None
-    assert site.asked == []
+    cluster = Site()
+    assert cluster.round(lagging(None)) is None
+    assert cluster.asked == []
 
 
 @dataclass
@@ -117,30 +119,30 @@ class Counted:
 
 
 def test_where_nobody_wants_anything_views_are_looked_through_once():
-    site = Site()
+    cluster = Site()
     rests = Counted([lagging(None)])
-    snapshot = replace(site.snapshot(), mirror_partitions=rests)
+    snapshot = replace(cluster.snapshot(), mirror_partitions=rests)
     for _ in range(3):
-        assert site.look(snapshot) is None
+        assert cluster.look(snapshot) is None
     assert rests.looked == 1
-    assert site.round(lagging(0)) is not None
-    assert site.round(lagging(0)) is not None  # somebody does: each round is one
+    assert cluster.round(lagging(0)) is not None
+    assert cluster.round(lagging(0)) is not None  # somebody does: each round is one
 
 
 def test_a_flow_that_was_not_known_before_is_looked_for_in_the_same_views():
-    site = Site(flows=())
-    unknown = site.snapshot(lagging(0))
-    assert site.look(unknown) is None
-    site.flows = (FLOW,)
-    assert site.look(replace(unknown, topology=site.snapshot().topology)) is not None
+    cluster = Site(flows=())
+    unknown = cluster.snapshot(lagging(0))
+    assert cluster.look(unknown) is None
+    cluster.flows = (FLOW,)
+    assert cluster.look(replace(unknown, topology=cluster.snapshot().topology)) is not None
 
 
 def test_the_first_record_is_told_with_the_offset_it_was_looked_for_from():
-    site = Site()
-    began = site.kafka.clock.now()
-    site.kafka.mark("orders")
-    site.kafka.produce("orders", b"k", b"v", at=1_700_000_000.5)
-    read = site.round(lagging(0))
+    cluster = Site()
+    began = cluster.kafka.clock.now()
+    cluster.kafka.mark("orders")
+    cluster.kafka.produce("orders", b"k", b"v", at=1_700_000_000.5)
+    read = cluster.round(lagging(0))
     assert read == ProbeRoundRead(
         kafka="west",
         at=began,
@@ -150,130 +152,135 @@ def test_the_first_record_is_told_with_the_offset_it_was_looked_for_from():
 
 
 def test_where_there_is_no_record_the_end_is_told():
-    site = Site()
-    site.kafka.produce("orders", b"k", b"v")
-    site.kafka.mark("orders")
-    assert site.round(lagging(1)).answers == (ProbeResult(who(), 1, NoRecordBefore(2)),)
+    cluster = Site()
+    cluster.kafka.produce("orders", b"k", b"v")
+    cluster.kafka.mark("orders")
+    assert cluster.round(lagging(1)).answers == (ProbeResult(who(), 1, NoRecordBefore(2)),)
 
 
 def test_a_flow_of_committed_records_is_read_as_its_connector_reads():
-    site = Site(flows=(replace(FLOW, read_committed=True),))
-    site.kafka.produce("orders", b"k", b"v")
-    site.kafka.log("orders").stable_end = 0
-    assert site.round(lagging(0)).answers == (ProbeResult(who(), 0, NoRecordBefore(0)),)
-    assert site.readers[False].rounds == []
+    cluster = Site(flows=(replace(FLOW, read_committed=True),))
+    cluster.kafka.produce("orders", b"k", b"v")
+    cluster.kafka.log("orders").stable_end = 0
+    assert cluster.round(lagging(0)).answers == (ProbeResult(who(), 0, NoRecordBefore(0)),)
+    assert cluster.readers[False].rounds == []
 
 
 def test_flows_of_another_cluster_are_left_to_its_own_rounds():
-    site = Site(flows=(replace(FLOW, upstream="north"),))
-    assert site.round(lagging(0)) is None
+    cluster = Site(flows=(replace(FLOW, upstream="north"),))
+    assert cluster.round(lagging(0)) is None
 
 
 def test_no_more_is_read_than_is_allowed_and_the_rest_is_counted_and_comes_first_next_time():
-    site = Site(budget=ProbeBudget(reads_max=3, seconds=2.0))
-    views = [lagging(0, partition=at) for at in range(4)]
-    read = site.round(*views)
+    cluster = Site(budget=ProbeBudget(reads_max=3, seconds=2.0))
+    views = [lagging(0, partition=number) for number in range(4)]
+    read = cluster.round(*views)
     assert (read.made, read.skipped) == (((REPLICATION, 3),), (("budget", 1),))
-    site.round(*views)
-    assert site.asked[0] == [0, 1, 2]
-    assert site.asked[1][0] == 3
+    cluster.round(*views)
+    assert cluster.asked[0] == [0, 1, 2]
+    assert cluster.asked[1][0] == 3
 
 
 def test_what_is_only_looked_at_again_waits_for_what_was_never_looked_at():
-    site = Site(budget=ProbeBudget(reads_max=1, seconds=2.0))
+    cluster = Site(budget=ProbeBudget(reads_max=1, seconds=2.0))
     again = replace(lagging(0), caught_up=False)
-    site.round(again, lagging(0, partition=1))
-    assert site.asked == [[1]]
+    cluster.round(again, lagging(0, partition=1))
+    assert cluster.asked == [[1]]
 
 
 def test_reads_for_which_no_time_is_left_are_not_made_and_counted():
-    site = Site(flows=(FLOW, replace(FLOW, connector="strict", read_committed=True)))
-    site.readers[False].round_s = 5.0
-    read = site.round(lagging(0), lagging(0, connector="strict"))
+    cluster = Site(flows=(FLOW, replace(FLOW, connector="strict", read_committed=True)))
+    cluster.readers[False].round_s = 5.0
+    read = cluster.round(lagging(0), lagging(0, connector="strict"))
     assert (read.made, read.skipped) == (((REPLICATION, 1),), (("budget", 1),))
-    assert site.readers[True].rounds == []
+    assert cluster.readers[True].rounds == []
 
 
 def test_two_flows_of_one_partition_share_a_read_and_each_is_told_what_holds_for_it():
-    site = Site(flows=(FLOW, replace(FLOW, connector="other")))
+    cluster = Site(flows=(FLOW, replace(FLOW, connector="other")))
     for _ in range(5):
-        site.kafka.produce("orders", b"k", b"v", at=1_700_000_000.0)
+        cluster.kafka.produce("orders", b"k", b"v", at=1_700_000_000.0)
     near, far = lagging(1), lagging(4, connector="other")
-    read = site.round(near, far)
+    read = cluster.round(near, far)
     # The record at 1 says nothing of what stands at or after 4.
     assert read.answers == (ProbeResult(who(), 1, FirstRecord(1, 1_700_000_000.0)),)
-    assert site.round(far).answers == (
+    assert cluster.round(far).answers == (
         ProbeResult(who(connector="other"), 4, FirstRecord(4, 1_700_000_000.0)),
     )
-    site.kafka.log("orders").records.clear()
-    assert {answer.of for answer in site.round(near, far).answers} == {
+    cluster.kafka.log("orders").records.clear()
+    assert {answer.of for answer in cluster.round(near, far).answers} == {
         who(),
         who(connector="other"),
     }
 
 
 def test_a_topic_that_may_not_be_read_is_left_alone_for_a_while():
-    site = Site()
-    site.readers[False].denied.add("orders")
-    site.kafka.create("payments")
+    cluster = Site()
+    cluster.readers[False].denied.add("orders")
+    cluster.kafka.create("payments")
     views = (lagging(0), lagging(0, topic="payments"))
-    read = site.round(*views)
+    read = cluster.round(*views)
     assert read.skipped == (("denied", 1),)
     assert [answer.of for answer in read.answers] == [who(topic="payments")]
-    read = site.round(lagging(0))
+    read = cluster.round(lagging(0))
     assert (read.made, read.skipped) == ((), (("denied", 1),))
-    assert len(site.asked) == 1
-    site.readers[False].denied.clear()
-    site.kafka.clock.advance(DENIED_RETRY_S + 1)
-    assert len(site.round(lagging(0)).answers) == 1
+    assert len(cluster.asked) == 1
+    cluster.readers[False].denied.clear()
+    cluster.kafka.clock.advance(DENIED_RETRY_S + 1)
+    assert len(cluster.round(lagging(0)).answers) == 1
 
 
 def test_what_gives_no_answer_in_time_is_counted():
-    site = Site()
-    site.readers[False].mute.add("orders")
-    read = site.round(lagging(0))
+    cluster = Site()
+    cluster.readers[False].mute.add("orders")
+    read = cluster.round(lagging(0))
     assert (read.answers, read.skipped) == ((), (("timeout", 1),))
 
 
 def test_a_cluster_that_is_away_is_counted_for_each_read():
-    site = Site()
-    site.kafka.down = TargetUnreachable("west", "connection refused")
-    read = site.round(lagging(0), lagging(0, partition=1))
+    cluster = Site()
+    cluster.kafka.down = TargetUnreachable("west", "connection refused")
+    read = cluster.round(lagging(0), lagging(0, partition=1))
     assert (read.answers, read.skipped) == ((), (("unreachable", 2),))
 
 
 def test_a_reader_that_cannot_be_made_is_counted_for_each_read():
-    site = Site()
+    cluster = Site()
 
     def refuse(_committed: bool) -> FakeProbeReader:
         raise AccessDenied("west", "no token")
 
     (read,) = poll_probes(
-        "west", refuse, site.snapshot(lagging(0)), site.memory, site.budget, site.kafka.clock
+        "west",
+        refuse,
+        cluster.snapshot(lagging(0)),
+        cluster.memory,
+        cluster.budget,
+        cluster.kafka.clock,
     )
     assert read.skipped == (("denied", 1),)
 
 
 def test_a_position_that_retention_overtook_meanwhile_is_counted_and_asked_for_again():
-    site = Site()
-    site.kafka.log("orders").start = site.kafka.log("orders").end = 50
-    read = site.round(lagging(10))
+    cluster = Site()
+    cluster.kafka.log("orders").start = cluster.kafka.log("orders").end = 50
+    read = cluster.round(lagging(10))
     assert (read.answers, read.skipped) == ((), (("topic_changed", 1),))
-    assert len(site.round(lagging(50)).answers) == 1
+    assert len(cluster.round(lagging(50)).answers) == 1
 
 
 def test_nothing_is_read_any_more_once_it_is_to_stop():
-    site = Site()
-    site.round(lagging(0), stopped=True)
-    assert site.asked == []
+    cluster = Site()
+    cluster.round(lagging(0), stopped=True)
+    assert cluster.asked == []
 
 
 def test_what_is_remembered_is_of_those_that_still_want_a_read():
-    site = Site()
-    site.round(*(lagging(0, partition=at) for at in range(4)))
-    assert len(site.memory.asked_at) == 4
-    site.round(lagging(0))
-    assert set(site.memory.asked_at) == {who()}
+    cluster = Site()
+    cluster.round(*(lagging(0, partition=number) for number in range(4)))
+    assert len(cluster.memory.asked_at) == 4
+    cluster.round(lagging(0))
+    assert set(cluster.memory.asked_at) == {who()}
 
 
 @pytest.mark.parametrize(
@@ -282,8 +289,8 @@ def test_what_is_remembered_is_of_those_that_still_want_a_read():
 def test_a_sink_is_read_for_as_it_reads_and_as_of_committed_records_if_that_is_not_known(
     level, committed
 ):
-    site = Site()
-    site.kafka.produce("orders", b"k", b"v", at=1_700_000_000.0)
+    cluster = Site()
+    cluster.kafka.produce("orders", b"k", b"v", at=1_700_000_000.0)
     view = SinkPartitionView("lab", "s", "orders", 0, 0, 1, 1, probe_from=0)
     group = SinkGroup("lab", "s", "connect-s", "west", read_committed=level)
     elsewhere = replace(group, connector="other", kafka="east")
@@ -292,13 +299,13 @@ def test_a_sink_is_read_for_as_it_reads_and_as_of_committed_records_if_that_is_n
     snapshot = replace(EMPTY_SNAPSHOT, sink_partitions=views, topology=topology)
     (read,) = poll_probes(
         "west",
-        site.readers.__getitem__,
+        cluster.readers.__getitem__,
         snapshot,
-        site.memory,
-        site.budget,
-        site.kafka.clock,
+        cluster.memory,
+        cluster.budget,
+        cluster.kafka.clock,
     )
-    who = ("lab", "s", TopicPartition("orders", 0))
-    assert read.answers == (ProbeResult(who, 0, FirstRecord(0, 1_700_000_000.0)),)
+    partition = ("lab", "s", TopicPartition("orders", 0))
+    assert read.answers == (ProbeResult(partition, 0, FirstRecord(0, 1_700_000_000.0)),)
     assert read.made == ((SINK, 1),)
-    assert len(site.readers[committed].rounds) == 1
+    assert len(cluster.readers[committed].rounds) == 1

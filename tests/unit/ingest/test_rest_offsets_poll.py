@@ -42,7 +42,7 @@ class Asked:
             timeout_s=10.0,
             put=self._put,
             clock=self.clock,
-            guard=lambda job, name, at: supervisor.guard(name, job, lambda: [at]),
+            guard=lambda job, name, input_id: supervisor.guard(name, job, lambda: [input_id]),
         )
 
     def _answer(self, request: httpx.Request) -> httpx.Response:
@@ -66,21 +66,21 @@ class Asked:
 
 
 def test_an_answer_is_what_the_task_would_load_as_of_the_question():
-    asked = Asked()
-    asked.step("files")
-    ((polled, succeeded),) = asked.batches
+    request = Asked()
+    request.step("files")
+    ((polled, succeeded),) = request.batches
     offsets = (('{"filename":"in.txt"}', '{"position":7}'),)
-    assert polled == OffsetsPolled("solo", "files", offsets, asked.clock.at)
+    assert polled == OffsetsPolled("solo", "files", offsets, request.clock.at)
     assert succeeded == InputSucceeded(
-        build_rest_offsets_input("solo", "files"), asked.clock.at, 3 * EVERY_S + 10.0
+        build_rest_offsets_input("solo", "files"), request.clock.at, 3 * EVERY_S + 10.0
     )
 
 
 def test_an_entry_that_cannot_be_read_is_told_of_and_the_others_are_taken():
     odd = {"offsets": [*FOUND["offsets"], {"offset": {}}]}
-    asked = Asked(files=httpx.Response(200, json=odd))
-    asked.step("files")
-    ((polled, succeeded, failed),) = asked.batches
+    request = Asked(files=httpx.Response(200, json=odd))
+    request.step("files")
+    ((polled, succeeded, failed),) = request.batches
     assert (len(polled.offsets), polled.whole) == (1, False)
     assert isinstance(succeeded, InputSucceeded)
     assert (failed.reason, failed.partial) == ("malformed", True)
@@ -88,26 +88,26 @@ def test_an_entry_that_cannot_be_read_is_told_of_and_the_others_are_taken():
 
 
 def test_each_is_asked_for_once_an_interval():
-    asked = Asked()
-    assert asked.step("a", "b") == ["a", "b"]
-    asked.clock.advance(EVERY_S - 1)
-    assert asked.step("a", "b", "c") == ["c"]
-    asked.clock.advance(1)
-    assert asked.step("a", "b", "c") == ["a", "b"]
+    request = Asked()
+    assert request.step("a", "b") == ["a", "b"]
+    request.clock.advance(EVERY_S - 1)
+    assert request.step("a", "b", "c") == ["c"]
+    request.clock.advance(1)
+    assert request.step("a", "b", "c") == ["a", "b"]
 
 
 def test_no_more_than_so_many_in_a_step_and_the_others_come_first_in_the_next():
-    asked = Asked()
+    request = Asked()
     names = [f"c{number:02}" for number in range(2 * REQUESTS_PER_STEP + 1)]
-    rounds = [list(asked.step(*names)) for _ in range(4)]
-    assert [len(found) for found in rounds] == [REQUESTS_PER_STEP, REQUESTS_PER_STEP, 1, 0]
-    assert sorted(name for found in rounds for name in found) == names
+    rounds = [list(request.step(*names)) for _ in range(4)]
+    assert [len(result) for result in rounds] == [REQUESTS_PER_STEP, REQUESTS_PER_STEP, 1, 0]
+    assert sorted(name for result in rounds for name in result) == names
 
 
 def test_answers_of_many_connectors_are_believed_for_as_long_as_a_few_rounds_take():
-    asked = Asked()
-    asked.step(*(f"c{number}" for number in range(1000)))
-    (_, succeeded) = asked.batches[0]
+    request = Asked()
+    request.step(*(f"c{number}" for number in range(1000)))
+    (_, succeeded) = request.batches[0]
     assert succeeded.lasts_s == 3 * 1000 / REQUESTS_PER_STEP + 10.0
 
 
@@ -124,40 +124,40 @@ def test_answers_of_many_connectors_are_believed_for_as_long_as_a_few_rounds_tak
     ],
 )
 def test_a_failure_is_one_of_that_connector_alone(answer, reason, words):
-    asked = Asked(odd=answer)
-    assert asked.step("odd", "files") == ["files", "odd"]
-    _, (failed,) = asked.batches
+    request = Asked(odd=answer)
+    assert request.step("odd", "files") == ["files", "odd"]
+    _, (failed,) = request.batches
     assert isinstance(failed, InputFailed)
     assert (failed.input, failed.reason) == (build_rest_offsets_input("solo", "odd"), reason)
     assert words in failed.detail
-    assert asked.step("files", "odd") == []  # nor is it asked for sooner
+    assert request.step("files", "odd") == []  # nor is it asked for sooner
 
 
 def test_what_is_no_longer_polled_is_retired():
-    asked = Asked()
-    asked.step("a", "b")
-    assert asked.step("b") == []
-    assert asked.batches == [(InputRetired(build_rest_offsets_input("solo", "a")),)]
-    asked.step("b")
-    assert asked.batches == []
+    request = Asked()
+    request.step("a", "b")
+    assert request.step("b") == []
+    assert request.batches == [(InputRetired(build_rest_offsets_input("solo", "a")),)]
+    request.step("b")
+    assert request.batches == []
 
 
 def test_what_the_loop_did_not_take_is_asked_for_again():
-    asked = Asked()
-    asked.taken = False
-    asked.step("a")
-    asked.taken = True
-    assert asked.step("a") == ["a"]
+    request = Asked()
+    request.taken = False
+    request.step("a")
+    request.taken = True
+    assert request.step("a") == ["a"]
 
 
 def test_a_clock_that_is_set_back_delays_nothing():
-    asked = Asked()
-    asked.step("a")
-    asked.clock.advance(-86_400)
-    assert asked.step("a") == ["a"]
+    request = Asked()
+    request.step("a")
+    request.clock.advance(-86_400)
+    assert request.step("a") == ["a"]
 
 
 def test_a_daemon_that_stops_asks_no_more():
-    asked = Asked()
-    asked.poll.step(["a"], lambda: True)
-    assert asked.asked == []
+    request = Asked()
+    request.poll.step(["a"], lambda: True)
+    assert request.asked == []

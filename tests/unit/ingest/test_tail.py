@@ -43,9 +43,9 @@ def positions_of(read: TailRead) -> dict[str, int | None]:
 
 @pytest.fixture
 def kafka() -> FakeKafka:
-    made = FakeKafka()
-    made.create(TOPIC.topic, 2)
-    return made
+    built = FakeKafka()
+    built.create(TOPIC.topic, 2)
+    return built
 
 
 def test_the_first_read_is_the_whole_folded_topic_and_says_so(kafka):
@@ -131,7 +131,7 @@ def test_a_bootstrap_says_that_it_is_not_there_yet_and_how_much_is_left(kafka):
         yield whole
 
     following.run(story())
-    assert [(at.records, at.behind) for at in following.progress] == [((), 5)]
+    assert [(item.records, item.behind) for item in following.progress] == [((), 5)]
 
 
 def test_an_empty_topic_is_caught_up_at_once_and_not_when_a_fetch_of_nothing_ends(kafka):
@@ -257,9 +257,9 @@ class _Stopped(FakeReader):
     FOR_S = 60.0
 
     def read(self, records_max, timeout_s):
-        found = super().read(records_max, timeout_s)
+        result = super().read(records_max, timeout_s)
         self._kafka.clock.advance(self.FOR_S)
-        return found
+        return result
 
 
 def test_what_was_read_is_no_younger_than_the_question_for_it(kafka):
@@ -278,7 +278,7 @@ def test_what_was_read_is_no_younger_than_the_question_for_it(kafka):
 def test_a_sign_of_life_is_no_younger_than_the_question_for_the_end_of_the_topic(
     kafka, monkeypatch
 ):
-    plain, stood_s = kafka.shape, 60.0
+    plain, unchanged_s = kafka.shape, 60.0
 
     def story():
         yield whole
@@ -287,7 +287,7 @@ def test_a_sign_of_life_is_no_younger_than_the_question_for_the_end_of_the_topic
         def shape(topic):
             nonlocal asked_at
             asked_at = kafka.clock.now()
-            kafka.clock.advance(stood_s)
+            kafka.clock.advance(unchanged_s)
             return plain(topic)
 
         monkeypatch.setattr(kafka, "shape", shape)

@@ -71,12 +71,12 @@ def test_after_an_outage_it_is_as_old_as_before_until_what_was_missed_is_read(ka
         back = kafka.clock.now()
         for _ in range(5):
             yield live
-            seen.append((dict(following.reads()[-1].positions)[0], following.reads()[-1].as_of))
-        assert {as_of for at, as_of in seen if at < 5} == {before}
+            observed.append((dict(following.reads()[-1].positions)[0], following.reads()[-1].as_of))
+        assert {as_of for at, as_of in observed if at < 5} == {before}
         yield checked
         assert (following.reads()[-1].as_of or 0) >= back
 
-    seen = []
+    observed = []
     following = Following(kafka, open_reader=lambda: _Slow(kafka))
     following.run(story())
 
@@ -140,8 +140,8 @@ def _after_each_read(reader, then):
     plain = reader.read
 
     def read(records_max, timeout_s):
-        found = plain(records_max, timeout_s)
+        result = plain(records_max, timeout_s)
         then()
-        return found
+        return result
 
     reader.read = read

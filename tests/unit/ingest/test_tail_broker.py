@@ -23,23 +23,23 @@ DEADLINE_S = 20.0
 
 @pytest.fixture
 def broker() -> Iterator[MockBroker]:
-    made = MockBroker()
-    yield made
-    made.stop()
+    built = MockBroker()
+    yield built
+    built.stop()
 
 
 def follow(
     broker: MockBroker, topic: str, *steps: tuple[Callable, Callable[[], None]]
 ) -> list[TailRead | InputFailed]:
     """Run a tail; each step is the observation it waits for, and what then happens."""
-    seen: list[TailRead | InputFailed] = []
+    observed: list[TailRead | InputFailed] = []
     todo = list(steps)
     over = threading.Event()
     given_up = threading.Timer(DEADLINE_S, over.set)
 
     def put(batch) -> None:
         for observation in batch:
-            seen.append(observation)
+            observed.append(observation)
             if todo and todo[0][0](observation):
                 todo.pop(0)[1]()
             if not todo:
@@ -60,8 +60,8 @@ def follow(
         tail.run()
     finally:
         given_up.cancel()
-    assert not todo, f"{len(todo)} steps left; seen last: {seen[-3:]}"
-    return seen
+    assert not todo, f"{len(todo)} steps left; seen last: {observed[-3:]}"
+    return observed
 
 
 def done() -> None:
@@ -95,10 +95,10 @@ def test_a_tail_reads_tombstones_and_null_keys_catches_up_and_then_sees_live_rec
 
 def test_a_tail_whose_broker_is_gone_says_so(broker):
     broker.produce("offsets", KEY, b'{"position":1}')
-    seen = follow(
+    observed = follow(
         broker,
         "offsets",
         (whole, broker.stop),
-        (lambda at: isinstance(at, InputFailed), done),
+        (lambda item: isinstance(item, InputFailed), done),
     )
-    assert seen[-1].reason == "unreachable"
+    assert observed[-1].reason == "unreachable"

@@ -62,7 +62,9 @@ def test_a_fold_keeps_what_each_kafka_partition_says_of_a_key():
         ]
     )
     records, _ = role.folded()
-    assert {(at.partition, at.offset.number("position"), at.at) for at in records} == {
+    assert {
+        (record.partition, record.offset.number("position"), record.at) for record in records
+    } == {
         (1, 9, 2_000),
         (0, 1, 1_000),
     }
@@ -72,7 +74,7 @@ def test_partitions_that_take_turns_in_a_batch_are_kept_apart():
     role = SourceOffsetsTopicReader()
     role.fold([message(KEY, position(n), n, partition=n % 2) for n in range(6)])
     records, _ = role.folded()
-    assert {(at.partition, at.log_offset) for at in records} == {(0, 4), (1, 5)}
+    assert {(record.partition, record.log_offset) for record in records} == {(0, 4), (1, 5)}
 
 
 def test_a_fold_hands_back_what_has_no_key():
@@ -170,7 +172,7 @@ def test_a_folded_config_topic_comes_in_the_order_of_the_topic():
         message(COMMIT, b'{"tasks":1}', 2),
         message(CONNECTOR, None, 3),
     )
-    assert [type(at) for at in says] == [TaskConfigured, TasksCommitted, ConnectorConfigured]
+    assert [type(say) for say in says] == [TaskConfigured, TasksCommitted, ConnectorConfigured]
 
 
 def test_a_folded_status_topic_leaves_out_what_was_out_of_date():
@@ -179,11 +181,11 @@ def test_a_folded_status_topic_leaves_out_what_was_out_of_date():
     late = b'{"state":"UNASSIGNED","trace":null,"worker_id":"b:1","generation":4}'
     now = b'{"state":"UNASSIGNED","trace":null,"worker_id":"b:1","generation":5}'
     says, _ = listed(decode_status, message(key, running, 0), message(key, late, 1))
-    assert [at.condition.state for at in says] == ["running"]
+    assert [say.condition.state for say in says] == ["running"]
     says, _ = listed(decode_status, message(key, running, 0), message(key, now, 1))
-    assert [at.condition.state for at in says] == ["unassigned"]
+    assert [say.condition.state for say in says] == ["unassigned"]
     says, _ = listed(decode_status, message(key, None, 0), message(key, late, 1))
-    assert [at.condition.state for at in says] == ["unassigned"]
+    assert [say.condition.state for say in says] == ["unassigned"]
 
 
 def test_a_folded_listing_keeps_the_last_record_that_can_be_read_and_counts_the_other():
@@ -194,14 +196,14 @@ def test_a_folded_listing_keeps_the_last_record_that_can_be_read_and_counts_the_
         message(b"commit-d", b"{", 2),
         message(b"commit-d", b'{"tasks":2}', 3),
     )
-    assert [(at.connector, at.tasks) for at in says] == [("c", 1), ("d", 2)]
+    assert [(say.connector, say.tasks) for say in says] == [("c", 1), ("d", 2)]
     assert sum(undecodable.values()) == 1
 
 
 STATUS = b"status-connector-c"
 
 
-def status(state: str, partition: int, at: float) -> Message:
+def status(state: str, partition: int, moment: float) -> Message:
     value = b'{"state":"%s","trace":null,"worker_id":"a:1","generation":5}' % state.encode()
     return Message(
         topic="t",
@@ -209,7 +211,7 @@ def status(state: str, partition: int, at: float) -> Message:
         offset=10 * (1 - partition),
         key=STATUS,
         value=value,
-        timestamp=(1, round(at * 1000)),
+        timestamp=(1, round(moment * 1000)),
     )
 
 
@@ -217,8 +219,8 @@ def status(state: str, partition: int, at: float) -> Message:
 @pytest.mark.parametrize("apart_s", [-600.0, 0.0, 600.0])
 def test_of_a_key_in_two_kafka_partitions_none_counts_whose_clocks_may_be_wrong(apart_s, reverse):
     """They are read in any order, and the timestamps are of two workers."""
-    found = [status("RUNNING", 0, 9000.0), status("STOPPED", 1, 9000.0 + apart_s)]
-    assert listed(decode_status, *(found[::-1] if reverse else found)) == ([], Counter())
+    results = [status("RUNNING", 0, 9000.0), status("STOPPED", 1, 9000.0 + apart_s)]
+    assert listed(decode_status, *(results[::-1] if reverse else results)) == ([], Counter())
     alike = [status("RUNNING", 0, 9000.0), status("RUNNING", 1, 9000.0 + apart_s)]
     (says,), _ = listed(decode_status, *(alike[::-1] if reverse else alike))
     assert says.condition.state == "running"
@@ -227,8 +229,8 @@ def test_of_a_key_in_two_kafka_partitions_none_counts_whose_clocks_may_be_wrong(
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize(("apart_s", "state"), [(-601.0, "running"), (601.0, "stopped")])
 def test_of_a_key_in_two_kafka_partitions_the_later_counts_by_any_clock(apart_s, state, reverse):
-    found = [status("RUNNING", 0, 9000.0), status("STOPPED", 1, 9000.0 + apart_s)]
-    (says,), _ = listed(decode_status, *(found[::-1] if reverse else found))
+    results = [status("RUNNING", 0, 9000.0), status("STOPPED", 1, 9000.0 + apart_s)]
+    (says,), _ = listed(decode_status, *(results[::-1] if reverse else results))
     assert says.condition.state == state
 
 
@@ -249,10 +251,10 @@ def test_a_listing_without_keys_is_given_back():
 
 
 @pytest.mark.parametrize(
-    ("headers", "ours"),
+    ("headers", "own"),
     [(None, False), ([], False), ([("other", b"1")], False), ([("offsetwatch", b"1")], True)],
 )
-def test_a_record_of_an_offsets_topic_says_whether_offsetwatch_wrote_it(headers, ours):
+def test_a_record_of_an_offsets_topic_says_whether_offsetwatch_wrote_it(headers, own):
     written = Message(
         topic="t",
         partition=0,
@@ -263,8 +265,8 @@ def test_a_record_of_an_offsets_topic_says_whether_offsetwatch_wrote_it(headers,
         headers=headers,
     )
     (record,), _ = SourceOffsetsTopicReader().live([written])
-    assert record.ours is ours
+    assert record.ours is own
     role = SourceOffsetsTopicReader()
     role.fold([written])
     (record,), _ = role.folded()
-    assert record.ours is ours
+    assert record.ours is own

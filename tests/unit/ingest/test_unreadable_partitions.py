@@ -37,27 +37,29 @@ def _quiet() -> Iterator[None]:
 
 @pytest.fixture
 def kafka() -> FakeKafka:
-    made = FakeKafka()
-    made.create(TOPIC.topic, 3)
+    built = FakeKafka()
+    built.create(TOPIC.topic, 3)
     for partition in range(3):
-        write(made, partition, 1)
-    return made
+        write(built, partition, 1)
+    return built
 
 
 def write(kafka: FakeKafka, partition: int, position: int) -> None:
     kafka.produce(TOPIC.topic, KEYS[partition], b'{"position":%d}' % position, partition=partition)
 
 
-def told(seen: TailRead | InputFailed, partition: int) -> bool:
-    return live(seen) and any(at.partition == partition for at in seen.source_records())
+def told(observed: TailRead | InputFailed, partition: int) -> bool:
+    return live(observed) and any(
+        record.partition == partition for record in observed.source_records()
+    )
 
 
-def frozen(seen: TailRead | InputFailed) -> bool:
-    return isinstance(seen, TailRead) and bool(seen.frozen)
+def frozen(observed: TailRead | InputFailed) -> bool:
+    return isinstance(observed, TailRead) and bool(observed.frozen)
 
 
-def sound(seen: TailRead | InputFailed) -> bool:
-    return checked(seen) and not seen.frozen and seen.behind == 0
+def sound(observed: TailRead | InputFailed) -> bool:
+    return checked(observed) and not observed.frozen and observed.behind == 0
 
 
 @pytest.mark.parametrize("why", WHY.values(), ids=WHY)
@@ -69,19 +71,21 @@ def test_the_others_are_read_to_their_ends_and_the_sick_one_is_named(kafka, why)
     def story():
         yield whole
         write(kafka, 0, 2)
-        yield lambda seen: told(seen, 0)
+        yield lambda observed: told(observed, 0)
         yield checked
 
     following.run(story())
     (first, *_) = following.reads()
     assert kafka.clock.now() - began < UNREADABLE_S + 5 * CHECK_EVERY_S
-    assert {at.partition for at in first.source_records()} == {0, 2}
+    assert {record.partition for record in first.source_records()} == {0, 2}
     for read in following.reads():
-        (at,) = read.frozen
-        assert (at.partition, at.reason) == (1, why.reason if why else "timeout")
-        assert at.detail.startswith("east/connect-offsets partition 1: cannot be read since 20")
-        assert (why.detail if why else "its records do not come") in at.detail
-    assert following.reads()[-1].behind == sum(at.hidden for at in following.reads()[-1].frozen)
+        (item,) = read.frozen
+        assert (item.partition, item.reason) == (1, why.reason if why else "timeout")
+        assert item.detail.startswith("east/connect-offsets partition 1: cannot be read since 20")
+        assert (why.detail if why else "its records do not come") in item.detail
+    assert following.reads()[-1].behind == sum(
+        entry.hidden for entry in following.reads()[-1].frozen
+    )
     assert following.reads()[-1].as_of is not None
     assert len(following.readers) == 1
 
@@ -94,19 +98,19 @@ def test_what_the_first_reading_missed_counts_nowhere_once_it_comes(kafka, why):
     def story():
         yield whole
         del kafka.sick[SICK]
-        yield lambda seen: told(seen, 1)
+        yield lambda observed: told(observed, 1)
         yield sound
         write(kafka, 1, 2)
-        yield lambda seen: told(seen, 1)
+        yield lambda observed: told(observed, 1)
 
     following.run(story())
     late, new = (
-        [at for at in read.source_records() if at.partition == 1]
+        [record for record in read.source_records() if record.partition == 1]
         for read in following.reads()
         if told(read, 1)
     )
-    assert [(at.live, at.offset.text) for at in late] == [(False, '{"position":1}')]
-    assert [(at.live, at.offset.text) for at in new] == [(True, '{"position":2}')]
+    assert [(record.live, record.offset.text) for record in late] == [(False, '{"position":1}')]
+    assert [(record.live, record.offset.text) for record in new] == [(True, '{"position":2}')]
     assert len(following.readers) == 1
 
 
@@ -120,21 +124,21 @@ def test_one_that_falls_ill_later_hides_what_is_its_own_and_goes_on_where_it_was
         write(kafka, 1, 2)
         yield frozen
         write(kafka, 0, 2)
-        yield lambda seen: told(seen, 0)
+        yield lambda observed: told(observed, 0)
         del kafka.sick[SICK]
-        yield lambda seen: told(seen, 1)
+        yield lambda observed: told(observed, 1)
         yield sound
 
     following.run(story())
     (back,) = (
-        at
+        record
         for read in following.reads()
-        for at in read.source_records()
-        if at.partition == 1 and not read.whole
+        for record in read.source_records()
+        if record.partition == 1 and not read.whole
     )
     assert (back.live, back.log_offset) == (True, 1)
     assert len(following.readers) == 1
-    assert all(seen.partial for seen in following.seen if isinstance(seen, InputFailed))
+    assert all(observed.partial for observed in following.seen if isinstance(observed, InputFailed))
 
 
 def test_an_election_is_over_before_anything_is_hidden(kafka):
@@ -149,7 +153,7 @@ def test_an_election_is_over_before_anything_is_hidden(kafka):
         yield sound
 
     following.run(story())
-    assert not any(frozen(seen) for seen in following.seen)
+    assert not any(frozen(observed) for observed in following.seen)
     assert "unsettled" in following.failures()
 
 
@@ -163,9 +167,9 @@ def test_the_sick_one_is_asked_for_ever_more_seldom(kafka):
         yield lambda _: kafka.clock.now() - began > 10 * RETRY_MAX_S
 
     following.run(story())
-    asked = following.admins[0].asked_ends
-    assert 10 <= sum(SICK in partitions for partitions in asked) <= 20
-    assert len(asked) > 100
+    partition = following.admins[0].asked_ends
+    assert 10 <= sum(SICK in partitions for partitions in partition) <= 20
+    assert len(partition) > 100
 
 
 def test_where_none_can_be_read_the_topic_has_failed(kafka):
@@ -174,12 +178,12 @@ def test_where_none_can_be_read_the_topic_has_failed(kafka):
     following = Following(kafka)
 
     def story():
-        yield lambda seen: len(following.failures()) > 5
+        yield lambda observed: len(following.failures()) > 5
 
     following.run(story())
     assert set(following.failures()) == {"denied"}
     assert following.reads() == []
-    assert not any(seen.partial for seen in following.seen)
+    assert not any(observed.partial for observed in following.seen)
 
 
 class _Telling(FakeReader):
@@ -203,7 +207,9 @@ def _whole_topic(code: int) -> bool:
 
 
 @pytest.mark.parametrize(
-    "code", [at for at in CODES if not _whole_topic(at)], ids=lambda at: ck.KafkaError(at).name()
+    "code",
+    [item for item in CODES if not _whole_topic(item)],
+    ids=lambda item: ck.KafkaError(item).name(),
 )
 def test_no_error_in_place_of_a_record_of_one_partition_ends_the_others(kafka, code):
     kafka.sick[SICK] = None
@@ -213,7 +219,7 @@ def test_no_error_in_place_of_a_record_of_one_partition_ends_the_others(kafka, c
     def story():
         yield whole
         write(kafka, 2, 2)
-        yield lambda seen: told(seen, 2)
+        yield lambda observed: told(observed, 2)
         del kafka.sick[SICK]
         yield sound
 

@@ -35,7 +35,7 @@ class Desk:
 
     def __init__(self, *reads: SinkPartitionView, **changes) -> None:
         self.progress = ProgressTracker(SETTINGS)
-        names = dict.fromkeys(at.connector for at in reads)
+        names = dict.fromkeys(partition.connector for partition in reads)
         self.snapshot: Snapshot = replace(
             EMPTY_SNAPSHOT,
             at=BEGAN,
@@ -63,8 +63,8 @@ class Desk:
         return self.snapshot.at
 
     def of(self, name: str, scope: Scope = Scope.CONNECTOR) -> Judgement:
-        (found,) = (at for at in self.told if (at.connector, at.scope) == (name, scope))
-        return found
+        (judgement,) = (item for item in self.told if (item.connector, item.scope) == (name, scope))
+        return judgement
 
     def verdict(self, name: str) -> Verdict:
         return self.of(name).verdict
@@ -73,19 +73,19 @@ class Desk:
         """Since this was asked the last time."""
         return self.progress.remembered() is not None
 
-    def restart(self, told: ProgressState | None = None) -> Desk:
-        told = told or self.progress.remembered()
-        assert told is not None
+    def restart(self, progress: ProgressState | None = None) -> Desk:
+        progress = progress or self.progress.remembered()
+        assert progress is not None
         self.progress = ProgressTracker(SETTINGS)
-        self.progress.recall(told)
+        self.progress.recall(progress)
         return self
 
 
 def silent(*others: SinkPartitionView) -> Desk:
     """Something waits for `lake` and nothing moves, for three intervals by now."""
-    desk = Desk(read("lake", 10), *others).looks(3)
-    assert desk.verdict("lake") is Verdict.SILENT
-    return desk
+    judge = Desk(read("lake", 10), *others).looks(3)
+    assert judge.verdict("lake") is Verdict.SILENT
+    return judge
 
 
 def mirrored(**changes) -> Desk:
@@ -103,11 +103,11 @@ def mirrored(**changes) -> Desk:
     return Desk(**{**fields, **changes})
 
 
-def fails(*at: float, name: str = "lake", task: int | None = 0) -> StateHistory:
+def fails(*item: float, name: str = "lake", task: int | None = 0) -> StateHistory:
     """It ran in between, and runs now."""
     changes = [
         (moment, state)
-        for when in at
+        for when in item
         for moment, state in ((when, "failed"), (when + 1, "running"))
     ]
     return StateHistory("lab", name, task, tuple(StateChange(*each, None) for each in changes))

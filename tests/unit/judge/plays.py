@@ -66,34 +66,34 @@ class Play:
 
     def restart(self) -> None:
         """Another process goes on with what this one remembered."""
-        told = self.register.remembered()
+        report = self.register.remembered()
         self.register = FindingsRegister(SETTINGS)
-        if told is not None:
-            self.register.recall(told)
+        if report is not None:
+            self.register.recall(report)
 
     # --- what happens ----------------------------------------------------------------------------
 
     def judge(
-        self, verdict: Verdict, *connectors: str, subjects: tuple[str, ...] = (), law: int = 5
+        self, verdict: Verdict, *connectors: str, subjects: tuple[str, ...] = (), rule: int = 5
     ) -> None:
         """Connectors, or with `subjects` their partitions, have this verdict from now on."""
-        given = [
+        inputs = [
             Judgement(
                 scope=scope,
                 connect_cluster="lab",
                 connector=connector,
                 subject=subject,
                 verdict=verdict,
-                rule=law,
+                rule=rule,
                 reason="so it is",
                 since=self.world.now,
             )
             for connector in connectors
             for scope, subject in (
-                [(Scope.PARTITION, at) for at in subjects] or [(Scope.CONNECTOR, "")]
+                [(Scope.PARTITION, item) for item in subjects] or [(Scope.CONNECTOR, "")]
             )
         ]
-        self.more["judgements"] = tuple(given)
+        self.more["judgements"] = tuple(inputs)
 
     def status_followed(self) -> None:
         """Its status topic is found and read, and is empty."""
@@ -109,7 +109,7 @@ class Play:
         self.told(whole=True)
 
     def told(self, *says: StatusRecord, whole: bool = False) -> None:
-        records = (ListingRecord(at, at=self.world.now, live=not whole) for at in says)
+        records = (ListingRecord(say, at=self.world.now, live=not whole) for say in says)
         self.world.tail(*records, topic=STATUS, whole=whole)
 
     def fail(

@@ -41,10 +41,10 @@ class Asked:
         return [finding.name.value for finding in self.register.newest]
 
     def restart(self) -> None:
-        told = self.register.remembered()
-        assert told is not None
+        report = self.register.remembered()
+        assert report is not None
         self.register = FindingsRegister(SETTINGS)
-        self.register.recall(told)
+        self.register.recall(report)
 
 
 @pytest.fixture
@@ -56,15 +56,17 @@ def asked() -> Asked:
 def said(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """One rule says that a task has failed whatever is seen, and when and in how much."""
 
-    def rule(seen: RuleContext) -> Iterator[Finding]:
-        yield seen.found(
+    def rule(context: RuleContext) -> Iterator[Finding]:
+        yield context.found(
             FindingName.TASK_FAILED,
             Severity.WARNING,
             ("lab", "files"),
             "So it is.",
             evidence=(
                 EvidenceItem(
-                    "now", f"{seen.now - BEGAN}, {sum(at.live for at in seen.snapshot.inputs)} live"
+                    "now",
+                    f"{context.now - BEGAN}, "
+                    f"{sum(view.live for view in context.snapshot.inputs)} live",
                 ),
             ),
         )
@@ -113,14 +115,14 @@ def test_until_everything_is_read_what_was_just_seen_is_not_mended(asked):
 
 
 @pytest.mark.parametrize(
-    ("after_s", "kept"), [(UNAVAILABLE_S_MAX - 1, True), (UNAVAILABLE_S_MAX, False)]
+    ("after_s", "retained"), [(UNAVAILABLE_S_MAX - 1, True), (UNAVAILABLE_S_MAX, False)]
 )
-def test_what_cannot_be_seen_is_kept_for_less_than_a_day(asked, after_s, kept):
+def test_what_cannot_be_seen_is_kept_for_less_than_a_day(asked, after_s, retained):
     asked.look(0.0)
     asked.look(after_s, inputs=DEAD, connectors=())
-    found = [at for at in asked.register.newest if at.name is FindingName.TASK_FAILED]
-    assert bool(found) is kept
-    assert all((at.since, at.evidence[0].name) == (BEGAN, LAST_SEEN) for at in found)
+    newests = [item for item in asked.register.newest if item.name is FindingName.TASK_FAILED]
+    assert bool(newests) is retained
+    assert all((item.since, item.evidence[0].name) == (BEGAN, LAST_SEEN) for item in newests)
 
 
 @pytest.mark.parametrize(
@@ -152,23 +154,23 @@ def test_blindness_begins_anew_whenever_it_was_seen_in_between(asked):
     for _ in range(3):
         asked.look(UNAVAILABLE_S_MAX - 1, inputs=DEAD, connectors=())
         asked.look(5.0, inputs=(REST,), connectors=(ILL,))
-    assert [at.since for at in asked.register.newest] == [BEGAN]
+    assert [item.since for item in asked.register.newest] == [BEGAN]
 
 
 @pytest.mark.parametrize(("inputs", "lasts_s"), [((REST,), 0.0), (DEAD, 120.0)])
 def test_what_a_rule_times_is_timed_anew_if_it_was_not_so_in_between(inputs, lasts_s, monkeypatch):
     lasted = []
 
-    def rule(seen: RuleContext) -> Iterator[Finding]:
-        if ILL in seen.snapshot.connectors:
-            lasted.append(seen.lasts("ahead", ("lab", "files")))
+    def rule(context: RuleContext) -> Iterator[Finding]:
+        if ILL in context.snapshot.connectors:
+            lasted.append(context.lasts("ahead", ("lab", "files")))
         yield from ()
 
     monkeypatch.setattr(module, "RULES", ((6, rule),))
-    asked = Asked()
-    asked.look(0.0)
-    asked.look(60.0, inputs=inputs, connectors=(STOPPED,))
-    asked.look(60.0, inputs=(REST,), connectors=(ILL,))
+    request = Asked()
+    request.look(0.0)
+    request.look(60.0, inputs=inputs, connectors=(STOPPED,))
+    request.look(60.0, inputs=(REST,), connectors=(ILL,))
     assert lasted == [0.0, lasts_s]
 
 

@@ -25,154 +25,159 @@ def test_before_the_first_look_there_is_nothing_to_remember():
 
 
 def test_everything_is_looked_at_once_an_interval_and_not_before_it_is_over():
-    desk = Desk(read("lake", 10))
-    desk.tick(59.0, read("lake", 11))
-    assert desk.verdict("lake") is Verdict.UNKNOWN
-    assert desk.tick(1.0).verdict("lake") is Verdict.OK
-    assert desk.progress.newest is desk.told
+    judge = Desk(read("lake", 10))
+    judge.tick(59.0, read("lake", 11))
+    assert judge.verdict("lake") is Verdict.UNKNOWN
+    assert judge.tick(1.0).verdict("lake") is Verdict.OK
+    assert judge.progress.newest is judge.told
 
 
 def test_an_input_that_goes_blind_or_sees_again_is_not_waited_with():
-    desk = Desk(read("lake", 10)).looks(1)
-    seen = desk.snapshot
-    assert desk.progress.sees_as_before(seen)
+    judge = Desk(read("lake", 10)).looks(1)
+    observed = judge.snapshot
+    assert judge.progress.sees_as_before(observed)
     for live in (False, True):  # one that never told anything is not missed
         more = heard(InputId(LOG_ENDS, kafka="west"), live=live)
-        assert desk.progress.sees_as_before(replace(seen, inputs=(*seen.inputs, more))) is not live
-    blind = replace(seen, inputs=(REST, heard(ASKED.id, live=False)), at=seen.at + 1)
-    assert not desk.progress.sees_as_before(blind)
-    assert not desk.progress.sees_as_before(replace(seen, ready=False))
-    desk.has_looked()
-    desk.tick(1.0, inputs=blind.inputs)
-    assert desk.has_looked()
-    assert desk.progress.sees_as_before(blind)
+        assert (
+            judge.progress.sees_as_before(replace(observed, inputs=(*observed.inputs, more)))
+            is not live
+        )
+    snapshot = replace(observed, inputs=(REST, heard(ASKED.id, live=False)), at=observed.at + 1)
+    assert not judge.progress.sees_as_before(snapshot)
+    assert not judge.progress.sees_as_before(replace(observed, ready=False))
+    judge.has_looked()
+    judge.tick(1.0, inputs=snapshot.inputs)
+    assert judge.has_looked()
+    assert judge.progress.sees_as_before(snapshot)
 
 
 def test_what_is_in_trouble_is_well_again_as_soon_as_it_moves():
-    desk = silent(read("pond", 1000))
-    pond = desk.of("pond")
-    desk.tick(1.0, read("lake", 11), read("pond", 1001, 1001))
-    assert desk.verdict("lake") is Verdict.OK
-    assert desk.of("pond") is pond
-    desk.has_looked()
-    desk.tick(1.0, read("lake", 12), read("pond", 1002, 1002))
-    assert not desk.has_looked()  # at what is well again, as little as at what always was
+    judge = silent(read("pond", 1000))
+    pond = judge.of("pond")
+    judge.tick(1.0, read("lake", 11), read("pond", 1001, 1001))
+    assert judge.verdict("lake") is Verdict.OK
+    assert judge.of("pond") is pond
+    judge.has_looked()
+    judge.tick(1.0, read("lake", 12), read("pond", 1002, 1002))
+    assert not judge.has_looked()  # at what is well again, as little as at what always was
 
 
 def test_what_is_not_in_trouble_is_not_looked_at_in_between():
-    desk = Desk(read("lake", 10)).tick(60.0, read("lake", 11))
-    desk.has_looked()
-    told = desk.told
-    assert desk.tick(1.0, read("lake", 12)).told is told
-    assert not desk.has_looked()
+    judge = Desk(read("lake", 10)).tick(60.0, read("lake", 11))
+    judge.has_looked()
+    reports = judge.told
+    assert judge.tick(1.0, read("lake", 12)).told is reports
+    assert not judge.has_looked()
 
 
 def test_of_what_is_in_trouble_nothing_new_is_seen_while_it_is_the_same():
-    desk = silent()
-    desk.has_looked()
-    desk.tick(1.0)
-    assert not desk.has_looked()
-    desk.tick(1.0, read("lake", 10, 1001))
-    assert desk.has_looked()
+    judge = silent()
+    judge.has_looked()
+    judge.tick(1.0)
+    assert not judge.has_looked()
+    judge.tick(1.0, read("lake", 10, 1001))
+    assert judge.has_looked()
 
 
 def test_all_that_is_in_trouble_is_looked_at_in_one_tick(monkeypatch):
     monkeypatch.setattr(module, "JUDGED_PER_TICK_MIN", 1)
     monkeypatch.setattr(module, "FULL_PASS_TICKS", 100)
-    desk = Desk(read("lake", 10), read("lake", 10, number=1))
+    judge = Desk(read("lake", 10), read("lake", 10, number=1))
     for _ in range(3):
-        desk.tick(59.0).tick(1.0).tick(0.0)
-    assert desk.verdict("lake") is Verdict.SILENT
-    desk.tick(1.0, read("lake", 11), read("lake", 11, number=1))
-    assert desk.verdict("lake") is Verdict.OK
+        judge.tick(59.0).tick(1.0).tick(0.0)
+    assert judge.verdict("lake") is Verdict.SILENT
+    judge.tick(1.0, read("lake", 11), read("lake", 11, number=1))
+    assert judge.verdict("lake") is Verdict.OK
 
 
 def test_many_in_trouble_are_looked_at_less_often(monkeypatch):
     monkeypatch.setattr(module, "TROUBLED_PER_INTERVAL_MAX", 4)
-    desk = Desk(read("lake", 10), read("lake", 10, number=1)).looks(3)
+    judge = Desk(read("lake", 10), read("lake", 10, number=1)).looks(3)
     moved = (read("lake", 11), read("lake", 11, number=1))
-    assert desk.tick(29.0, *moved).verdict("lake") is Verdict.SILENT
+    assert judge.tick(29.0, *moved).verdict("lake") is Verdict.SILENT
     moved = (read("lake", 12), read("lake", 12, number=1))
-    assert desk.tick(1.0, *moved).verdict("lake") is Verdict.OK
+    assert judge.tick(1.0, *moved).verdict("lake") is Verdict.OK
 
 
 def test_a_glance_does_not_put_off_the_look_at_everything():
-    desk = silent(read("pond", 1000))
-    desk.tick(50.0, read("lake", 10, 1001), read("pond", 1001, 1001))
-    assert ("position", "1000") in pairs(desk.of("pond").evidence)
-    assert ("position", "1001") in pairs(desk.tick(10.0).of("pond").evidence)
+    judge = silent(read("pond", 1000))
+    judge.tick(50.0, read("lake", 10, 1001), read("pond", 1001, 1001))
+    assert ("position", "1000") in pairs(judge.of("pond").evidence)
+    assert ("position", "1001") in pairs(judge.tick(10.0).of("pond").evidence)
 
 
 def test_the_next_look_comes_when_patience_ends_if_that_is_before_the_interval_is_over():
     """What waits since the middle of an interval is silent three intervals after that."""
-    desk = Desk(read("lake", 1000)).tick(60.0)
-    waits = replace(read("lake", 1000, 1001), behind_since=desk.now + 20)
-    desk.tick(60.0, waits).looks(2)
-    assert desk.tick(19.0).verdict("lake") is not Verdict.SILENT
-    assert desk.tick(1.0).verdict("lake") is Verdict.SILENT
+    judge = Desk(read("lake", 1000)).tick(60.0)
+    waits = replace(read("lake", 1000, 1001), behind_since=judge.now + 20)
+    judge.tick(60.0, waits).looks(2)
+    assert judge.tick(19.0).verdict("lake") is not Verdict.SILENT
+    assert judge.tick(1.0).verdict("lake") is Verdict.SILENT
 
 
 def test_what_was_in_trouble_and_is_forgotten_is_not_looked_for():
-    desk = silent(read("pond", 1000))
-    desk.tick(60.0, read("pond", 1001, 1001), connectors=(connector("pond"),))
-    assert {at.connector for at in desk.told} == {"pond"}
-    desk.looks(3)
-    desk.has_looked()
-    desk.tick(1.0, read("pond", 1002, 1002))
-    assert not desk.has_looked()
+    judge = silent(read("pond", 1000))
+    judge.tick(60.0, read("pond", 1001, 1001), connectors=(connector("pond"),))
+    assert {judgement.connector for judgement in judge.told} == {"pond"}
+    judge.looks(3)
+    judge.has_looked()
+    judge.tick(1.0, read("pond", 1002, 1002))
+    assert not judge.has_looked()
 
 
 def test_what_begins_to_wait_is_what_it_was_until_patience_ends():
-    desk = Desk(read("lake", 999, 999)).tick(60.0, read("lake", 1000)).looks(3)
-    assert desk.verdict("lake") is Verdict.IDLE
+    judge = Desk(read("lake", 999, 999)).tick(60.0, read("lake", 1000)).looks(3)
+    assert judge.verdict("lake") is Verdict.IDLE
     waits = read("lake", 1000, 1001)
-    assert desk.tick(60.0, waits).verdict("lake") is Verdict.IDLE
-    assert desk.looks(2).verdict("lake") is Verdict.IDLE
-    assert desk.looks(1).verdict("lake") is Verdict.SILENT
+    assert judge.tick(60.0, waits).verdict("lake") is Verdict.IDLE
+    assert judge.looks(2).verdict("lake") is Verdict.IDLE
+    assert judge.looks(1).verdict("lake") is Verdict.SILENT
 
 
 # --- how much at once ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("leisure", "ticks", "at_once", "left"),
+    ("leisure", "ticks", "at_once", "remaining"),
     [
         pytest.param(1, 2, 100, 2, id="a part of all, rounded up"),
         pytest.param(4, 2, 100, 1, id="so many at least"),
         pytest.param(4, 2, 2, 3, id="and no more than are ever judged at once"),
     ],
 )
-def test_at_leisure_so_many_are_judged_in_a_tick(leisure, ticks, at_once, left, monkeypatch):
+def test_at_leisure_so_many_are_judged_in_a_tick(leisure, ticks, at_once, remaining, monkeypatch):
     monkeypatch.setattr(module, "JUDGED_PER_TICK_MIN", leisure)
     monkeypatch.setattr(module, "FULL_PASS_TICKS", ticks)
-    desk = Desk(*(read("lake", 10, number=n) for n in range(5)))
+    judge = Desk(*(read("lake", 10, number=n) for n in range(5)))
     monkeypatch.setattr(module, "JUDGED_PER_TICK_MAX", at_once)
-    desk.tick(60.0)
-    assert desk.progress._pass is not None
-    assert len(desk.progress._pass.left) == left
+    judge.tick(60.0)
+    assert judge.progress._pass is not None
+    assert len(judge.progress._pass.left) == remaining
 
 
 def test_a_look_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch):
     monkeypatch.setattr(module, "JUDGED_PER_TICK_MIN", 1)
     monkeypatch.setattr(module, "FULL_PASS_TICKS", 100)
-    desk = Desk(read("lake", 10), read("pond", 10))
-    before = desk.told
+    judge = Desk(read("lake", 10), read("pond", 10))
+    before = judge.told
     moved = (read("lake", 11), read("pond", 11))
-    assert desk.tick(60.0, *moved).told is before
-    began = desk.now
-    desk.tick(5.0, read("lake", 12), read("pond", 12))
-    assert [(at.verdict, at.since) for at in desk.told] == [(Verdict.OK, began)] * 2
-    told = desk.progress.remembered()
-    assert told is not None
-    assert (told.at, told.watched) == (began, 60.0)
-    assert {kept.window.position for kept in told.subjects} == {11}
-    assert desk.tick(54.0).progress._pass is None
-    assert desk.tick(1.0).progress._pass is not None  # an interval after it began
+    assert judge.tick(60.0, *moved).told is before
+    began = judge.now
+    judge.tick(5.0, read("lake", 12), read("pond", 12))
+    assert [(judgement.verdict, judgement.since) for judgement in judge.told] == [
+        (Verdict.OK, began)
+    ] * 2
+    progress = judge.progress.remembered()
+    assert progress is not None
+    assert (progress.at, progress.watched) == (began, 60.0)
+    assert {retained.window.position for retained in progress.subjects} == {11}
+    assert judge.tick(54.0).progress._pass is None
+    assert judge.tick(1.0).progress._pass is not None  # an interval after it began
 
 
 def test_what_moved_before_a_glance_was_due_is_seen_by_it(monkeypatch):
     monkeypatch.setattr(module, "TROUBLED_PER_INTERVAL_MAX", 4)
-    desk = Desk(read("lake", 10), read("lake", 10, number=1)).looks(3)
-    desk.tick(29.0, read("lake", 11), read("lake", 11, number=1))
-    assert desk.verdict("lake") is not Verdict.OK
-    assert desk.tick(1.0).verdict("lake") is Verdict.OK
+    judge = Desk(read("lake", 10), read("lake", 10, number=1)).looks(3)
+    judge.tick(29.0, read("lake", 11), read("lake", 11, number=1))
+    assert judge.verdict("lake") is not Verdict.OK
+    assert judge.tick(1.0).verdict("lake") is Verdict.OK

@@ -120,11 +120,11 @@ def test_a_cluster_that_nobody_reads_any_more_is_gone_once_the_rest_is_read():
 @pytest.mark.parametrize("dead", [CONFIGS, STATUS])
 def test_without_either_topic_states_are_not_known_for_its_reason(dead):
     topics = (CONFIGS, STATUS)
-    inputs = [heard(InputId.of_tail(at), live=at is not dead) for at in topics]
-    seen = world(
+    inputs = [heard(InputId.of_tail(topic), live=topic is not dead) for topic in topics]
+    snapshot = world(
         *inputs, topology=Topology((), (), listings=(ListingTopics("lab", CONFIGS, STATUS),))
     )
-    known, why = InputVisibility(seen).states_of("lab")
+    known, why = InputVisibility(snapshot).states_of("lab")
     assert not known
     assert why is not None
     assert str(dead) in why
@@ -147,16 +147,16 @@ def test_without_either_topic_states_are_not_known_for_its_reason(dead):
 )
 def test_states_are_known_where_something_live_tells_them(inputs, topics, known):
     listings = (ListingTopics("lab", *topics),) if topics else ()
-    seen = world(*inputs, topology=Topology((), (), listings=listings))
-    assert InputVisibility(seen).states_of("lab")[0] is known
+    snapshot = world(*inputs, topology=Topology((), (), listings=listings))
+    assert InputVisibility(snapshot).states_of("lab")[0] is known
 
 
 def test_only_a_person_makes_it_rest():
-    said = {
+    messages = {
         state: pause_state_of(replace(FILES, state=state))
         for state in ("paused", "stopped", "failed")
     }
-    assert said == {
+    assert messages == {
         "paused": "paused",
         "stopped": "stopped",
         "failed": None,
@@ -179,7 +179,7 @@ HOURLY = Baseline(
 )
 
 
-def advanced(*ago_s: float, usual: Baseline | None = HOURLY, **changes) -> str | None:
+def advanced(*ago_s: float, baseline: Baseline | None = HOURLY, **changes) -> str | None:
     """What is unusual of `files`, whose partitions advanced so long ago."""
     views = tuple(
         SourcePartitionView(
@@ -203,11 +203,11 @@ def advanced(*ago_s: float, usual: Baseline | None = HOURLY, **changes) -> str |
         for number, ago in enumerate(ago_s)
     )
     views = tuple(replace(view, **changes) for view in views)
-    known = {} if usual is None else {("lab", "files"): usual}
-    seen = world(
+    known = {} if baseline is None else {("lab", "files"): baseline}
+    snapshot = world(
         REST, READ, at=NOW, source_partitions=views, usual=BaselinesView(valid=True, of=known)
     )
-    return InputVisibility(seen).explain_unusual_pause(("lab", "files"))
+    return InputVisibility(snapshot).explain_unusual_pause(("lab", "files"))
 
 
 def test_a_pause_is_unusual_by_the_advances_that_were_to_be_expected_in_it():
@@ -221,8 +221,8 @@ def test_a_pause_is_unusual_by_the_advances_that_were_to_be_expected_in_it():
 
 def test_a_pause_is_unusual_by_its_length_where_history_knows_one():
     timed = replace_struct(HOURLY, pause_s=600.0, pause_advances=None)
-    assert advanced(600.0, usual=timed) is None
-    assert advanced(601.0, usual=timed) == (
+    assert advanced(600.0, baseline=timed) is None
+    assert advanced(601.0, baseline=timed) == (
         f"nothing advanced since {format_moment(NOW - 601.0)}, and in its history no pause "
         "lasted for "
         "10 min"
@@ -231,8 +231,8 @@ def test_a_pause_is_unusual_by_its_length_where_history_knows_one():
 
 def test_the_words_for_an_unusual_pause_are_the_same_when_it_exceeds_the_second_limit_too():
     both = replace_struct(HOURLY, pause_s=7200.0)
-    paused = {advanced(ago, usual=both) for ago in (7200.0, 7201.0, 9000.0)}
-    assert {(at or "").partition("history ")[2] for at in paused} == {
+    paused = {advanced(ago, baseline=both) for ago in (7200.0, 7201.0, 9000.0)}
+    assert {(name or "").partition("history ")[2] for name in paused} == {
         "no pause lasted for 2 h or missed 3.0 expected advances"
     }
 
@@ -258,7 +258,7 @@ def test_where_no_advance_is_known_a_commit_is_the_latest_that_it_can_have_been(
 
 
 def test_without_a_history_no_pause_is_unusual():
-    assert advanced(9e6, usual=None) is None
+    assert advanced(9e6, baseline=None) is None
 
 
 # --- what a flow's syncs hide --------------------------------------------------------------------
@@ -293,18 +293,18 @@ def test_an_offsets_topic_that_is_not_there_hides_what_is_in_it():
 
 
 def test_who_is_not_listed_where_states_are_not_known_may_be_there():
-    seen = world(heard(READ.id, live=False), connectors=())
-    assert missing(seen) == f"topic {OFFSETS} cannot be read: no route"
+    snapshot = world(heard(READ.id, live=False), connectors=())
+    assert missing(snapshot) == f"topic {OFFSETS} cannot be read: no route"
 
 
 @pytest.mark.parametrize("listings", [False, True])
 def test_what_the_configuration_leaves_out_is_not_deleted(listings):
-    told = ListingTopics("lab", CONFIGS, STATUS)
+    report = ListingTopics("lab", CONFIGS, STATUS)
     by_topics = (heard(InputId.of_tail(CONFIGS)), heard(InputId.of_tail(STATUS)))
     topology = Topology(
         offsets_topics=(OffsetsTopic("lab", OFFSETS),),
         flows=(),
-        listings=(told,) if listings else (),
+        listings=(report,) if listings else (),
     )
     lists = () if listings else (ConnectorListView("lab", 0.0, ("ours", None), (), ()),)
     inputs = by_topics if listings else (REST,)
@@ -326,8 +326,8 @@ def test_what_the_configuration_leaves_out_is_not_deleted(listings):
 
 def test_connectors_are_listed_where_their_states_can_be_read():
     other = replace(FILES, connect_cluster="other")
-    seen = InputVisibility(replace(EMPTY_SNAPSHOT, connectors=(FILES, other), inputs=(REST,)))
-    assert seen.listed == {"lab": frozenset({"files"})}
+    visibility = InputVisibility(replace(EMPTY_SNAPSHOT, connectors=(FILES, other), inputs=(REST,)))
+    assert visibility.listed == {"lab": frozenset({"files"})}
     empty = InputVisibility(replace(EMPTY_SNAPSHOT, inputs=(REST,)))
     assert empty.listed == {"lab": frozenset()}
     dead = InputVisibility(
@@ -347,19 +347,22 @@ def looked(*inputs: InputView) -> InputVisibility:
 
 
 @pytest.mark.parametrize(
-    ("inputs", "blind"),
+    ("inputs", "unavailable"),
     [((), False), ((ASKED,), False), ((heard(ASKED.id, live=False),), True)],
     ids=["not asked", "read", "not read"],
 )
-def test_groups_are_not_seen_where_they_are_asked_for_and_nobody_answers(inputs, blind):
-    assert looked(*inputs).are_groups_hidden("lab") is blind
+def test_groups_are_not_seen_where_they_are_asked_for_and_nobody_answers(inputs, unavailable):
+    assert looked(*inputs).are_groups_hidden("lab") is unavailable
     assert not looked(*inputs).are_groups_hidden("other")
 
 
 def test_log_ends_of_a_cluster_that_nobody_knows_are_not_missed():
-    seen = looked(heard(InputId(LOG_ENDS, kafka="west")))
-    assert (seen.are_log_ends_hidden(None), seen.are_log_ends_hidden("west")) == (False, False)
-    assert seen.are_log_ends_hidden("north")
+    visibility = looked(heard(InputId(LOG_ENDS, kafka="west")))
+    assert (visibility.are_log_ends_hidden(None), visibility.are_log_ends_hidden("west")) == (
+        False,
+        False,
+    )
+    assert visibility.are_log_ends_hidden("north")
 
 
 @pytest.mark.parametrize("of", [CHECKPOINTS, SYNCS, GROUPS_OF_FLOW], ids=str)

@@ -58,40 +58,48 @@ def test_a_document_of_another_version_or_of_none_is_refused(version):
 
 
 def test_verdicts_outlive_the_process_by_what_was_remembered_of_them():
-    ill = estate().go(20 * MINUTE)
-    ill.actors[0].hangs = True
-    ill.go(15 * MINUTE)
+    unhealthy = estate().go(20 * MINUTE)
+    unhealthy.actors[0].hangs = True
+    unhealthy.go(15 * MINUTE)
     before = {
-        (at.scope, at.connector, at.subject): (at.verdict, at.since) for at in ill.judged.judgements
+        (judgement.scope, judgement.connector, judgement.subject): (
+            judgement.verdict,
+            judgement.since,
+        )
+        for judgement in unhealthy.judged.judgements
     }
     assert Verdict.SILENT in {verdict for verdict, _ in before.values()}
-    told = json.loads(ill.told["judge"])
-    assert told["version"] == 1
-    judge = SnapshotJudge(ill.settings)
-    judge.recall(ill.told["judge"])
-    after = judge.judged(ill.judged)
-    found = {
-        (at.scope, at.connector, at.subject): (at.verdict, at.since) for at in after.judgements
+    document = json.loads(unhealthy.told["judge"])
+    assert document["version"] == 1
+    judge = SnapshotJudge(unhealthy.settings)
+    judge.recall(unhealthy.told["judge"])
+    after = judge.judged(unhealthy.judged)
+    results = {
+        (judgement.scope, judgement.connector, judgement.subject): (
+            judgement.verdict,
+            judgement.since,
+        )
+        for judgement in after.judgements
     }
-    assert found == before
+    assert results == before
 
 
 def test_what_was_judged_last_is_shown_at_no_cost_until_an_input_goes_blind_or_sees_again():
-    seen = estate().go(20 * MINUTE).judged
+    snapshot = estate().go(20 * MINUTE).judged
     judge = SnapshotJudge(JudgeSettings())
-    assert judge.judged_before(seen) is None  # nothing was judged yet
-    judged = judge.judged(seen)
-    shown = judge.judged_before(replace(seen, at=seen.at + 1, judgements=(), findings=()))
-    assert shown is not None
-    assert (shown.judgements, shown.findings) == (judged.judgements, judged.findings)
-    blind = tuple(replace(view, up=False, live=False) for view in seen.inputs)
-    assert judge.judged_before(replace(seen, inputs=blind)) is None
+    assert judge.judged_before(snapshot) is None  # nothing was judged yet
+    judged = judge.judged(snapshot)
+    output = judge.judged_before(replace(snapshot, at=snapshot.at + 1, judgements=(), findings=()))
+    assert output is not None
+    assert (output.judgements, output.findings) == (judged.judgements, judged.findings)
+    unavailable = tuple(replace(view, up=False, live=False) for view in snapshot.inputs)
+    assert judge.judged_before(replace(snapshot, inputs=unavailable)) is None
 
 
 def test_findings_are_remembered_without_the_verdicts_of_all_partitions():
-    told = estate().go(10 * MINUTE).told
-    assert b'"topic' in told["judge"]
-    assert b'"topic' not in told["findings"]
+    report = estate().go(10 * MINUTE).told
+    assert b'"topic' in report["judge"]
+    assert b'"topic' not in report["findings"]
 
 
 def test_it_is_urgent_when_a_connector_falls_ill_and_not_while_it_is_well():
@@ -119,20 +127,20 @@ def test_the_look_that_comes_once_an_interval_takes_its_time_and_one_at_what_wen
         snapshot = replace(snapshot, at=snapshot.at + 1)
         progress.judgements(snapshot)
     progress._schedule.full_w = progress._w  # the interval is over
-    left: list[int] = []
-    while progress._pass is not None or not left:
+    remaining: list[int] = []
+    while progress._pass is not None or not remaining:
         snapshot = replace(snapshot, at=snapshot.at + 1)
         progress.judgements(snapshot)
-        left.append(0 if progress._pass is None else len(progress._pass.left))
-    assert left == list(reversed(range(13)))
+        remaining.append(0 if progress._pass is None else len(progress._pass.left))
+    assert remaining == list(reversed(range(13)))
     progress._schedule.full_w = progress._w
     progress.judgements(replace(snapshot, at=snapshot.at + 1))
     assert progress._pass is not None
-    blind = replace(snapshot, at=snapshot.at + 2, inputs=())
-    progress.judgements(blind)
+    unavailable = replace(snapshot, at=snapshot.at + 2, inputs=())
+    progress.judgements(unavailable)
     assert progress._pass is None
-    progress.judgements(replace(blind, at=blind.at + 1))
-    assert progress._unsaved[0] == blind.at + 1  # and what it is now was looked at next
+    progress.judgements(replace(unavailable, at=unavailable.at + 1))
+    assert progress._unsaved[0] == unavailable.at + 1  # and what it is now was looked at next
 
 
 def test_a_look_at_many_takes_several_ticks_and_comes_to_the_same(monkeypatch):
@@ -144,7 +152,10 @@ def test_a_look_at_many_takes_several_ticks_and_comes_to_the_same(monkeypatch):
         judged.go(5 * FLUSH_S)
 
     def verdicts(of: Estate) -> dict[tuple, Verdict]:
-        return {(at.scope, at.connector, at.subject): at.verdict for at in of.judged.judgements}
+        return {
+            (judgement.scope, judgement.connector, judgement.subject): judgement.verdict
+            for judgement in of.judged.judgements
+        }
 
     assert len(verdicts(whole)) == 12 + 1 + 2 + 1
     assert verdicts(spread) == verdicts(whole)

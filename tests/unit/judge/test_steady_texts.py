@@ -65,66 +65,66 @@ LENGTHS = (
 
 def test_verdicts_of_what_stands_still_say_the_same_ten_minutes_later():
     bad = connector("pond", state="failed", tasks=())
-    desk = Desk(read("lake", 10), read("pond", 10), read("pool", 1000)).looks(9)
-    desk.looks(1, connectors=(connector("lake"), bad, connector("pool")))
+    judge = Desk(read("lake", 10), read("pond", 10), read("pool", 1000)).looks(9)
+    judge.looks(1, connectors=(connector("lake"), bad, connector("pool")))
 
     def judged(snapshot: Snapshot) -> Snapshot:
-        return replace(snapshot, judgements=desk.progress.judgements(snapshot))
+        return replace(snapshot, judgements=judge.progress.judgements(snapshot))
 
-    assert {at.verdict for at in judged(desk.snapshot).judgements} >= {
+    assert {judgement.verdict for judgement in judged(judge.snapshot).judgements} >= {
         Verdict.SILENT,
         Verdict.IDLE,
     }
-    assert unsteady(judged, desk.snapshot) == []
+    assert unsteady(judged, judge.snapshot) == []
 
 
 def test_a_stall_is_dated_alike_before_and_after_a_restart_a_leap_and_a_clock_set_back():
-    desk = silent(read("pond", 1000))
-    began = desk.of("lake").reason
-    desk.restart()
+    judge = silent(read("pond", 1000))
+    began = judge.of("lake").reason
+    judge.restart()
     for later_s in (60.0, 7200.0, -3600.0, 60.0):
-        desk.tick(later_s)
-        assert desk.of("lake").reason == began
+        judge.tick(later_s)
+        assert judge.of("lake").reason == began
 
 
-@pytest.mark.parametrize("looks", [2, 5, 40])
-def test_a_stall_is_dated_alike_before_and_after_its_input_was_unavailable(looks):
-    desk = silent(read("pond", 1000))
-    began = {name: desk.looks(9).of(name) for name in ("lake", "pond")}
+@pytest.mark.parametrize("polls", [2, 5, 40])
+def test_a_stall_is_dated_alike_before_and_after_its_input_was_unavailable(polls):
+    judge = silent(read("pond", 1000))
+    began = {name: judge.looks(9).of(name) for name in ("lake", "pond")}
     for _ in range(4):
-        desk.looks(looks, **HIDDEN)
-        assert desk.verdict("lake") is Verdict.UNKNOWN
-        desk.tick(60.0, read("lake", 10), read("pond", 1000), inputs=(REST, ASKED))
+        judge.looks(polls, **HIDDEN)
+        assert judge.verdict("lake") is Verdict.UNKNOWN
+        judge.tick(60.0, read("lake", 10), read("pond", 1000), inputs=(REST, ASKED))
         for name, before in began.items():
-            now = desk.of(name)
+            now = judge.of(name)
             assert (now.verdict, now.reason, now.since) == (
                 before.verdict,
                 before.reason,
                 before.since,
             )
-        desk.restart()
+        judge.restart()
 
 
 def test_what_moved_while_its_input_was_unavailable_stands_still_since_then_at_most():
-    desk = silent()
-    hidden_at = desk.now
-    desk.looks(9, **HIDDEN)
-    desk.tick(60.0, read("lake", 20), inputs=(REST, ASKED))
-    assert desk.verdict("lake") is Verdict.OK
-    desk.looks(4)
-    assert desk.verdict("lake") is Verdict.SILENT
-    since = desk.of("lake").reason.partition("since ")[2].partition(",")[0]
-    assert format_moment(hidden_at) < since <= format_moment(desk.now - 4 * 60.0)
+    judge = silent()
+    hidden_at = judge.now
+    judge.looks(9, **HIDDEN)
+    judge.tick(60.0, read("lake", 20), inputs=(REST, ASKED))
+    assert judge.verdict("lake") is Verdict.OK
+    judge.looks(4)
+    assert judge.verdict("lake") is Verdict.SILENT
+    since = judge.of("lake").reason.partition("since ")[2].partition(",")[0]
+    assert format_moment(hidden_at) < since <= format_moment(judge.now - 4 * 60.0)
 
 
 def test_an_age_and_a_count_of_looks_are_seen_to_be_unsteady():
     """So that the other tests here can fail."""
 
     def aged(snapshot: Snapshot) -> Snapshot:
-        told = Judgement(
+        judgement = Judgement(
             Scope.CONNECTOR, "lab", "files", "", Verdict.SILENT, 5, f"for {snapshot.at}", BEGAN
         )
-        return replace(snapshot, judgements=(told,))
+        return replace(snapshot, judgements=(judgement,))
 
     (first, *_) = unsteady(aged, EMPTY_SNAPSHOT)
     assert first.endswith(f"'for {FIRST * APART_S}', 'for {(FIRST + 1) * APART_S}'")

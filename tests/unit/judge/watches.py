@@ -75,8 +75,8 @@ def sync(upstream: int, downstream: int, partition: int = 0) -> SyncView:
     return SyncView("lab", "west", "east", "orders", partition, upstream, downstream, BEGAN)
 
 
-def again(*, count: int = 1, at: float = BEGAN) -> TopicRecreation:
-    return TopicRecreation("lab", "mm2", "west", "east", "orders", count, at, "id-1", "id-2")
+def again(*, count: int = 1, moment: float = BEGAN) -> TopicRecreation:
+    return TopicRecreation("lab", "mm2", "west", "east", "orders", count, moment, "id-1", "id-2")
 
 
 class Watch:
@@ -103,13 +103,13 @@ class Watch:
     def fall(self, *names: str, cluster: str = "lab", after_s: float = LOOK_S) -> RewindTracker:
         """These connectors go back once more."""
         were = self.snapshot.source_partitions
-        known = {(at.connect_cluster, at.connector) for at in were}
+        known = {(partition.connect_cluster, partition.connector) for partition in were}
         assert known >= {(cluster, name) for name in names}
         views = tuple(
-            replace(at, rewinds=at.rewinds + 1, committed_at=self.now + after_s)
-            if at.connect_cluster == cluster and at.connector in names
-            else at
-            for at in were
+            replace(partition, rewinds=partition.rewinds + 1, committed_at=self.now + after_s)
+            if partition.connect_cluster == cluster and partition.connector in names
+            else partition
+            for partition in were
         )
         return self.look(after_s=after_s, source_partitions=views)
 
@@ -120,12 +120,12 @@ def five(*, cluster: str = "lab") -> tuple[SourcePartitionView, ...]:
 
 def watch(*views: SourcePartitionView) -> Watch:
     """Connectors of which a first look was taken."""
-    made = Watch()
-    made.look(source_partitions=views or five())
-    return made
+    built = Watch()
+    built.look(source_partitions=views or five())
+    return built
 
 
-def reset(seen: Watch, *mirrors: MirrorPartitionView) -> None:
+def reset(observed: Watch, *mirrors: MirrorPartitionView) -> None:
     """One more tombstone in the offsets of mm2."""
-    number = sum(at.resets for at in seen.snapshot.source_partitions)
-    seen.look(*mirrors, source_partitions=(counted("mm2", resets=number + 1),))
+    number = sum(partition.resets for partition in observed.snapshot.source_partitions)
+    observed.look(*mirrors, source_partitions=(counted("mm2", resets=number + 1),))

@@ -13,8 +13,8 @@ from offsetwatch.model.history_documents import (
 
 
 def test_a_document_is_read_as_it_was_written():
-    found = Baselines(made_at=2.0, until=1.0)
-    assert decode_baselines(encode_baselines(found)) == found
+    baselines = Baselines(made_at=2.0, until=1.0)
+    assert decode_baselines(encode_baselines(baselines)) == baselines
 
 
 @pytest.mark.parametrize(

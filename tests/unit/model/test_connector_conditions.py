@@ -17,7 +17,7 @@ from offsetwatch.model.findings import Verdict
 
 def test_every_state_and_verdict_has_a_place():
     assert {*STATES} == {*STATE_ORDER}
-    assert {*STATES, *(at.value for at in Verdict)} == {*CONDITION_ORDER}
+    assert {*STATES, *(verdict.value for verdict in Verdict)} == {*CONDITION_ORDER}
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_the_worst_state_counts(connector, tasks, worst):
 
 
 @pytest.mark.parametrize(
-    ("state", "verdict", "shown"),
+    ("state", "verdict", "output"),
     [
         ("failed", "unknown", "FAILED (unknown)"),
         ("failed", "failed", "FAILED"),
@@ -56,8 +56,8 @@ def test_the_worst_state_counts(connector, tasks, worst):
         (None, None, None),
     ],
 )
-def test_the_state_comes_first(state, verdict, shown):
-    assert format_condition(state, verdict) == shown
+def test_the_state_comes_first(state, verdict, output):
+    assert format_condition(state, verdict) == output
 
 
 def test_the_most_urgent_comes_first():
@@ -71,7 +71,7 @@ def test_the_most_urgent_comes_first():
         ("running", "ok"),
         ("running", "idle"),
     ]
-    assert sorted(order, key=lambda at: compute_urgency(*at)) == order
+    assert sorted(order, key=lambda item: compute_urgency(*item)) == order
 
 
 def test_what_is_not_known_is_not_taken_for_well():

@@ -30,18 +30,22 @@ ADVISED = replace(
 )
 
 
-def view(at: InputId, *, live: bool) -> InputView:
+def view(input_id: InputId, *, live: bool) -> InputView:
     return InputView(
-        id=at, up=live, live=live, last_success_at=None, errors=(), last_error=None, tail=None
+        id=input_id, up=live, live=live, last_success_at=None, errors=(), last_error=None, tail=None
     )
 
 
-def snapshot(*findings: Finding, ready: bool = True, blind: tuple[InputId, ...] = ()) -> Snapshot:
+def snapshot(
+    *findings: Finding, ready: bool = True, unavailable: tuple[InputId, ...] = ()
+) -> Snapshot:
     return replace(
         EMPTY_SNAPSHOT,
         findings=findings,
         ready=ready,
-        inputs=tuple(view(at, live=at not in blind) for at in {REST, *blind}),
+        inputs=tuple(
+            view(input_id, live=input_id not in unavailable) for input_id in {REST, *unavailable}
+        ),
         topology=Topology(
             offsets_topics=(OffsetsTopic("lab", KafkaTopic("east", "connect-offsets")),), flows=()
         ),

@@ -47,8 +47,8 @@ def sent(*args, external_url=None, **kwargs) -> dict:
     body = alertmanager.encode_alerts_body(
         [message(*args, **kwargs)], NOW, lasts_s=LASTS_S, external_url=external_url
     )
-    (found,) = json.loads(body)
-    return found
+    (load,) = json.loads(body)
+    return load
 
 
 def posted(*args, external_url=None, **kwargs) -> bytes:
@@ -77,13 +77,13 @@ def test_an_alert_that_is_over_ends_when_it_was():
 def test_an_alert_that_another_finding_takes_over_from_is_linked_to_that_ones_alert():
     linked = replace(message(STUCK), superseded_by=LOST)
     body = alertmanager.encode_alerts_body([linked], NOW, lasts_s=LASTS_S, external_url=None)
-    (found,) = json.loads(body)
-    assert found["annotations"]["superseded_by"] == "mm2_records_lost/critical orders-3"
+    (load,) = json.loads(body)
+    assert load["annotations"]["superseded_by"] == "mm2_records_lost/critical orders-3"
 
 
 def test_no_alert_ends_before_it_starts_or_alertmanager_refuses_them_all():
-    found = sent(resolved_at=LOST.since - 100)
-    assert found["startsAt"] == found["endsAt"]
+    result = sent(resolved_at=LOST.since - 100)
+    assert result["startsAt"] == result["endsAt"]
 
 
 def test_an_alert_leads_to_the_status_page_where_it_is_known():
@@ -214,25 +214,25 @@ def test_a_label_that_would_be_empty_is_left_out():
 def test_a_subject_that_is_a_topic_or_a_kafka_cluster_has_the_labels_of_the_metrics(
     name, subject, labels
 ):
-    found = alertmanager.labels_of(replace(LOST, name=FindingName(name), subject=subject))
-    assert (found.get("kafka"), found.get("topic")) == labels
+    result = alertmanager.labels_of(replace(LOST, name=FindingName(name), subject=subject))
+    assert (result.get("kafka"), result.get("topic")) == labels
 
 
 def test_a_flow_has_the_labels_of_the_metrics():
-    found = alertmanager.labels_of(
+    result = alertmanager.labels_of(
         replace(LOST, name=FindingName.CHECKPOINTS_STALE, connector=None, subject="west->east")
     )
-    assert (found["source"], found["target"]) == ("west", "east")
+    assert (result["source"], result["target"]) == ("west", "east")
 
 
 def test_what_to_do_goes_to_both():
-    wanted = {
+    expected = {
         **ANNOTATIONS,
         "next": ADVISED.next_command,
         "runbook_url": ADVISED.runbook_url,
     }
-    assert sent(ADVISED)["annotations"] == wanted
-    assert take(posted(ADVISED)).alerts[0].annotations == wanted
+    assert sent(ADVISED)["annotations"] == expected
+    assert take(posted(ADVISED)).alerts[0].annotations == expected
 
 
 def test_the_alert_that_takes_over_names_those_that_it_takes_over_from():
@@ -243,9 +243,9 @@ def test_the_alert_that_takes_over_names_those_that_it_takes_over_from():
 
 def test_an_end_by_deletion_says_so_to_both():
     ended = (STUCK, NotificationStatus.DELETED, NOW)
-    for found in (sent(*ended), json.loads(posted(*ended))["alerts"][0]):
-        assert found["annotations"]["description"].startswith("ended: the connector was deleted\n")
-        assert found["endsAt"] == "2026-09-21T14:13:20Z"
+    for result in (sent(*ended), json.loads(posted(*ended))["alerts"][0]):
+        assert result["annotations"]["description"].startswith("ended: the connector was deleted\n")
+        assert result["endsAt"] == "2026-09-21T14:13:20Z"
 
 
 def test_a_body_is_bounded_however_much_there_is_to_say():

@@ -22,23 +22,25 @@ class Told:
     def __init__(self, rules: DeliveryRules = PLAIN, entries=()) -> None:
         self.ledger = DeliveryState(rules, entries)
 
-    def at(self, now: float, *findings, blind=frozenset(), arrives=True, deleted=False) -> list:
-        self.ledger.look(NOW + now, findings, lambda _: blind, deleted=lambda _: deleted)
+    def at(
+        self, now: float, *findings, unavailable=frozenset(), arrives=True, deleted=False
+    ) -> list:
+        self.ledger.look(NOW + now, findings, lambda _: unavailable, deleted=lambda _: deleted)
         due = tuple(self.ledger.due(NOW + now))
         self.ledger.attempt(due)
         if arrives:
             self.ledger.told(due, NOW + now)
-        return [(at.status, at.finding.severity) for at in due]
+        return [(message.status, message.finding.severity) for message in due]
 
 
-def statuses(told: list) -> list[NotificationStatus]:
-    return [status for status, _ in told]
+def statuses(report: list) -> list[NotificationStatus]:
+    return [status for status, _ in report]
 
 
 def test_a_finding_is_told_once_while_nothing_changes():
-    told = Told()
-    assert statuses(told.at(0, LOST)) == [NotificationStatus.NEW]
-    assert [told.at(now, LOST) for now in (1, 3601, 100_000)] == [[], [], []]
+    report = Told()
+    assert statuses(report.at(0, LOST)) == [NotificationStatus.NEW]
+    assert [report.at(now, LOST) for now in (1, 3601, 100_000)] == [[], [], []]
 
 
 def test_what_another_finding_explains_is_not_over_until_that_is():
@@ -46,11 +48,11 @@ def test_what_another_finding_explains_is_not_over_until_that_is():
     cause = replace(cause, explains=(LOST.name,), severity=Severity.INFO)
     elsewhere = replace(cause, connector="another")
     for rules in (PLAIN, ALERTS):
-        told = Told(rules)
-        told.at(0, LOST)
-        assert NotificationStatus.RESOLVED not in statuses(told.at(500, cause))
-        assert NotificationStatus.NEW not in statuses(told.at(501, LOST))
-        assert NotificationStatus.RESOLVED in statuses(told.at(700, elsewhere))
+        report = Told(rules)
+        report.at(0, LOST)
+        assert NotificationStatus.RESOLVED not in statuses(report.at(500, cause))
+        assert NotificationStatus.NEW not in statuses(report.at(501, LOST))
+        assert NotificationStatus.RESOLVED in statuses(report.at(700, elsewhere))
 
 
 def explaining(*, severity: Severity = Severity.CRITICAL):
@@ -60,203 +62,209 @@ def explaining(*, severity: Severity = Severity.CRITICAL):
 
 
 def test_what_another_finding_takes_over_from_ends_as_superseded_and_is_new_when_it_is_back():
-    told, cause = Told(WEBHOOK), explaining()
-    told.at(0, LOST)
-    assert statuses(told.at(1, cause)) == [NotificationStatus.NEW, NotificationStatus.SUPERSEDED]
-    assert told.at(2, cause) == []
-    told.at(300)
-    assert statuses(told.at(500)) == []
-    assert statuses(told.at(501, LOST)) == [NotificationStatus.NEW]
+    report, cause = Told(WEBHOOK), explaining()
+    report.at(0, LOST)
+    assert statuses(report.at(1, cause)) == [NotificationStatus.NEW, NotificationStatus.SUPERSEDED]
+    assert report.at(2, cause) == []
+    report.at(300)
+    assert statuses(report.at(500)) == []
+    assert statuses(report.at(501, LOST)) == [NotificationStatus.NEW]
 
 
 def test_the_message_of_an_end_has_the_finding_that_takes_over():
-    told, cause = Told(WEBHOOK), explaining()
-    told.at(0, LOST)
-    told.ledger.look(NOW + 1, (cause,), lambda _: frozenset())
-    (end,) = [at for at in told.ledger.due(NOW + 1) if at.status is NotificationStatus.SUPERSEDED]
+    report, cause = Told(WEBHOOK), explaining()
+    report.at(0, LOST)
+    report.ledger.look(NOW + 1, (cause,), lambda _: frozenset())
+    (end,) = [
+        message
+        for message in report.ledger.due(NOW + 1)
+        if message.status is NotificationStatus.SUPERSEDED
+    ]
     assert (end.finding, end.superseded_by) == (LOST, cause)
 
 
 def test_what_takes_over_unheard_ends_nothing():
-    told = Told(WEBHOOK)
-    told.at(0, LOST)
-    assert told.at(500, explaining(severity=Severity.INFO)) == []
+    report = Told(WEBHOOK)
+    report.at(0, LOST)
+    assert report.at(500, explaining(severity=Severity.INFO)) == []
 
 
 def test_an_alert_that_is_taken_over_from_stands_and_is_linked_until_it_is_over():
-    told, cause = Told(ALERTS), explaining()
-    told.at(0, LOST)
-    told.at(60, cause)
-    linked = {at.finding: at.superseded_by for at in told.ledger.entries}
+    report, cause = Told(ALERTS), explaining()
+    report.at(0, LOST)
+    report.at(60, cause)
+    linked = {entry.finding: entry.superseded_by for entry in report.ledger.entries}
     assert linked == {LOST: cause, cause: None}
-    assert NotificationStatus.ACTIVE in statuses(told.at(120, cause))
-    told.at(130)
-    assert {status for status, _ in told.at(400)} == {NotificationStatus.RESOLVED}
+    assert NotificationStatus.ACTIVE in statuses(report.at(120, cause))
+    report.at(130)
+    assert {status for status, _ in report.at(400)} == {NotificationStatus.RESOLVED}
 
 
 def test_what_matters_less_than_asked_for_is_not_told():
-    told = Told()
-    assert statuses(told.at(0, SLIGHT, STUCK)) == [NotificationStatus.NEW]
+    report = Told()
+    assert statuses(report.at(0, SLIGHT, STUCK)) == [NotificationStatus.NEW]
 
 
 def test_a_finding_that_comes_to_matter_less_than_asked_for_is_over():
-    told = Told()
-    told.at(0, LOST)
-    assert told.at(179, SLIGHT) == []
-    assert statuses(told.at(180, SLIGHT)) == [NotificationStatus.RESOLVED]
+    report = Told()
+    report.at(0, LOST)
+    assert report.at(179, SLIGHT) == []
+    assert statuses(report.at(180, SLIGHT)) == [NotificationStatus.RESOLVED]
 
 
 def test_the_end_is_told_once_and_the_next_time_it_is_new():
-    told = Told()
-    told.at(0, LOST)
-    assert told.at(179) == []
-    assert statuses(told.at(180)) == [NotificationStatus.RESOLVED]
-    assert told.at(181) == []
-    assert told.ledger.entries == ()
-    assert statuses(told.at(182, LOST)) == [NotificationStatus.NEW]
+    report = Told()
+    report.at(0, LOST)
+    assert report.at(179) == []
+    assert statuses(report.at(180)) == [NotificationStatus.RESOLVED]
+    assert report.at(181) == []
+    assert report.ledger.entries == ()
+    assert statuses(report.at(182, LOST)) == [NotificationStatus.NEW]
 
 
 def test_what_ends_with_its_connector_is_not_resolved():
-    told = Told()
-    told.at(0, LOST)
-    assert told.at(179, deleted=True) == []
-    assert statuses(told.at(180, deleted=True, arrives=False)) == [NotificationStatus.DELETED]
-    again = Told(entries=told.ledger.entries)
+    report = Told()
+    report.at(0, LOST)
+    assert report.at(179, deleted=True) == []
+    assert statuses(report.at(180, deleted=True, arrives=False)) == [NotificationStatus.DELETED]
+    again = Told(entries=report.ledger.entries)
     assert statuses(again.at(240)) == [NotificationStatus.DELETED]
     assert statuses(again.at(250, LOST)) == [NotificationStatus.NEW]
     assert statuses(again.at(600)) == [NotificationStatus.RESOLVED]
 
 
 def test_nothing_is_over_while_what_it_rests_on_is_blind_nor_soon_after():
-    told = Told()
-    told.at(0, LOST)
-    assert told.at(1000, blind={REST}) == []
-    assert [told.at(now) for now in (1001, 1180)] == [[], []]
-    assert statuses(told.at(1181)) == [NotificationStatus.RESOLVED]
+    report = Told()
+    report.at(0, LOST)
+    assert report.at(1000, unavailable={REST}) == []
+    assert [report.at(now) for now in (1001, 1180)] == [[], []]
+    assert statuses(report.at(1181)) == [NotificationStatus.RESOLVED]
 
 
 def test_an_input_that_was_blind_when_it_was_found_has_no_say_in_its_end():
-    told, denied = Told(), InputId(LOG_ENDS, kafka="west")
-    told.at(0, LOST, blind={denied})
-    assert told.at(1000, blind={denied, REST}) == []
-    told.at(1001, blind={denied})
-    assert statuses(told.at(1181, blind={denied})) == [NotificationStatus.RESOLVED]
+    report, denied = Told(), InputId(LOG_ENDS, kafka="west")
+    report.at(0, LOST, unavailable={denied})
+    assert report.at(1000, unavailable={denied, REST}) == []
+    report.at(1001, unavailable={denied})
+    assert statuses(report.at(1181, unavailable={denied})) == [NotificationStatus.RESOLVED]
 
 
 def test_after_a_restart_nothing_is_over_before_it_could_have_been_found_again():
-    told = Told()
-    told.at(0, LOST)
-    again = Told(entries=told.ledger.entries)
+    report = Told()
+    report.at(0, LOST)
+    again = Told(entries=report.ledger.entries)
     assert [again.at(now) for now in (5000, 5179)] == [[], []]
     assert statuses(again.at(5180)) == [NotificationStatus.RESOLVED]
 
 
 def test_after_a_restart_nothing_is_new_that_was_told_before():
-    told = Told()
-    told.at(0, LOST)
-    again = Told(entries=told.ledger.entries)
+    report = Told()
+    report.at(0, LOST)
+    again = Told(entries=report.ledger.entries)
     assert again.at(5000, replace(LOST, since=NOW + 4999)) == []
     assert again.ledger.entries[0].finding.since == LOST.since
 
 
 def test_a_severity_that_rises_is_told_at_once_and_one_that_falls_in_its_time():
-    told = Told()
-    told.at(0, MILD)
-    assert told.at(1, LOST) == [(NotificationStatus.CHANGED, Severity.CRITICAL)]
-    assert told.at(2, MILD) == []
-    assert told.at(3601, MILD) == [(NotificationStatus.CHANGED, Severity.WARNING)]
+    report = Told()
+    report.at(0, MILD)
+    assert report.at(1, LOST) == [(NotificationStatus.CHANGED, Severity.CRITICAL)]
+    assert report.at(2, MILD) == []
+    assert report.at(3601, MILD) == [(NotificationStatus.CHANGED, Severity.WARNING)]
 
 
 def test_another_summary_is_told_once_an_hour_at_most():
-    told = Told()
-    told.at(0, LOST)
+    report = Told()
+    report.at(0, LOST)
     changing = [replace(LOST, summary=f"{number} records") for number in range(3)]
-    assert told.at(1, changing[0]) == []
-    assert statuses(told.at(3600, changing[1])) == [NotificationStatus.CHANGED]
-    assert told.at(3601, changing[2]) == []
+    assert report.at(1, changing[0]) == []
+    assert statuses(report.at(3600, changing[1])) == [NotificationStatus.CHANGED]
+    assert report.at(3601, changing[2]) == []
 
 
 def test_a_plan_to_approve_is_told_at_once_another_one_in_its_time_and_none_is_no_news():
-    told = Told()
-    told.at(0, LOST)
-    first, second = (replace(LOST, plan=ProposedPlan(at, "skip")) for at in ("1", "2"))
-    assert statuses(told.at(1, first)) == [NotificationStatus.CHANGED]
-    assert told.at(2, second) == []
-    assert told.at(3700, LOST) == []
-    assert statuses(told.at(3701, second)) == [NotificationStatus.CHANGED]
+    report = Told()
+    report.at(0, LOST)
+    first, second = (replace(LOST, plan=ProposedPlan(value, "skip")) for value in ("1", "2"))
+    assert statuses(report.at(1, first)) == [NotificationStatus.CHANGED]
+    assert report.at(2, second) == []
+    assert report.at(3700, LOST) == []
+    assert statuses(report.at(3701, second)) == [NotificationStatus.CHANGED]
 
 
 def test_a_plan_to_do_something_else_is_told_at_once():
-    told = Told()
-    restart, skip = (replace(LOST, plan=ProposedPlan(at, at)) for at in ("restart", "skip"))
-    told.at(0, restart)
-    assert statuses(told.at(1, skip)) == [NotificationStatus.CHANGED]
+    report = Told()
+    restart, skip = (
+        replace(LOST, plan=ProposedPlan(value, value)) for value in ("restart", "skip")
+    )
+    report.at(0, restart)
+    assert statuses(report.at(1, skip)) == [NotificationStatus.CHANGED]
 
 
 def test_other_numbers_in_the_evidence_alone_are_no_change():
-    told = Told()
-    told.at(0, LOST)
+    report = Told()
+    report.at(0, LOST)
     assert (
-        told.at(4000, replace(LOST, evidence=(EvidenceItem("lost offsets", "100 to 160"),))) == []
+        report.at(4000, replace(LOST, evidence=(EvidenceItem("lost offsets", "100 to 160"),))) == []
     )
 
 
 def test_what_did_not_arrive_is_due_in_its_newest_state():
-    told = Told()
-    told.at(0, MILD, arrives=False)
-    assert told.at(1, LOST) == [(NotificationStatus.NEW, Severity.CRITICAL)]
+    report = Told()
+    report.at(0, MILD, arrives=False)
+    assert report.at(1, LOST) == [(NotificationStatus.NEW, Severity.CRITICAL)]
 
 
 def test_a_finding_that_came_and_went_while_nobody_could_be_told_is_told_as_over():
-    told = Told()
-    told.at(0, LOST, arrives=False)
-    assert statuses(told.at(200)) == [NotificationStatus.RESOLVED]
+    report = Told()
+    report.at(0, LOST, arrives=False)
+    assert statuses(report.at(200)) == [NotificationStatus.RESOLVED]
 
 
 def test_a_finding_that_is_back_before_its_end_was_told_was_never_over():
-    told = Told()
-    told.at(0, LOST)
-    told.ledger.look(NOW + 200, (), lambda _: frozenset())
-    assert told.at(201, LOST) == []
+    report = Told()
+    report.at(0, LOST)
+    report.ledger.look(NOW + 200, (), lambda _: frozenset())
+    assert report.at(201, LOST) == []
 
 
 def test_a_finding_that_is_back_after_its_end_may_have_been_told_is_new():
-    told = Told()
-    told.at(0, LOST)
-    assert statuses(told.at(200, arrives=False)) == [NotificationStatus.RESOLVED]
-    assert statuses(told.at(201, LOST)) == [NotificationStatus.NEW]
-    assert statuses(told.at(500)) == [NotificationStatus.RESOLVED]
+    report = Told()
+    report.at(0, LOST)
+    assert statuses(report.at(200, arrives=False)) == [NotificationStatus.RESOLVED]
+    assert statuses(report.at(201, LOST)) == [NotificationStatus.NEW]
+    assert statuses(report.at(500)) == [NotificationStatus.RESOLVED]
 
 
 def test_an_alert_that_stands_is_repeated_and_so_is_its_end_for_a_quarter_of_an_hour():
-    told = Told(ALERTS)
-    assert statuses(told.at(0, LOST)) == [NotificationStatus.NEW]
-    assert told.at(59, LOST) == []
-    assert statuses(told.at(60, LOST)) == [NotificationStatus.ACTIVE]
-    assert statuses(told.at(240)) == [NotificationStatus.RESOLVED]
-    assert told.at(299) == []
-    assert statuses(told.at(300)) == [NotificationStatus.RESOLVED]
-    assert not told.ledger.prune(NOW + 240 + 899)
-    assert told.ledger.prune(NOW + 240 + 900)
-    assert told.ledger.entries == ()
+    report = Told(ALERTS)
+    assert statuses(report.at(0, LOST)) == [NotificationStatus.NEW]
+    assert report.at(59, LOST) == []
+    assert statuses(report.at(60, LOST)) == [NotificationStatus.ACTIVE]
+    assert statuses(report.at(240)) == [NotificationStatus.RESOLVED]
+    assert report.at(299) == []
+    assert statuses(report.at(300)) == [NotificationStatus.RESOLVED]
+    assert not report.ledger.prune(NOW + 240 + 899)
+    assert report.ledger.prune(NOW + 240 + 900)
+    assert report.ledger.entries == ()
 
 
 def test_an_alert_of_another_severity_ends_the_one_before_at_once():
-    told = Told(ALERTS)
-    told.at(0, MILD)
-    found = told.at(1, LOST, blind={REST})
-    assert sorted(found) == [
+    report = Told(ALERTS)
+    report.at(0, MILD)
+    result = report.at(1, LOST, unavailable={REST})
+    assert sorted(result) == [
         (NotificationStatus.NEW, Severity.CRITICAL),
         (NotificationStatus.SUPERSEDED, Severity.WARNING),
     ]
-    assert [at.superseded_by for at in told.ledger.entries] == [LOST, None]
+    assert [entry.superseded_by for entry in report.ledger.entries] == [LOST, None]
 
 
 def test_what_matters_most_is_told_first_and_repetitions_last():
-    told = Told(ALERTS)
-    told.at(0, LOST)
-    news = [replace(STUCK, subject=str(number)) for number in range(2)]
-    assert told.at(60, *news, LOST) == [
+    report = Told(ALERTS)
+    report.at(0, LOST)
+    syncs = [replace(STUCK, subject=str(number)) for number in range(2)]
+    assert report.at(60, *syncs, LOST) == [
         (NotificationStatus.NEW, Severity.WARNING),
         (NotificationStatus.NEW, Severity.WARNING),
         (NotificationStatus.ACTIVE, Severity.CRITICAL),
@@ -264,23 +272,23 @@ def test_what_matters_most_is_told_first_and_repetitions_last():
 
 
 def test_a_clock_that_is_set_back_silences_no_alert():
-    told = Told(ALERTS)
-    told.at(10_000, LOST)
-    assert statuses(told.at(0, LOST)) == [NotificationStatus.ACTIVE]
+    report = Told(ALERTS)
+    report.at(10_000, LOST)
+    assert statuses(report.at(0, LOST)) == [NotificationStatus.ACTIVE]
 
 
 def test_what_there_is_no_room_for_is_counted_and_told_when_there_is(monkeypatch):
     monkeypatch.setattr(ledgers, "ENTRIES_MAX", 1)
-    told = Told()
-    assert len(told.at(0, LOST, STUCK)) == 1
-    assert told.ledger.beyond == 1
-    told.at(500, STUCK)
-    assert statuses(told.at(501, STUCK)) == [NotificationStatus.NEW]
-    assert told.ledger.beyond == 0
+    report = Told()
+    assert len(report.at(0, LOST, STUCK)) == 1
+    assert report.ledger.beyond == 1
+    report.at(500, STUCK)
+    assert statuses(report.at(501, STUCK)) == [NotificationStatus.NEW]
+    assert report.ledger.beyond == 0
 
 
 def test_only_what_was_never_attempted_has_to_be_written_down_first():
-    told = Told()
-    told.ledger.look(NOW, (LOST,), lambda _: frozenset())
-    assert told.ledger.attempt(tuple(told.ledger.due(NOW)))
-    assert not told.ledger.attempt(tuple(told.ledger.due(NOW)))
+    report = Told()
+    report.ledger.look(NOW, (LOST,), lambda _: frozenset())
+    assert report.ledger.attempt(tuple(report.ledger.due(NOW)))
+    assert not report.ledger.attempt(tuple(report.ledger.due(NOW)))

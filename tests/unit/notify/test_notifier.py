@@ -96,7 +96,9 @@ class World:
         self.notifier.step(self.now)
 
     def arrived(self) -> None:
-        under_way = [at._sending[0] for at in self.notifier._queues if at._sending is not None]
+        under_way = [
+            item._sending[0] for item in self.notifier._queues if item._sending is not None
+        ]
         assert not wait(under_way, WAIT_S).not_done
 
     def failed(self) -> dict[str, int]:
@@ -105,8 +107,8 @@ class World:
 
 @pytest.fixture
 def hook():
-    with endpoint() as made:
-        yield made
+    with endpoint() as built:
+        yield built
 
 
 def webhooks(*hooks: Endpoint, **settings: Any) -> World:
@@ -115,7 +117,7 @@ def webhooks(*hooks: Endpoint, **settings: Any) -> World:
 
 
 def said(hook: Endpoint) -> list[tuple[str, str]]:
-    return [(at["status"], at["name"]) for at in hook.findings()]
+    return [(finding["status"], finding["name"]) for finding in hook.findings()]
 
 
 LOST_NEW, LOST_OVER = ("new", "mm2_records_lost"), ("resolved", "mm2_records_lost")
@@ -150,13 +152,13 @@ def test_every_alertmanager_of_a_cluster_is_told_and_told_again(hook):
         world.show(later=SETTLE_S)
         paths = {got.path for got in hook.got} | {got.path for got in other.got}
         assert paths == {"/api/v2/alerts", "/prefix/api/v2/alerts"}
-        for told in (hook.alerts(), other.alerts()):
-            assert [at["endsAt"] for at in told] == [
+        for report in (hook.alerts(), other.alerts()):
+            assert [item["endsAt"] for item in report] == [
                 "2026-09-21T15:13:21Z",
                 "2026-09-21T15:14:21Z",
                 "2026-09-21T14:17:21Z",
             ]
-            assert {at["startsAt"] for at in told} == {"2026-09-21T14:13:14.750000Z"}
+            assert {item["startsAt"] for item in report} == {"2026-09-21T14:13:14.750000Z"}
 
 
 def test_nothing_is_over_while_the_daemon_is_not_ready_or_its_inputs_are_blind(hook):
@@ -215,11 +217,11 @@ def test_a_kill_at_any_point_repeats_one_message_at_most_and_loses_none(hook, de
         assert said(hook)[-1] == LOST_NEW
     world.show()
     world.show(later=2 * SETTLE_S)
-    told = [status for status, _ in said(hook)]
-    assert told.count("new") <= 2
-    assert told.count("resolved") <= 2
-    assert told[-1:] == (["resolved"] if told else [])
-    assert told or (death == "before save 0" and mended)
+    reports = [status for status, _ in said(hook)]
+    assert reports.count("new") <= 2
+    assert reports.count("resolved") <= 2
+    assert reports[-1:] == (["resolved"] if reports else [])
+    assert reports or (death == "before save 0" and mended)
 
 
 def test_what_one_does_not_take_is_kept_for_it_in_its_newest_state(hook):
@@ -232,7 +234,7 @@ def test_what_one_does_not_take_is_kept_for_it_in_its_newest_state(hook):
     world.show(LOST, later=1.0)
     assert len(hook.got) == 1  # not yet: it is given a moment
     world.show(LOST, later=5.0)
-    assert [at["severity"] for at in hook.findings()] == ["warning", "critical"]
+    assert [finding["severity"] for finding in hook.findings()] == ["warning", "critical"]
     assert said(hook)[-1] == LOST_NEW
 
 
@@ -261,7 +263,7 @@ def test_one_that_hangs_holds_up_nobody_else_and_takes_one_delivery_at_a_time(ho
         for _ in range(20):
             world.now += 1
             world.notifier.step(world.now)
-            wait([at._sending[0] for at in world.notifier._queues[1:] if at._sending], WAIT_S)
+            wait([item._sending[0] for item in world.notifier._queues[1:] if item._sending], WAIT_S)
         assert said(hook) == [LOST_NEW]
         stuck.go.set()
         world.arrived()
@@ -276,23 +278,23 @@ def test_one_that_is_not_there_is_counted_as_unreachable():
 
 def test_one_finding_that_is_refused_does_not_hold_up_the_others(hook):
     hook.choose = lambda body: (
-        400 if any(at["subject"] == "bad" for at in body["findings"]) else 200
+        400 if any(finding["subject"] == "bad" for finding in body["findings"]) else 200
     )
     world = webhooks(hook)
     others = [replace(STUCK, subject=str(number)) for number in range(3)]
     world.show(replace(LOST, subject="bad"), *others, rounds=8)
     taken = [
-        at["subject"]
+        finding["subject"]
         for got in hook.got
         if len(got.body["findings"]) == 1
-        for at in got.body["findings"]
+        for finding in got.body["findings"]
     ]
     assert taken == ["bad", "0", "1", "2"]
-    asked = len(hook.got)
+    count = len(hook.got)
     world.show(replace(LOST, subject="bad"), *others, later=100.0)
-    assert len(hook.got) == asked
+    assert len(hook.got) == count
     world.show(replace(LOST, subject="bad"), *others, later=300.0)
-    assert len(hook.got) == asked + 1
+    assert len(hook.got) == count + 1
     assert world.failed() == {"refused": 3}
 
 
@@ -310,7 +312,7 @@ def test_an_entry_that_cannot_be_read_is_left_out_and_the_others_are_not(hook):
     world.memory = world.memory.replace(b'"sink_stuck"', b'"never_heard_of"')
     with capture_logs() as logs:
         world.restart()
-    assert [at["event"] for at in logs] == ["notice_forgotten"]
+    assert [log["event"] for log in logs] == ["notice_forgotten"]
     world.show(LOST, STUCK)
     assert said(hook)[2:] == [STUCK_NEW]
 
@@ -322,7 +324,7 @@ def test_an_entry_that_nobody_can_read_is_forgotten_alone(hook):
     world.memory = world.memory.replace(b'"sink_stuck"', b'"\xff"')
     with capture_logs() as logs:
         world.restart()
-    assert [at["event"] for at in logs] == ["notice_forgotten"]
+    assert [log["event"] for log in logs] == ["notice_forgotten"]
 
 
 @pytest.mark.parametrize(
@@ -370,7 +372,10 @@ def test_trouble_is_logged_once_and_without_the_address_or_a_secret(hook, tmp_pa
         world.show(LOST, later=5.0)
         hook.status = 200
         world.show(LOST, later=10.0)
-    assert [at["event"] for at in logs] == ["notification_failed", "notifications_delivered_again"]
+    assert [log["event"] for log in logs] == [
+        "notification_failed",
+        "notifications_delivered_again",
+    ]
     assert logs[0]["receiver"] == "on-call"
     assert hook.got[0].path == f"/{SECRET}"
     assert hook.got[0].headers["Authorization"] == f"Bearer {SECRET}-token"
@@ -380,12 +385,12 @@ def test_trouble_is_logged_once_and_without_the_address_or_a_secret(hook, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("auth", "shown"),
+    ("auth", "output"),
     [({}, "Bearer second"), ({"username": "ada"}, "Basic YWRhOnNlY29uZA==")],
     ids=["token", "password"],
 )
 def test_a_secret_that_was_renewed_in_its_file_is_sent_without_a_restart(
-    hook, tmp_path, auth, shown
+    hook, tmp_path, auth, output
 ):
     url, secret = tmp_path / "hook", tmp_path / "secret"
     url.write_text(f"{hook.url}/before")
@@ -399,9 +404,9 @@ def test_a_secret_that_was_renewed_in_its_file_is_sent_without_a_restart(
     secret.write_text("second")
     hook.status = 200
     world.show(LOST, later=10.0)
-    assert [at.path for at in hook.got] == ["/before", "/after"]
-    assert hook.got[1].headers["Authorization"] == shown
-    assert hook.got[0].headers["Authorization"] != shown
+    assert [item.path for item in hook.got] == ["/before", "/after"]
+    assert hook.got[1].headers["Authorization"] == output
+    assert hook.got[0].headers["Authorization"] != output
 
 
 def test_a_secret_that_cannot_be_read_is_told_as_such_and_not_by_its_path(hook, tmp_path):

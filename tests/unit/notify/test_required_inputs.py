@@ -41,7 +41,7 @@ TOPOLOGY = Topology(
 
 
 def blind_to(finding, *down: InputId) -> frozenset[InputId]:
-    return UnavailableInputIndex(replace(snapshot(blind=down), topology=TOPOLOGY)).to(finding)
+    return UnavailableInputIndex(replace(snapshot(unavailable=down), topology=TOPOLOGY)).to(finding)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def seen(*connectors: ConnectorView, **changes: Any) -> UnavailableInputIndex:
 
 
 def test_a_connector_that_is_listed_with_its_state_hides_nothing_and_is_not_deleted():
-    blind = seen(MM2)
-    assert (blind.to(LOST), blind.deleted(LOST)) == (frozenset(), False)
+    index = seen(MM2)
+    assert (index.to(LOST), index.deleted(LOST)) == (frozenset(), False)
 
 
 @pytest.mark.parametrize(
@@ -124,8 +124,8 @@ def test_a_connector_that_is_listed_with_its_state_hides_nothing_and_is_not_dele
 def test_what_is_found_of_a_connector_is_not_over_while_connect_tells_nothing_of_it(
     connectors, changes
 ):
-    blind = seen(*connectors, **changes)
-    assert (blind.to(LOST), blind.deleted(LOST)) == ({REST_LAB}, False)
+    index = seen(*connectors, **changes)
+    assert (index.to(LOST), index.deleted(LOST)) == ({REST_LAB}, False)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +134,7 @@ def test_what_is_found_of_a_connector_is_not_over_while_connect_tells_nothing_of
     ids=["not-listed", "certain"],
 )
 def test_what_is_found_of_a_connector_that_is_deleted_is_over(changes):
-    blind = seen(**changes)
-    assert (blind.to(LOST), blind.deleted(LOST)) == (frozenset(), True)
-    assert not blind.deleted(replace(LOST, connector=None))
-    assert not blind.deleted(replace(LOST, connect_cluster="another"))
+    index = seen(**changes)
+    assert (index.to(LOST), index.deleted(LOST)) == (frozenset(), True)
+    assert not index.deleted(replace(LOST, connector=None))
+    assert not index.deleted(replace(LOST, connect_cluster="another"))

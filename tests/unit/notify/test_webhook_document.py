@@ -72,15 +72,17 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
 
 def test_a_webhook_is_told_which_findings_this_one_takes_over_from():
     cause = replace(LOST, explains=(FindingName.TASK_FAILED, FindingName.RESTART_LOOP))
-    (told,) = json.loads(webhook_document.encode_findings_body([message(cause)], NOW))["findings"]
-    assert told["supersedes"] == ["task_failed", "restart_loop"]
+    (finding,) = json.loads(webhook_document.encode_findings_body([message(cause)], NOW))[
+        "findings"
+    ]
+    assert finding["supersedes"] == ["task_failed", "restart_loop"]
 
 
 def test_an_end_by_another_finding_is_no_resolution_and_names_that_one():
     ended = replace(message(STUCK, NotificationStatus.SUPERSEDED, NOW), superseded_by=LOST)
-    (told,) = json.loads(webhook_document.encode_findings_body([ended], NOW))["findings"]
-    assert told["status"] == "superseded"
-    assert told["superseded_by"] == {
+    (finding,) = json.loads(webhook_document.encode_findings_body([ended], NOW))["findings"]
+    assert finding["status"] == "superseded"
+    assert finding["superseded_by"] == {
         "name": "mm2_records_lost",
         "severity": "critical",
         "connect_cluster": "lab",
@@ -92,18 +94,20 @@ def test_an_end_by_another_finding_is_no_resolution_and_names_that_one():
 def test_a_webhook_is_told_what_to_do():
     url = "https://runbooks.example/MirrorMaker2RecordsLost.md"
     advised = replace(LOST, next_command="offsetwatch explain x", runbook_url=url)
-    (told,) = json.loads(webhook_document.encode_findings_body([message(advised)], NOW))["findings"]
-    assert (told["next"], told["runbook_url"]) == ("offsetwatch explain x", url)
+    (finding,) = json.loads(webhook_document.encode_findings_body([message(advised)], NOW))[
+        "findings"
+    ]
+    assert (finding["next"], finding["runbook_url"]) == ("offsetwatch explain x", url)
 
 
 def test_an_end_by_deletion_says_so():
     ended = message(STUCK, NotificationStatus.DELETED, NOW)
-    (told,) = json.loads(webhook_document.encode_findings_body([ended], NOW))["findings"]
-    assert (told["status"], told["resolved_at"]) == (
+    (finding,) = json.loads(webhook_document.encode_findings_body([ended], NOW))["findings"]
+    assert (finding["status"], finding["resolved_at"]) == (
         "connector_deleted",
         "2026-09-21T14:13:20Z",
     )
-    assert told["evidence"][0] == {
+    assert finding["evidence"][0] == {
         "name": "ended",
         "value": "the connector was deleted",
         "unit": None,
@@ -128,18 +132,18 @@ def test_a_message_links_the_status_page_and_names_the_plan_and_the_command_that
         )
     )
     assert body["external_url"] == "https://o.example/"
-    (told,) = body["findings"]
-    assert told["plan"] == {
+    (finding,) = body["findings"]
+    assert finding["plan"] == {
         "plan_id": plan.plan_id,
         "what": plan.what,
         "approve": f"offsetwatch plan approve {plan.plan_id}",
     }
     annotations = annotations_of(message(planned))
     assert annotations["plan"] == f"{plan.plan_id}: {plan.what}"
-    assert annotations["approve"] == told["plan"]["approve"]
+    assert annotations["approve"] == finding["plan"]["approve"]
     ended = message(planned, NotificationStatus.RESOLVED, NOW)
-    (told,) = json.loads(webhook_document.encode_findings_body([ended], NOW))["findings"]
-    assert told["plan"] is None
+    (finding,) = json.loads(webhook_document.encode_findings_body([ended], NOW))["findings"]
+    assert finding["plan"] is None
     assert "approve" not in annotations_of(ended)
 
 
@@ -151,8 +155,8 @@ def test_a_finding_has_the_newest_plan_that_is_proposed_for_its_connector():
     )
     remedies = RemediationReported(at=NOW, mode="propose", open_plans=plans)
     cluster = replace(LOST, connector=None)
-    seen = replace(snapshot(LOST, STUCK, cluster), remedies=remedies)
-    assert [at.plan for at in attach_plans(seen)] == [None, ProposedPlan("2", "skip"), None]
+    observed = replace(snapshot(LOST, STUCK, cluster), remedies=remedies)
+    assert [plan.plan for plan in attach_plans(observed)] == [None, ProposedPlan("2", "skip"), None]
     assert attach_plans(snapshot(LOST)) == (LOST,)
 
 

@@ -73,10 +73,10 @@ class ModelBrokers:
         return kafka
 
     def topic_id(self, kafka: str, topic: str) -> str | None:
-        found = self.connect.broker.topics.get(topic)
-        if found is None:
+        answer = self.connect.broker.topics.get(topic)
+        if answer is None:
             raise NotFound(kafka, topic)
-        return found.id
+        return answer.id
 
     def bounds(self, kafka: str, at) -> LogBounds:
         log = self.connect.broker.log(at.topic, at.partition)
@@ -88,8 +88,8 @@ class ModelBrokers:
 
     def first(self, kafka: str, at, offset: int, *, committed: bool) -> int | None:
         log = self.connect.broker.log(at.topic, at.partition)
-        found = log.read(offset, 1)
-        return found[0].at.offset if found else None
+        result = log.read(offset, 1)
+        return result[0].at.offset if result else None
 
     def committed(self, kafka: str, group: str, at) -> int | None:
         return self.connect.broker.group(group).offsets.get((at.topic, at.partition))
@@ -118,8 +118,8 @@ class ModelSource:
 
     def window(self, at, start: int, until: int) -> LogWindow:
         log = self.connect.broker.log(at.topic, at.partition)
-        found = [raw(record) for record in log.read(start, 1) if record.at.offset < until]
-        return LogWindow(tuple(found), until, log.end, log.start)
+        results = [raw(record) for record in log.read(start, 1) if record.at.offset < until]
+        return LogWindow(tuple(results), until, log.end, log.start)
 
     def close(self) -> None:
         """Nothing to leave."""
@@ -157,18 +157,18 @@ class FirstRecord:
         self, case: RemediationCase, now: LiveConnectorState, snapshot: Snapshot
     ) -> IdentifiedRecord | NoIdentification:
         (pair,) = now.pairs or (None,)
-        at = parse_position(pair)
+        offset = parse_position(pair)
         assert pair is not None
-        assert at is not None
-        found = self.connect.broker.log(TOPIC, 0).read(at, 1)
-        if not found or not found[0].troubles:
+        assert offset is not None
+        result = self.connect.broker.log(TOPIC, 0).read(offset, 1)
+        if not result or not result[0].troubles:
             return NoIdentification("committed_before_poison", "what comes next is sound")
-        record = raw(found[0])
+        record = raw(result[0])
         topic_id = self.connect.broker.topics[TOPIC].id
         return IdentifiedRecord(
-            record=RecordLocation("east", TOPIC, topic_id, 0, at),
+            record=RecordLocation("east", TOPIC, topic_id, 0, offset),
             frm=pair,
-            to=PartitionOffset(pair.partition, f'{{"kafka_offset":{at + 1}}}'),
+            to=PartitionOffset(pair.partition, f'{{"kafka_offset":{offset + 1}}}'),
             method="decode",
             sha256=record.sha256,
             size_bytes=record.size_bytes,
@@ -207,10 +207,10 @@ class Agency:
         self.site = Connect(name="lab", kafka="east", urls=list(self.connect.urls))
         self.ledger = JournalIndex(self.folder)
         steady, clock, brokers = self.connect.line, self.wall, ModelBrokers(self.connect)
-        sight = OnTime(self.site, transport=self.door)
-        sight.line = steady
+        on_time = OnTime(self.site, transport=self.door)
+        on_time.line = steady
         gatherer = FactsCollector(
-            sight_of=lambda _: sight,
+            sight_of=lambda _: on_time,
             brokers=brokers,
             snapshot=lambda: self.snapshot,
             past=self.ledger.fleet,
@@ -220,7 +220,7 @@ class Agency:
             resource_problem=StrimziObstacles({}).problem,
         )
         self.planner = Planner(
-            sight_of=lambda _: sight,
+            sight_of=lambda _: on_time,
             gatherer=gatherer,
             finder=FirstRecord(self.connect),
             snapshot=lambda: self.snapshot,
@@ -250,9 +250,9 @@ class Agency:
         """See conductor.Drivers."""
         clock = self.connect.line
         rest = RestDriver(self.site, SINK_NAME, None, clock=clock, transport=self.door)
-        sight = ConnectClient(self.site, transport=self.door)
+        client = ConnectClient(self.site, transport=self.door)
         proofs = ProbationChecker(
-            sight, SINK_NAME, clock, build_last_record_check(ModelBrokers(self.connect))
+            client, SINK_NAME, clock, build_last_record_check(ModelBrokers(self.connect))
         )
         copies = RecordCopier(
             lambda _: ModelSource(self.connect),
@@ -288,15 +288,15 @@ class Agency:
             connectors=tuple(
                 ConnectorView(
                     "lab",
-                    at.name,
-                    at.kind,
-                    at.class_name,
-                    at.version,
-                    at.state,
-                    at.tasks,
-                    failure=at.failure,
+                    item.name,
+                    item.kind,
+                    item.class_name,
+                    item.version,
+                    item.state,
+                    item.tasks,
+                    failure=item.failure,
                 )
-                for at in listed
+                for item in listed
             ),
             sink_partitions=(view,),
             histories=self.histories,
@@ -319,14 +319,16 @@ class Agency:
         """By a person. That it ran for a moment is what a status topic tells."""
         Person(self.connect).restart(SINK_NAME)
         running = tuple(
-            replace(at, tasks=tuple(replace(task, state="running") for task in at.tasks))
-            for at in self.snapshot.connectors
+            replace(
+                connector, tasks=tuple(replace(task, state="running") for task in connector.tasks)
+            )
+            for connector in self.snapshot.connectors
         )
         self._judge(replace(self.snapshot, connectors=running))
         self.wait(5.0)
 
     def _judge(self, snapshot: Snapshot) -> None:
-        names = {"lab": frozenset(at.name for at in snapshot.connectors)}
+        names = {"lab": frozenset(connector.name for connector in snapshot.connectors)}
         (view,) = snapshot.sink_partitions
         positions = {("lab", SINK_NAME): {f"{TOPIC}-0": str(view.committed)}}
         self.failures.observe(snapshot, names, positions, 60.0)
@@ -336,25 +338,27 @@ class Agency:
     def approve(self, plan_id: str, by: str = "ada") -> None:
         now = self.connect.line.now()
         sha256 = self.dossier(plan_id).plan.sha256
-        found = self.ledger.journal.decide(
+        result = self.ledger.journal.decide(
             plan_id,
             lambda written: approval.approve_plan(
                 written, by=by, sha256=sha256, because="looked", now=now
             ),
         )
-        assert not isinstance(found, approval.DecisionRefusal)
+        assert not isinstance(result, approval.DecisionRefusal)
 
     # --- what there is ---------------------------------------------------------------------------
 
-    def dossiers(self, stands: PlanStatus | None = None) -> list[PlanHistory]:
+    def dossiers(self, status: PlanStatus | None = None) -> list[PlanHistory]:
         self.ledger.read_on()
-        return [at for at in self.ledger.newest() if stands in {None, at.stands}][::-1]
+        return [history for history in self.ledger.newest() if status in {None, history.stands}][
+            ::-1
+        ]
 
     def dossier(self, plan_id: str) -> PlanHistory:
         self.ledger.read_on()
-        found = self.ledger.dossier(plan_id)
-        assert found is not None
-        return found
+        history = self.ledger.dossier(plan_id)
+        assert history is not None
+        return history
 
     def refused(self) -> list[ActionRefused]:
         self.ledger.read_on()
@@ -363,24 +367,26 @@ class Agency:
     def changes(self) -> list[str]:
         """Every request of ours that could change something."""
         return [
-            f"{at.method} {at.path}"
-            for at in self.connect.requests
-            if at.who == "us" and at.method != "GET"
+            f"{request.method} {request.path}"
+            for request in self.connect.requests
+            if request.who == "us" and request.method != "GET"
         ]
 
     def bad(self, stage: str = "value_converter", cause: str = "data", *, good: int = 3) -> int:
         """A record that spoils the sink, the first of its batch, and good ones behind it."""
         self.connect.advance(61.0)
-        at = self.connect.broker.log(TOPIC, 0).end
+        offset = self.connect.broker.log(TOPIC, 0).end
         self.connect.broker.produce(TOPIC, b"bad", troubles=(Trouble(stage, cause),))
         for number in range(good):
             self.connect.broker.produce(TOPIC, b"good %d" % number)
-        return at
+        return offset
 
 
 def _failed(snapshot: Snapshot) -> tuple[Finding, ...]:
     return tuple(
-        Finding(FindingName.TASK_FAILED, Severity.CRITICAL, "lab", at.name, "", "", snapshot.at)
-        for at in snapshot.connectors
-        if any(task.state == "failed" for task in at.tasks)
+        Finding(
+            FindingName.TASK_FAILED, Severity.CRITICAL, "lab", connector.name, "", "", snapshot.at
+        )
+        for connector in snapshot.connectors
+        if any(task.state == "failed" for task in connector.tasks)
     )

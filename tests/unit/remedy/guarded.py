@@ -167,7 +167,9 @@ def changed(before: GuardFacts, **changes: Any) -> GuardFacts:
         held = getattr(before, group.name)
         if group.name == "now":
             continue
-        mine = {at.name: changes.pop(at.name) for at in fields(held) if at.name in changes}
-        after = replace(after, **{group.name: replace(held, **mine)})
+        own = {
+            field.name: changes.pop(field.name) for field in fields(held) if field.name in changes
+        }
+        after = replace(after, **{group.name: replace(held, **own)})
     assert not changes, f"no such facts: {changes}"
     return after

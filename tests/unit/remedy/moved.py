@@ -44,14 +44,14 @@ STOP_S = 180.0  # of SKIP
 
 def at(index: int, plan: Plan = OWN, **more: object) -> PlanProgress:
     """Of a process that knows where it is, at a step that it has only just begun with."""
-    said = {"frozen": FROZEN, "identified": True, "since": NOW, **more}
-    return PlanProgress(plan=plan, path=plan.steps, index=index, **said)  # type: ignore[arg-type]
+    messages = {"frozen": FROZEN, "identified": True, "since": NOW, **more}
+    return PlanProgress(plan=plan, path=plan.steps, index=index, **messages)  # type: ignore[arg-type]
 
 
 def back(index: int = 0, **more: object) -> PlanProgress:
     """On the way back from a change: first the offsets, and then the state."""
-    said = RollbackStarted(at=1.0, steps=(), cause=PlanFailureCause.REFUSED, said="404")
-    touched = {"touched": frozenset({STOPPING, ALTERING}), "turned": said, **more}
+    answer = RollbackStarted(at=1.0, steps=(), cause=PlanFailureCause.REFUSED, said="404")
+    touched = {"touched": frozenset({STOPPING, ALTERING}), "turned": answer, **more}
     return replace(
         at(index, **touched), path=(ALTER, ToState(RequestedState.RUNNING)), undoing=True
     )
@@ -61,25 +61,25 @@ def move(progress: PlanProgress, event: Event, now: float = NOW) -> Move:
     return engine.compute_next_move(progress, event, now)
 
 
-def seen(progress: PlanProgress, standing: StepStatus, now: float = NOW) -> Move:
-    return move(progress, InspectionEvent(StepInspection(standing, "it is so")), now)
+def seen(progress: PlanProgress, status: StepStatus, now: float = NOW) -> Move:
+    return move(progress, InspectionEvent(StepInspection(status, "it is so")), now)
 
 
-def over(found: Move) -> tuple[PlanEnding, PlanFailureCause | None, str]:
+def over(command: Move) -> tuple[PlanEnding, PlanFailureCause | None, str]:
     """How a move ended the plan, or parked it."""
-    last = found.records[-1]
+    last = command.records[-1]
     assert isinstance(last, PlanEnded | PlanParked)
-    assert isinstance(found.command, EndCommand)
+    assert isinstance(command.command, EndCommand)
     return last.ending, last.cause, last.said
 
 
-def turns(found: Move) -> tuple[AnyStep, ...]:
+def turns(command: Move) -> tuple[AnyStep, ...]:
     """The way back that a move takes."""
-    last = found.records[-1]
+    last = command.records[-1]
     assert isinstance(last, RollbackStarted)
-    assert found.command == InspectCommand(last.steps[0], found.progress.before)
+    assert command.command == InspectCommand(last.steps[0], command.progress.before)
     return last.steps
 
 
-def waits(found: Move) -> bool:
-    return isinstance(found.command, WaitCommand) and not found.records
+def waits(command: Move) -> bool:
+    return isinstance(command.command, WaitCommand) and not command.records

@@ -29,25 +29,25 @@ TOLD = (
 
 
 def asked(**more: Any) -> PlanRequest:
-    given = {
+    inputs = {
         "wish": Wish.SKIP_ONE,
         "connect_cluster": "lab",
         "connector": "orders",
         "because": "it is poison",
         "key": "once",
     }
-    return PlanRequest(**{**given, **more})
+    return PlanRequest(**{**inputs, **more})
 
 
 def hint(**more: Any) -> AlertHint:
-    given = {
+    inputs = {
         "fingerprint": "f",
         "starts_at": "2030-01-01T00:00:00Z",
         "firing": True,
         "connect_cluster": "lab",
         "connector": "orders",
     }
-    return AlertHint(**{**given, **more})
+    return AlertHint(**{**inputs, **more})
 
 
 @dataclass
@@ -58,9 +58,9 @@ class Planner:
     seen: list[tuple[PlanRequest, str]] = field(default_factory=list)
 
     def __call__(
-        self, wish: PlanRequest, by: str
+        self, request: PlanRequest, by: str
     ) -> RequestedPlan | ProposalRefused | RequestTargetNotFound:
-        self.seen.append((wish, by))
+        self.seen.append((request, by))
         if self.says is not None:
             return self.says
         plan = skip_of(f"q{len(self.seen)}")

@@ -61,13 +61,19 @@ POISON = RecordLocation("east", "orders", "topic-1", 0, 7)
 
 def skip_of(plan_id: str = "p1", **remedy: object) -> Plan:
     """Of a sink that stands at a record which it cannot deliver."""
-    given = {"incident": "i1", "skip_key": "k1", "signature": "s1", "stop_total_s": 180.0, **remedy}
+    inputs = {
+        "incident": "i1",
+        "skip_key": "k1",
+        "signature": "s1",
+        "stop_total_s": 180.0,
+        **remedy,
+    }
     return Plan(
         plan_id=plan_id,
         verb="skip one record of orders",
         subject=PlanSubject("rest", "lab", "orders", "sink", "cluster-1"),
         steps=(
-            Copy(POISON, "0" * 64, 12, str(given["skip_key"]), "east/quarantine"),
+            Copy(POISON, "0" * 64, 12, str(inputs["skip_key"]), "east/quarantine"),
             ToState(RequestedState.STOPPED),
             Settle(),
             Freeze(),
@@ -80,7 +86,7 @@ def skip_of(plan_id: str = "p1", **remedy: object) -> Plan:
         final=RequestedState.RUNNING,
         created_at=Moment(1_800_000_000.0),
         created_by="detector",
-        remedy=RemediationContext(Action.SKIP_ONE, **given),
+        remedy=RemediationContext(Action.SKIP_ONE, **inputs),
     )
 
 

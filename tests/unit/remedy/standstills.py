@@ -44,9 +44,11 @@ def record(
     *,
     key: bytes | None = b"k",
     headers: Headers = (),
-    at: TopicPartition = AT,
+    partition: TopicPartition = AT,
 ) -> RawRecord:
-    return RawRecord(at.topic, at.partition, offset, 0, 1_000, "create", key, value, headers)
+    return RawRecord(
+        partition.topic, partition.partition, offset, 0, 1_000, "create", key, value, headers
+    )
 
 
 def window(
@@ -64,9 +66,11 @@ def window(
     )
 
 
-def values(start: int, *found: bytes | None, at: TopicPartition = AT) -> LogWindow:
+def values(start: int, *results: bytes | None, partition: TopicPartition = AT) -> LogWindow:
     """Records of these values from `start` on, to the end of the log."""
-    return window(*(record(start + n, value, at=at) for n, value in enumerate(found)))
+    return window(
+        *(record(start + n, value, partition=partition) for n, value in enumerate(results))
+    )
 
 
 def sink_pair(committed: int | None, at: TopicPartition = AT) -> PartitionOffset:
@@ -108,9 +112,9 @@ def mirror(
 
 
 def seen(
-    found: LogWindow, at: TopicPartition = AT, **more: object
+    result: LogWindow, partition: TopicPartition = AT, **more: object
 ) -> dict[TopicPartition, PartitionReading]:
-    return {at: PartitionReading(topic_id=more.pop("topic_id", ID), window=found, **more)}  # type: ignore[arg-type]
+    return {partition: PartitionReading(topic_id=more.pop("topic_id", ID), window=result, **more)}  # type: ignore[arg-type]
 
 
 def log_line(
@@ -134,16 +138,20 @@ def log_line(
 
 
 def letter(
-    offset: int, *, at: TopicPartition = AT, connector: str = "c", stage: str = "VALUE_CONVERTER"
+    offset: int,
+    *,
+    partition: TopicPartition = AT,
+    connector: str = "c",
+    stage: str = "VALUE_CONVERTER",
 ) -> Headers:
     """The headers of a dead letter, as Connect writes them."""
-    said: Sequence[tuple[str, str]] = (
-        ("topic", at.topic),
-        ("partition", str(at.partition)),
+    sequence: Sequence[tuple[str, str]] = (
+        ("topic", partition.topic),
+        ("partition", str(partition.partition)),
         ("offset", str(offset)),
         ("connector.name", connector),
         ("task.id", "0"),
         ("stage", stage),
         ("class.name", JSON),
     )
-    return tuple((f"__connect.errors.{name}", value.encode()) for name, value in said)
+    return tuple((f"__connect.errors.{name}", value.encode()) for name, value in sequence)

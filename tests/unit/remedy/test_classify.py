@@ -70,8 +70,8 @@ def test_a_text_without_a_line_of_a_trace_has_no_failure(text):
     ],
 )
 def test_what_cannot_be_read_is_an_unknown_failure(trace, chain):
-    found = classify(trace)
-    assert (found.kind, found.chain) == (FailureKind.UNKNOWN, chain)
+    failure = classify(trace)
+    assert (failure.kind, failure.chain) == (FailureKind.UNKNOWN, chain)
 
 
 @pytest.mark.parametrize(
@@ -93,24 +93,26 @@ def test_what_cannot_be_read_is_an_unknown_failure(trace, chain):
     ],
 )
 def test_which_converter_it_was_is_told_from_connects_calls(calls, stage):
-    found = classify(converting(*calls))
-    assert (found.kind, found.stage, found.veto) == (FailureKind.DESERIALIZATION, stage, None)
+    failure = classify(converting(*calls))
+    assert (failure.kind, failure.stage, failure.veto) == (FailureKind.DESERIALIZATION, stage, None)
 
 
 def test_a_converter_that_does_not_reach_the_network_does_not_reach_its_registry():
     timed_out = "Caused by: java.net.SocketTimeoutException: x\n\t... 9 more\n"
-    found = classify(converting() + timed_out)
-    assert (found.kind, found.veto) == (FailureKind.REGISTRY_DOWN, FailureKind.REGISTRY_DOWN)
-    assert found.chain == (CONNECT, DATA, "java.net.SocketTimeoutException")
+    failure = classify(converting() + timed_out)
+    assert (failure.kind, failure.veto) == (FailureKind.REGISTRY_DOWN, FailureKind.REGISTRY_DOWN)
+    assert failure.chain == (CONNECT, DATA, "java.net.SocketTimeoutException")
     assert kind_of(
         PUT + f"Caused by: java.net.SocketTimeoutException: x\n{ROW}{DELIVER}{REST}"
     ) is (FailureKind.TIMEOUT)
 
 
 def test_of_two_that_forbid_the_deeper_one_is_named_and_an_unknown_one_last():
-    said = f"{DATA}: x\nCaused by: javax.net.ssl.SSLException\nCaused by: java.net.ConnectException"
-    assert kind_of(f"{said}\n") is FailureKind.CONNECTIVITY
-    assert kind_of(f"{said}\nCaused by: org.example.Bad\n") is FailureKind.CONNECTIVITY
+    answer = (
+        f"{DATA}: x\nCaused by: javax.net.ssl.SSLException\nCaused by: java.net.ConnectException"
+    )
+    assert kind_of(f"{answer}\n") is FailureKind.CONNECTIVITY
+    assert kind_of(f"{answer}\nCaused by: org.example.Bad\n") is FailureKind.CONNECTIVITY
     assert kind_of(f"{DATA}: x\nCaused by: org.example.Bad\n") is FailureKind.UNKNOWN
 
 
@@ -280,7 +282,7 @@ def test_bytes_are_corrupt_where_kafka_checks_what_it_fetched(trace, kind):
 
 
 @pytest.mark.parametrize(
-    ("said", "size"),
+    ("answer", "size"),
     [
         (f"{LARGE}, which is the value of the max.request.size configuration.", 2500088),
         ("The request included a message larger than the server will accept.", None),
@@ -290,23 +292,23 @@ def test_bytes_are_corrupt_where_kafka_checks_what_it_fetched(trace, kind):
         ("", None),
     ],
 )
-def test_how_large_a_record_is_stands_in_the_producers_own_sentence(said, size):
-    found = classify(f"{SENT}Caused by: {TOO_LARGE}: {said}\n")
-    assert (found.kind, found.size_bytes) == (FailureKind.PRODUCER_SIZE, size)
+def test_how_large_a_record_is_stands_in_the_producers_own_sentence(answer, size):
+    failure = classify(f"{SENT}Caused by: {TOO_LARGE}: {answer}\n")
+    assert (failure.kind, failure.size_bytes) == (FailureKind.PRODUCER_SIZE, size)
 
 
 def test_what_is_said_twice_of_a_records_size_is_not_known():
-    said = (
+    answer = (
         f"Caused by: {TOO_LARGE}: The message is 5 bytes when serialized which is larger than 1\n"
     )
-    assert classify(SENT + said).size_bytes == 5
-    assert classify(SENT + said * 2).size_bytes is None
+    assert classify(SENT + answer).size_bytes == 5
+    assert classify(SENT + answer * 2).size_bytes is None
 
 
 def test_a_size_is_said_of_a_record_that_is_too_large_alone():
-    said = f"{TOO_LARGE}: The message is 5 bytes when serialized which is larger than 1\n"
-    assert classify(f"{SENT}Caused by: {said}Caused by: java.io.IOException\n").size_bytes is None
-    assert classify(said).size_bytes is None
+    answer = f"{TOO_LARGE}: The message is 5 bytes when serialized which is larger than 1\n"
+    assert classify(f"{SENT}Caused by: {answer}Caused by: java.io.IOException\n").size_bytes is None
+    assert classify(answer).size_bytes is None
 
 
 def test_the_signature_knows_neither_the_line_nor_what_compilers_count():
@@ -337,8 +339,8 @@ def test_nothing_is_known_for_sure_of_a_trace_that_is_longer_than_what_is_read()
 def test_more_causes_than_java_has_are_not_believed():
     causes = f"Caused by: {DATA}: x\n\tat a.B.c(B.java:1)\n\t... 9 more\n"
     assert kind_of(converting() + causes * (CHAIN_MAX - 2)) is FailureKind.DESERIALIZATION
-    found = classify(converting() + causes * (CHAIN_MAX - 1))
-    assert (found.kind, len(found.chain)) == (FailureKind.UNKNOWN, CHAIN_MAX)
+    failure = classify(converting() + causes * (CHAIN_MAX - 1))
+    assert (failure.kind, len(failure.chain)) == (FailureKind.UNKNOWN, CHAIN_MAX)
 
 
 @pytest.mark.parametrize(
@@ -415,20 +417,20 @@ def test_a_stack_without_a_count_ends_with_the_call_that_began_its_thread(last, 
 
 
 def test_calls_without_an_exception_are_a_failure_of_which_nothing_is_known():
-    found = classify(f"x\n{ROW}y\n")
-    assert (found.kind, found.chain, found.stage) == (FailureKind.UNKNOWN, ("?",), "unknown")
+    failure = classify(f"x\n{ROW}y\n")
+    assert (failure.kind, failure.chain, failure.stage) == (FailureKind.UNKNOWN, ("?",), "unknown")
 
 
 def test_an_exception_that_something_above_was_caused_by_is_not_the_outermost():
-    found = classify(f"Caused by: {converting()}")
-    assert (found.kind, found.chain) == (FailureKind.UNKNOWN, ("?", DATA))
+    failure = classify(f"Caused by: {converting()}")
+    assert (failure.kind, failure.chain) == (FailureKind.UNKNOWN, ("?", DATA))
 
 
 def test_what_was_suppressed_tells_neither_the_stage_nor_a_cause():
     closing = f"\t{ROW}\t{RUNTIME}WorkerSinkTask.deliverMessages(WorkerSinkTask.java:628)\n"
     trace = f"a.B: x\n\tSuppressed: a.C: x\n{closing}\tCaused by: a.D: x\n\t\t... 9 more\n{ROW}"
-    found = classify(trace)
-    assert (found.stage, found.chain) == ("unknown", ("a.B",))
+    failure = classify(trace)
+    assert (failure.stage, failure.chain) == ("unknown", ("a.B",))
 
 
 def test_what_configuration_lists_forbids_as_anything_unknown_where_the_trace_is_cut():
@@ -439,19 +441,22 @@ def test_what_configuration_lists_forbids_as_anything_unknown_where_the_trace_is
 
 def test_as_much_as_is_read_may_be_all_there_is():
     more = TRACE_CHARS_MAX - len(converting())
-    said = [
+    messages = [
         converting().replace(f"{DATA}: x\n", f"{DATA}: x{'x' * (more + over)}\n") for over in (0, 1)
     ]
-    assert [len(text) - TRACE_CHARS_MAX for text in said] == [0, 1]
-    assert [kind_of(text) for text in said] == [FailureKind.DESERIALIZATION, FailureKind.UNKNOWN]
+    assert [len(text) - TRACE_CHARS_MAX for text in messages] == [0, 1]
+    assert [kind_of(text) for text in messages] == [
+        FailureKind.DESERIALIZATION,
+        FailureKind.UNKNOWN,
+    ]
 
 
 def test_what_configuration_lists_is_the_cause_of_what_put_throws_whoever_called_it():
     trace = PUT.replace(
         POLL, f"{RUNTIME}WorkerSinkTask.convertMessages(WorkerSinkTask.java:1)\n{POLL}"
     )
-    found = classify(f"{trace}Caused by: a.B: x\n{ROW}{DELIVER}{REST}", frozenset({"a.B"}))
-    assert (found.kind, found.stage) == (FailureKind.SINK_DATA, "put")
+    failure = classify(f"{trace}Caused by: a.B: x\n{ROW}{DELIVER}{REST}", frozenset({"a.B"}))
+    assert (failure.kind, failure.stage) == (FailureKind.SINK_DATA, "put")
 
 
 def test_what_was_suppressed_does_not_say_what_kind_it_is():

@@ -14,8 +14,8 @@ POISON = [case for case in CORPUS if case.is_poison]
 
 @pytest.mark.parametrize("case", CORPUS, ids=lambda case: case.name)
 def test_a_trace_is_what_its_label_says(case):
-    found = case.classified()
-    assert (found.kind, found.stage) == (case.says, case.stage)
+    result = case.classified()
+    assert (result.kind, result.stage) == (case.says, case.stage)
 
 
 def test_nothing_that_forbids_is_taken_for_a_records_fault():
@@ -26,9 +26,9 @@ def test_nothing_that_forbids_is_taken_for_a_records_fault():
 
 def test_what_forbids_is_said_and_what_does_not_is_not():
     for case in CORPUS:
-        found = case.classified()
-        assert found.veto in {None, found.kind}, case.name
-        assert found.veto not in SKIPPABLE, case.name
+        failure = case.classified()
+        assert failure.veto in {None, failure.kind}, case.name
+        assert failure.veto not in SKIPPABLE, case.name
 
 
 def test_every_kind_of_failure_is_in_the_corpus_and_no_trace_is_twice():
@@ -39,21 +39,23 @@ def test_every_kind_of_failure_is_in_the_corpus_and_no_trace_is_twice():
 
 
 def test_most_of_what_is_a_records_fault_is_seen_as_such():
-    seen = [case for case in POISON if case.classified().kind in SKIPPABLE]
+    observed = [case for case in POISON if case.classified().kind in SKIPPABLE]
     by_truth = Counter(case.truth for case in CORPUS)
-    told = [f"{len(CORPUS)} traces, {len(POISON)} of them one record's fault"]
+    reports = [f"{len(CORPUS)} traces, {len(POISON)} of them one record's fault"]
     for kind in FailureKind:
-        known = sum(case.truth is kind for case in seen)
-        told.append(f"{kind:16}{by_truth[kind]:4}" + f", {known} seen" * (kind in SKIPPABLE))
-    told.append(f"recall {len(seen) / len(POISON):.3f}, and none of the others taken for one")
-    print("\n".join(told))  # noqa: T201 - what `pytest -rP` is for
-    assert len(seen) / len(POISON) >= 0.8
+        known = sum(case.truth is kind for case in observed)
+        reports.append(f"{kind:16}{by_truth[kind]:4}" + f", {known} seen" * (kind in SKIPPABLE))
+    reports.append(
+        f"recall {len(observed) / len(POISON):.3f}, and none of the others taken for one"
+    )
+    print("\n".join(reports))  # noqa: T201 - what `pytest -rP` is for
+    assert len(observed) / len(POISON) >= 0.8
 
 
 def test_without_a_list_no_failure_in_a_sink_is_a_records_fault():
     for case in CORPUS:
         if case.stage == "put":
-            found = type(case)(
+            failure = type(case)(
                 case.name, case.trace, case.truth, case.says, case.stage, frozenset()
             ).classified()
-            assert found.kind not in SKIPPABLE, case.name
+            assert failure.kind not in SKIPPABLE, case.name

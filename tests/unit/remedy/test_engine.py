@@ -71,9 +71,12 @@ from tests.unit.remedy.plans import ALTER, plan_of
 
 
 def test_a_plan_begins_by_asking_which_place_this_is() -> None:
-    found = engine.begin_plan(OWN, NOW, LIMITS)
-    assert (found.command, found.records) == (IdentifyCommand(), (PlanOpened(at=NOW, plan=OWN),))
-    assert (found.progress.since, found.progress.identified) == (NOW, False)
+    command = engine.begin_plan(OWN, NOW, LIMITS)
+    assert (command.command, command.records) == (
+        IdentifyCommand(),
+        (PlanOpened(at=NOW, plan=OWN),),
+    )
+    assert (command.progress.since, command.progress.identified) == (NOW, False)
 
 
 @pytest.mark.parametrize(
@@ -133,21 +136,21 @@ def test_what_is_next_is_looked_at() -> None:
 
 
 def test_who_takes_a_plan_up_asks_first_where_it_is() -> None:
-    found = move(at(STOPPING, spent=2), TakeOverEvent())
-    assert (found.command, found.records) == (IdentifyCommand(), (PlanResumed(at=NOW),))
-    assert (found.progress.identified, found.progress.taken_up) == (False, True)
-    assert found.progress.spent == 0
+    command = move(at(STOPPING, spent=2), TakeOverEvent())
+    assert (command.command, command.records) == (IdentifyCommand(), (PlanResumed(at=NOW),))
+    assert (command.progress.identified, command.progress.taken_up) == (False, True)
+    assert command.progress.spent == 0
 
 
 def test_another_place_is_left_alone() -> None:
-    said = "this is another Connect cluster than the plan's: x, not cluster-1"
-    found = move(at(STOPPING, identified=False), IdentityEvent("x"))
-    assert over(found) == (PlanEnding.UNCHANGED, PlanFailureCause.CHANGED, said)
+    answer = "this is another Connect cluster than the plan's: x, not cluster-1"
+    command = move(at(STOPPING, identified=False), IdentityEvent("x"))
+    assert over(command) == (PlanEnding.UNCHANGED, PlanFailureCause.CHANGED, answer)
     begun = at(ALTERING, identified=False, touched=frozenset({STOPPING}))
     assert over(move(begun, IdentityEvent("x"))) == (
         PlanEnding.PARKED,
         PlanFailureCause.CHANGED,
-        said,
+        answer,
     )
 
 
@@ -158,10 +161,10 @@ def test_a_place_that_is_the_plans_or_of_no_name_is_worked_at() -> None:
         (msgspec.structs.replace(OWN, subject=nameless), "x"),
     ):
         worn = at(STOPPING, plan, identified=False, looks=3, since=1.0)
-        found = move(worn, IdentityEvent(identity))
-        assert found.command == InspectCommand(OWN.steps[0], FROZEN)
-        assert (found.progress.identified, found.progress.looks) == (True, 0)
-        assert found.progress.since == NOW
+        command = move(worn, IdentityEvent(identity))
+        assert command.command == InspectCommand(OWN.steps[0], FROZEN)
+        assert (command.progress.identified, command.progress.looks) == (True, 0)
+        assert command.progress.since == NOW
 
 
 @pytest.mark.parametrize(
@@ -193,24 +196,24 @@ def test_a_place_that_is_the_plans_or_of_no_name_is_worked_at() -> None:
 def test_who_takes_a_plan_up_goes_on_where_a_change_may_have_begun(
     progress: PlanProgress, *, goes_on: bool
 ) -> None:
-    found = move(replace(progress, identified=False, taken_up=True), IdentityEvent("cluster-1"))
-    assert (not found.records) is goes_on
-    assert goes_on or isinstance(found.records[-1], RollbackStarted)
-    assert not found.progress.taken_up
+    command = move(replace(progress, identified=False, taken_up=True), IdentityEvent("cluster-1"))
+    assert (not command.records) is goes_on
+    assert goes_on or isinstance(command.records[-1], RollbackStarted)
+    assert not command.progress.taken_up
 
 
 # --- keeping --------------------------------------------------------------------------------------
 
 
 def test_offsets_are_kept_and_rechecked_before_the_next_step() -> None:
-    found = move(at(FREEZING, frozen=None), BackupEvent(FROZEN))
-    assert (found.command, found.records) == (
+    command = move(at(FREEZING, frozen=None), BackupEvent(FROZEN))
+    assert (command.command, command.records) == (
         RecheckCommand(FROZEN),
         (OffsetsBackedUp(at=NOW, frozen=FROZEN),),
     )
-    found = move(found.progress, RecheckEvent(()))
-    assert found.records == (StepVerified(at=NOW, index=FREEZING, undoing=False, said=""),)
-    assert found.command == InspectCommand(ALTER, FROZEN)
+    command = move(command.progress, RecheckEvent(()))
+    assert command.records == (StepVerified(at=NOW, index=FREEZING, undoing=False, said=""),)
+    assert command.command == InspectCommand(ALTER, FROZEN)
 
 
 def test_what_cannot_be_kept_or_has_moved_on_is_given_up() -> None:
@@ -218,8 +221,8 @@ def test_what_cannot_be_kept_or_has_moved_on_is_given_up() -> None:
     assert turns(move(stopped, BackupFailureEvent("disk full"))) == (
         ToState(RequestedState.RUNNING),
     )
-    found = move(stopped, RecheckEvent(("one", "two")))
-    assert turns(found) == (ToState(RequestedState.RUNNING),)
+    command = move(stopped, RecheckEvent(("one", "two")))
+    assert turns(command) == (ToState(RequestedState.RUNNING),)
     assert over(move(at(FREEZING), RecheckEvent(("one", "two")))) == (
         PlanEnding.UNCHANGED,
         PlanFailureCause.CHANGED,
@@ -267,20 +270,20 @@ def test_a_plan_is_called_off_where_there_is_a_place_to_stop(
     progress: PlanProgress, interrupted: str, aborted: str
 ) -> None:
     for event, expected in ((InterruptEvent(), interrupted), (AbortEvent("by ada"), aborted)):
-        found = move(progress, event)
-        said = "interrupted" if isinstance(event, InterruptEvent) else "by ada"
+        command = move(progress, event)
+        answer = "interrupted" if isinstance(event, InterruptEvent) else "by ada"
         if expected == "ends":
-            assert over(found) == (PlanEnding.UNCHANGED, PlanFailureCause.INTERRUPTED, said)
+            assert over(command) == (PlanEnding.UNCHANGED, PlanFailureCause.INTERRUPTED, answer)
         elif expected == "turns":
-            assert turns(found)
-            assert isinstance(found.records[-1], RollbackStarted)
-            assert (found.records[-1].cause, found.records[-1].said) == (
+            assert turns(command)
+            assert isinstance(command.records[-1], RollbackStarted)
+            assert (command.records[-1].cause, command.records[-1].said) == (
                 PlanFailureCause.INTERRUPTED,
-                said,
+                answer,
             )
         else:
-            assert found.records == ()
-            assert not isinstance(found.command, WaitCommand | EndCommand)
+            assert command.records == ()
+            assert not isinstance(command.command, WaitCommand | EndCommand)
 
 
 @pytest.mark.parametrize(
@@ -295,16 +298,19 @@ def test_a_plan_is_called_off_where_there_is_a_place_to_stop(
 def test_a_stop_for_an_incident_ends_in_time_while_nothing_is_changed(
     more: dict[str, object], *, out_of_time: bool
 ) -> None:
-    said = {"stopped_at": NOW - STOP_S, "touched": frozenset({1}), **more}
-    stopped = at(3, SKIP, **said)
-    found = move(stopped, WaitOverEvent())
+    messages = {"stopped_at": NOW - STOP_S, "touched": frozenset({1}), **more}
+    stopped = at(3, SKIP, **messages)
+    command = move(stopped, WaitOverEvent())
     if not out_of_time:
-        assert found.records == ()
+        assert command.records == ()
         return
-    assert turns(found) == (ToState(RequestedState.RUNNING),)
-    assert isinstance(found.records[0], RollbackStarted)
-    told = "it was asked to stop 180 s ago, and nothing has changed since"
-    assert (found.records[0].cause, found.records[0].said) == (PlanFailureCause.TIMED_OUT, told)
+    assert turns(command) == (ToState(RequestedState.RUNNING),)
+    assert isinstance(command.records[0], RollbackStarted)
+    report = "it was asked to stop 180 s ago, and nothing has changed since"
+    assert (command.records[0].cause, command.records[0].said) == (
+        PlanFailureCause.TIMED_OUT,
+        report,
+    )
     unbounded = msgspec.structs.replace(SKIP.remedy, stop_total_s=None)
     plan = msgspec.structs.replace(SKIP, remedy=unbounded)
     assert move(replace(stopped, plan=plan), WaitOverEvent()).records == ()

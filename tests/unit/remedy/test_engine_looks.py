@@ -67,9 +67,9 @@ RESTORED = (
 
 
 def test_what_is_done_is_written_down_and_the_next_step_looked_at() -> None:
-    found = seen(at(STOPPING, looks=4, blind=2), StepStatus.DONE)
-    assert found.records == (StepVerified(at=NOW, index=0, undoing=False, said="it is so"),)
-    assert found.command == InspectCommand(OWN.steps[1], FROZEN)
+    command = seen(at(STOPPING, looks=4, blind=2), StepStatus.DONE)
+    assert command.records == (StepVerified(at=NOW, index=0, undoing=False, said="it is so"),)
+    assert command.command == InspectCommand(OWN.steps[1], FROZEN)
 
 
 @pytest.mark.parametrize(
@@ -82,10 +82,10 @@ def test_what_is_done_is_written_down_and_the_next_step_looked_at() -> None:
 def test_the_last_step_ends_the_plan(
     progress: PlanProgress, ended: tuple[PlanEnding, PlanFailureCause | None, str]
 ) -> None:
-    found = seen(progress, StepStatus.DONE)
-    assert over(found) == ended
-    assert isinstance(found.records[0], StepVerified)
-    assert found.progress.ended == found.records[1]
+    command = seen(progress, StepStatus.DONE)
+    assert over(command) == ended
+    assert isinstance(command.records[0], StepVerified)
+    assert command.progress.ended == command.records[1]
 
 
 @pytest.mark.parametrize(
@@ -102,20 +102,20 @@ def test_the_last_step_ends_the_plan(
 def test_the_end_waits_for_what_may_yet_be_carried_out(
     progress: PlanProgress, *, waiting: bool
 ) -> None:
-    found = seen(progress, StepStatus.DONE)
-    assert waits(found) is waiting
-    if isinstance(found.command, WaitCommand):
-        assert found.command.said.startswith("it is so; an earlier request")
+    command = seen(progress, StepStatus.DONE)
+    assert waits(command) is waiting
+    if isinstance(command.command, WaitCommand):
+        assert command.command.said.startswith("it is so; an earlier request")
 
 
 # --- it is not ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("standing", [StepStatus.READY, StepStatus.PARTLY])
-def test_what_is_ready_is_written_down_and_tried(standing: StepStatus) -> None:
-    found = seen(at(ALTERING), standing)
-    assert found.records == (StepIntended(at=NOW, index=ALTERING, undoing=False),)
-    assert found.command == AttemptCommand(ALTER, FROZEN)
+@pytest.mark.parametrize("status", [StepStatus.READY, StepStatus.PARTLY])
+def test_what_is_ready_is_written_down_and_tried(status: StepStatus) -> None:
+    command = seen(at(ALTERING), status)
+    assert command.records == (StepIntended(at=NOW, index=ALTERING, undoing=False),)
+    assert command.command == AttemptCommand(ALTER, FROZEN)
 
 
 def test_what_can_only_be_waited_for_is() -> None:
@@ -136,13 +136,13 @@ def test_what_can_only_be_waited_for_is() -> None:
 def test_what_was_asked_for_has_time_to_show_before_it_is_asked_for_again(
     answer: AttemptResult | None, patience_s: float
 ) -> None:
-    asked = at(ALTERING, sent=1, spent=1, answer=answer, asked_at=NOW, touched=CHANGED)
-    early = seen(asked, StepStatus.READY, NOW + patience_s - 0.1)
+    progress = at(ALTERING, sent=1, spent=1, answer=answer, asked_at=NOW, touched=CHANGED)
+    early = seen(progress, StepStatus.READY, NOW + patience_s - 0.1)
     assert waits(early)
     assert isinstance(early.command, WaitCommand)
-    said = f"it is so; the request has {patience_s:.0f} s to take effect"
-    assert early.command.said == said
-    again = seen(asked, StepStatus.READY, NOW + patience_s)
+    text = f"it is so; the request has {patience_s:.0f} s to take effect"
+    assert early.command.said == text
+    again = seen(progress, StepStatus.READY, NOW + patience_s)
     assert isinstance(again.command, AttemptCommand)
     assert again.progress.sent == 2
 
@@ -150,10 +150,10 @@ def test_what_was_asked_for_has_time_to_show_before_it_is_asked_for_again(
 def test_what_was_put_off_for_all_its_time_is_refused() -> None:
     assert isinstance(seen(at(ALTERING, refused="409"), StepStatus.READY).command, AttemptCommand)
     assert isinstance(seen(at(ALTERING, **WAITED), StepStatus.READY).command, AttemptCommand)
-    found = seen(at(ALTERING, refused="409", touched=HALFWAY, **WAITED), StepStatus.READY)
-    assert turns(found) == RESUMED
-    assert isinstance(found.records[0], RollbackStarted)
-    assert (found.records[0].cause, found.records[0].said) == (PlanFailureCause.REFUSED, "409")
+    command = seen(at(ALTERING, refused="409", touched=HALFWAY, **WAITED), StepStatus.READY)
+    assert turns(command) == RESUMED
+    assert isinstance(command.records[0], RollbackStarted)
+    assert (command.records[0].cause, command.records[0].said) == (PlanFailureCause.REFUSED, "409")
 
 
 @pytest.mark.parametrize(
@@ -170,8 +170,8 @@ def test_what_was_asked_for_often_enough_is_left_to_a_person(
     progress: PlanProgress, ended: PlanEnding
 ) -> None:
     spent = replace(progress, sent=3, spent=3, asked_at=0.0, touched=CHANGED)
-    said = "requested 3 times without effect: it is so"
-    assert over(seen(spent, StepStatus.READY)) == (ended, PlanFailureCause.TIMED_OUT, said)
+    answer = "requested 3 times without effect: it is so"
+    assert over(seen(spent, StepStatus.READY)) == (ended, PlanFailureCause.TIMED_OUT, answer)
     assert isinstance(seen(replace(spent, spent=2), StepStatus.READY).command, AttemptCommand)
 
 
@@ -191,13 +191,16 @@ def test_a_stop_that_does_not_come_about_is_taken_back() -> None:
     ],
 )
 def test_a_step_has_its_time_to_come_about(more: dict[str, object], *, waiting: bool) -> None:
-    found = seen(at(1, touched=HALFWAY, **{**WAITED, **more}), StepStatus.NOT_YET)
-    assert waits(found) is waiting
+    command = seen(at(1, touched=HALFWAY, **{**WAITED, **more}), StepStatus.NOT_YET)
+    assert waits(command) is waiting
     if not waiting:
-        assert turns(found) == RESUMED
-        assert isinstance(found.records[0], RollbackStarted)
-        told = f"not so after {LIMITS.step_s:.0f} s: it is so"
-        assert (found.records[0].cause, found.records[0].said) == (PlanFailureCause.TIMED_OUT, told)
+        assert turns(command) == RESUMED
+        assert isinstance(command.records[0], RollbackStarted)
+        report = f"not so after {LIMITS.step_s:.0f} s: it is so"
+        assert (command.records[0].cause, command.records[0].said) == (
+            PlanFailureCause.TIMED_OUT,
+            report,
+        )
 
 
 @pytest.mark.parametrize(
@@ -219,21 +222,21 @@ def test_a_step_has_its_time_to_come_about(more: dict[str, object], *, waiting: 
 def test_what_does_not_come_about_in_time_is_gone_back_from_unless_it_may_yet(
     progress: PlanProgress, expected: PlanEnding | tuple[object, ...]
 ) -> None:
-    found = seen(replace(progress, since=0.0, waited_s=NOW), StepStatus.NOT_YET)
+    command = seen(replace(progress, since=0.0, waited_s=NOW), StepStatus.NOT_YET)
     if isinstance(expected, PlanEnding):
-        said = f"not so after {NOW:.0f} s: it is so"
-        assert over(found) == (expected, PlanFailureCause.TIMED_OUT, said)
+        answer = f"not so after {NOW:.0f} s: it is so"
+        assert over(command) == (expected, PlanFailureCause.TIMED_OUT, answer)
     else:
-        assert turns(found) == expected
+        assert turns(command) == expected
 
 
 def test_looks_come_less_and_less_often() -> None:
     pauses, progress = [], at(1)
     for _ in range(9):
-        found = seen(progress, StepStatus.NOT_YET)
-        assert isinstance(found.command, WaitCommand)
-        pauses.append(found.command.seconds)
-        progress = found.progress
+        command = seen(progress, StepStatus.NOT_YET)
+        assert isinstance(command.command, WaitCommand)
+        pauses.append(command.command.seconds)
+        progress = command.progress
     assert pauses == [0.5, 1.0, 1.0, 2.0, 2.0, 5.0, 5.0, 5.0, 5.0]
     assert (progress.waited_s, progress.looks) == (sum(pauses), 9)
 
@@ -293,11 +296,11 @@ def test_where_somebody_else_was_before_a_change_the_connector_runs_again() -> N
 def test_what_can_never_be_done_is_gone_back_from_where_there_is_a_way(
     progress: PlanProgress, expected: PlanEnding | tuple[object, ...]
 ) -> None:
-    found = seen(progress, StepStatus.IMPOSSIBLE)
+    command = seen(progress, StepStatus.IMPOSSIBLE)
     if isinstance(expected, PlanEnding):
-        assert over(found) == (expected, PlanFailureCause.REFUSED, "it is so")
+        assert over(command) == (expected, PlanFailureCause.REFUSED, "it is so")
     else:
-        assert turns(found) == expected
+        assert turns(command) == expected
 
 
 # --- attempts -------------------------------------------------------------------------------------
@@ -305,43 +308,43 @@ def test_what_can_never_be_done_is_gone_back_from_where_there_is_a_way(
 
 @pytest.mark.parametrize("answer", [AttemptResult.ACK, AttemptResult.IN_DOUBT])
 def test_what_was_asked_for_is_looked_at_anew(answer: AttemptResult) -> None:
-    asked = at(ALTERING, sent=1, looks=4, waited_s=5.0)
-    found = move(asked, AttemptEvent(Outcome(answer, "so", definite=True)))
-    assert found.records == (StepAnswered(at=NOW, answer=answer, said="so", definite=True),)
-    assert found.command == InspectCommand(ALTER, FROZEN)
-    assert (found.progress.looks, found.progress.waited_s) == (0, 0.0)
+    progress = at(ALTERING, sent=1, looks=4, waited_s=5.0)
+    command = move(progress, AttemptEvent(Outcome(answer, "so", definite=True)))
+    assert command.records == (StepAnswered(at=NOW, answer=answer, said="so", definite=True),)
+    assert command.command == InspectCommand(ALTER, FROZEN)
+    assert (command.progress.looks, command.progress.waited_s) == (0, 0.0)
 
 
 def test_what_is_put_off_is_waited_for() -> None:
-    found = move(at(ALTERING, sent=1, looks=1), AttemptEvent(Outcome(AttemptResult.RETRY, "409")))
-    assert found.records == (StepAnswered(at=NOW, answer=AttemptResult.RETRY, said="409"),)
-    assert found.command == WaitCommand(1.0, "409")
-    assert (found.progress.looks, found.progress.refused) == (2, "409")
+    command = move(at(ALTERING, sent=1, looks=1), AttemptEvent(Outcome(AttemptResult.RETRY, "409")))
+    assert command.records == (StepAnswered(at=NOW, answer=AttemptResult.RETRY, said="409"),)
+    assert command.command == WaitCommand(1.0, "409")
+    assert (command.progress.looks, command.progress.refused) == (2, "409")
 
 
 def test_a_no_is_written_down_with_what_comes_of_it() -> None:
-    asked = at(STOPPING, sent=1, touched=HALFWAY)
-    found = move(
-        asked, AttemptEvent(Outcome(AttemptResult.NACK, "403"), PlanFailureCause.UNAUTHORISED)
+    progress = at(STOPPING, sent=1, touched=HALFWAY)
+    command = move(
+        progress, AttemptEvent(Outcome(AttemptResult.NACK, "403"), PlanFailureCause.UNAUTHORISED)
     )
-    assert found.records[0] == StepAnswered(at=NOW, answer=AttemptResult.NACK, said="403")
-    assert over(found) == (PlanEnding.UNCHANGED, PlanFailureCause.UNAUTHORISED, "403")
+    assert command.records[0] == StepAnswered(at=NOW, answer=AttemptResult.NACK, said="403")
+    assert over(command) == (PlanEnding.UNCHANGED, PlanFailureCause.UNAUTHORISED, "403")
 
 
 def test_offsets_are_read_back_before_a_refusal_to_change_them_counts() -> None:
     changed = at(ALTERING, sent=1, touched=CHANGED)
-    asked = move(changed, AttemptEvent(Outcome(AttemptResult.NACK, "not to my taste")))
-    assert [type(record) for record in asked.records] == [StepAnswered]
-    assert isinstance(asked.command, InspectCommand)
-    found = seen(asked.progress, StepStatus.READY)
-    assert [type(record) for record in found.records] == [StepAnswered, RollbackStarted]
-    assert turns(found) == RESUMED
-    assert isinstance(found.records[1], RollbackStarted)
-    assert (found.records[1].cause, found.records[1].said) == (
+    command = move(changed, AttemptEvent(Outcome(AttemptResult.NACK, "not to my taste")))
+    assert [type(record) for record in command.records] == [StepAnswered]
+    assert isinstance(command.command, InspectCommand)
+    results = seen(command.progress, StepStatus.READY)
+    assert [type(record) for record in results.records] == [StepAnswered, RollbackStarted]
+    assert turns(results) == RESUMED
+    assert isinstance(results.records[1], RollbackStarted)
+    assert (results.records[1].cause, results.records[1].said) == (
         PlanFailureCause.REFUSED,
         "not to my taste",
     )
-    assert turns(seen(asked.progress, StepStatus.PARTLY)) == RESTORED
+    assert turns(seen(command.progress, StepStatus.PARTLY)) == RESTORED
 
 
 def test_a_change_that_fails_three_times_and_shows_no_effect_leaves_all_as_it_was() -> None:
@@ -364,11 +367,11 @@ FORBIDDEN = UnavailableEvent(PlanFailureCause.UNAUTHORISED, "403")
 
 def test_before_anything_was_begun_three_looks_in_vain_are_enough() -> None:
     progress = at(STOPPING)
-    for blind in (1, 2):
-        found = move(progress, AWAY)
-        assert waits(found)
-        progress = found.progress
-        assert (progress.blind, progress.looks) == (blind, blind)
+    for unavailable in (1, 2):
+        command = move(progress, AWAY)
+        assert waits(command)
+        progress = command.progress
+        assert (progress.blind, progress.looks) == (unavailable, unavailable)
     assert over(move(progress, AWAY)) == (
         PlanEnding.UNCHANGED,
         PlanFailureCause.UNREACHABLE,

@@ -73,7 +73,7 @@ def test_the_closest_rule_speaks(name, word):
 
 
 @pytest.mark.parametrize(
-    ("place", "kind"),
+    ("location", "kind"),
     [
         ("java.net.Socket$SocketInputStream.read", FailureKind.CONNECTIVITY),
         (
@@ -85,5 +85,5 @@ def test_the_closest_rule_speaks(name, word):
         ("java.lang.Thread.run", None),
     ],
 )
-def test_a_call_forbids_by_the_beginning_of_its_name(place, kind):
-    assert find_call_veto(place) is kind
+def test_a_call_forbids_by_the_beginning_of_its_name(location, kind):
+    assert find_call_veto(location) is kind

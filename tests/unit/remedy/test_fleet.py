@@ -72,10 +72,10 @@ SKIP, TOOL = skip_of(), plan_of()
 
 
 def fleet(*records: AnyRecord, plan: Plan = SKIP, into: FleetState | None = None) -> FleetState:
-    found = into or FleetState()
+    result = into or FleetState()
     for record in records:
-        found.take(found.seq + 1, plan.plan_id, record)
-    return found
+        result.take(result.seq + 1, plan.plan_id, record)
+    return result
 
 
 def proposed(plan: Plan) -> PlanProposed:
@@ -90,16 +90,16 @@ def opened(plan: Plan) -> PlanOpened:
     return PlanOpened(at=3.0, plan=plan)
 
 
-def asked(index: int, at: float = 4.0, *, undoing: bool = False) -> StepIntended:
-    return StepIntended(at=at, index=index, undoing=undoing)
+def asked(index: int, moment: float = 4.0, *, undoing: bool = False) -> StepIntended:
+    return StepIntended(at=moment, index=index, undoing=undoing)
 
 
 def seen(index: int, *, undoing: bool = False) -> StepVerified:
     return StepVerified(at=5.0, index=index, undoing=undoing, said="")
 
 
-def ended(ending: PlanEnding = PlanEnding.SUCCEEDED, at: float = 9.0) -> PlanEnded:
-    return PlanEnded(at=at, ending=ending, said="x")
+def ended(ending: PlanEnding = PlanEnding.SUCCEEDED, moment: float = 9.0) -> PlanEnded:
+    return PlanEnded(at=moment, ending=ending, said="x")
 
 
 def begun(plan: Plan, by: str = "ada") -> tuple[AnyRecord, ...]:
@@ -128,8 +128,8 @@ def test_everything_is_held_until_then_or_until_it_is_let_go(
 
 def test_the_newest_mode_counts_and_records_are_counted() -> None:
     modes = [ModeSet(at=1.0, mode=mode, by="ada", because="x") for mode in ("observe", None)]
-    found = fleet(*modes)
-    assert (found.mode, found.seq) == (modes[1], 2)
+    result = fleet(*modes)
+    assert (result.mode, result.seq) == (modes[1], 2)
 
 
 OTHER = msgspec.structs.replace(
@@ -153,10 +153,10 @@ OTHER = msgspec.structs.replace(
 def test_what_people_and_other_plans_change_is_another_ground(
     plan: Plan, before: tuple[AnyRecord, ...], last: AnyRecord
 ) -> None:
-    found = fleet(*before, plan=plan)
-    bounds = found.bounds()
+    result = fleet(*before, plan=plan)
+    bounds = result.bounds()
     assert fleet(*before, plan=plan).bounds() == bounds
-    assert fleet(last, plan=plan, into=found).bounds() != bounds
+    assert fleet(last, plan=plan, into=result).bounds() != bounds
 
 
 def test_a_plan_that_began_and_ended_meanwhile_is_another_ground() -> None:
@@ -164,16 +164,16 @@ def test_a_plan_that_began_and_ended_meanwhile_is_another_ground() -> None:
 
 
 def test_what_is_proposed_decided_or_seen_meanwhile_is_no_other_ground() -> None:
-    found = fleet(*begun(SKIP))
-    bounds = found.bounds()
-    fleet(proposed(OTHER), approved(), plan=OTHER, into=found)
-    assert found.bounds() == bounds
+    result = fleet(*begun(SKIP))
+    bounds = result.bounds()
+    fleet(proposed(OTHER), approved(), plan=OTHER, into=result)
+    assert result.bounds() == bounds
 
 
 def test_a_breaker_that_a_person_opens_a_person_closes() -> None:
     first, again, closed = (
-        BreakerSet(at=at, scope="lab/orders", open=is_open, by="ada", because=f"x{at:.0f}")
-        for at, is_open in ((1.0, True), (2.0, True), (3.0, False))
+        BreakerSet(at=moment, scope="lab/orders", open=is_open, by="ada", because=f"x{moment:.0f}")
+        for moment, is_open in ((1.0, True), (2.0, True), (3.0, False))
     )
     assert fleet(first, again).breakers == {"lab/orders": Breaker("lab/orders", 1.0, "x1")}
     assert fleet(first, again, closed).breakers == {}
@@ -209,30 +209,30 @@ def test_a_breaker_that_a_person_opens_a_person_closes() -> None:
 def test_how_plans_stand_is_known(
     records: tuple[AnyRecord, ...], *, waits: bool, may_begin: bool, works: bool, parked: bool
 ) -> None:
-    found = fleet(*records)
-    assert (SKIP.plan_id in found.proposed(), SKIP.plan_id in found.approved()) == (
+    result = fleet(*records)
+    assert (SKIP.plan_id in result.proposed(), SKIP.plan_id in result.approved()) == (
         waits,
         may_begin,
     )
-    assert (WHOSE in found.at_work(), WHOSE in found.parked()) == (works, parked)
+    assert (WHOSE in result.at_work(), WHOSE in result.parked()) == (works, parked)
 
 
 def test_plans_that_wait_are_told_in_the_order_of_their_proposals() -> None:
-    found = FleetState()
+    state = FleetState()
     for plan_id in ("p2", "p1"):
-        fleet(proposed(skip_of(plan_id)), plan=skip_of(plan_id), into=found)
-    assert list(found.proposed()) == ["p2", "p1"]
+        fleet(proposed(skip_of(plan_id)), plan=skip_of(plan_id), into=state)
+    assert list(state.proposed()) == ["p2", "p1"]
     for plan_id in ("p1", "p2"):
-        fleet(approved(), plan=skip_of(plan_id), into=found)
-    assert found.approved() == {"p2": skip_of("p2"), "p1": skip_of("p1")}
+        fleet(approved(), plan=skip_of(plan_id), into=state)
+    assert state.approved() == {"p2": skip_of("p2"), "p1": skip_of("p1")}
 
 
 # --- what was done --------------------------------------------------------------------------------
 
 
 def test_a_skip_is_known_from_when_it_is_asked_for_and_once() -> None:
-    found = fleet(*begun(SKIP), asked(1), asked(5, 6.0), asked(5, 7.0))
-    assert found.skips == [RecordSkip(6.0, "p1", WHOSE, POISON, "s1")]
+    result = fleet(*begun(SKIP), asked(1), asked(5, 6.0), asked(5, 7.0))
+    assert result.skips == [RecordSkip(6.0, "p1", WHOSE, POISON, "s1")]
 
 
 @pytest.mark.parametrize(
@@ -250,20 +250,20 @@ def test_a_skip_is_known_from_when_it_is_asked_for_and_once() -> None:
     ],
 )
 def test_nothing_else_is_a_skip(plan: Plan, index: int, *, undoing: bool) -> None:
-    found = fleet(opened(plan), asked(index, undoing=undoing), plan=plan)
-    assert (found.skips, found.restarts) == ([], [])
+    result = fleet(opened(plan), asked(index, undoing=undoing), plan=plan)
+    assert (result.skips, result.restarts) == ([], [])
 
 
 def skipped_after(
     record: RecordLocation, *, connector: str = "orders", signature: str = "s1"
 ) -> dict[str, Breaker]:
     """The breakers after a skip of POISON, and one of this record."""
-    found = fleet(*begun(SKIP), asked(5))
+    result = fleet(*begun(SKIP), asked(5))
     plan = skip_of("p2", signature=signature)
     copy = msgspec.structs.replace(plan.steps[0], record=record)
     subject = msgspec.structs.replace(plan.subject, connector=connector)
     plan = msgspec.structs.replace(plan, subject=subject, steps=(copy, *plan.steps[1:]))
-    return fleet(opened(plan), asked(5, 8.0), plan=plan, into=found).breakers
+    return fleet(opened(plan), asked(5, 8.0), plan=plan, into=result).breakers
 
 
 @pytest.mark.parametrize("offset", [POISON.offset + NEAR_OFFSETS, POISON.offset - 7])
@@ -295,15 +295,15 @@ def test_two_skips_of_two_kinds_or_two_connectors_are_two_accidents() -> None:
 
 def test_a_restart_is_known_from_when_it_is_asked_for_each_time() -> None:
     plan = small(Restart(only_failed=True), Action.RESTART_FAILED)
-    found = fleet(*begun(plan), asked(0, 4.0), asked(0, 6.0), plan=plan)
-    assert found.restarts == [
+    result = fleet(*begun(plan), asked(0, 4.0), asked(0, 6.0), plan=plan)
+    assert result.restarts == [
         ConnectorRestart(4.0, WHOSE, "i1"),
         ConnectorRestart(6.0, WHOSE, "i1"),
     ]
     own = msgspec.structs.replace(plan, remedy=None)
     assert fleet(opened(own), asked(0), plan=own).restarts == []
     done = fleet(opened(own), asked(0), seen(0), plan=own).restarts
-    assert [(at.whose, at.incident) for at in done] == [(WHOSE, "")]
+    assert [(item.whose, item.incident) for item in done] == [(WHOSE, "")]
     alone = msgspec.structs.replace(own, steps=(Restart(include_tasks=False),))
     assert fleet(opened(alone), asked(0), seen(0), plan=alone).restarts == []
 
@@ -345,7 +345,9 @@ def test_a_stop_is_held_after_its_plan_until_the_incident_is_over() -> None:
     assert held.stopped_by_us() == {}
 
 
-@pytest.mark.parametrize("ending", [at for at in PlanEnding if at is not PlanEnding.SUCCEEDED])
+@pytest.mark.parametrize(
+    "ending", [item for item in PlanEnding if item is not PlanEnding.SUCCEEDED]
+)
 def test_a_stop_that_did_not_succeed_is_not_held(ending: PlanEnding) -> None:
     assert fleet(*begun(STOP), asked(0), ended(ending), plan=STOP).stopped_by_us() == {}
     assert fleet(*begun(STOP), ended(), plan=STOP).stopped_by_us() == {}
@@ -356,7 +358,7 @@ def test_a_stop_that_did_not_succeed_is_not_held(ending: PlanEnding) -> None:
 
 
 @pytest.mark.parametrize(
-    ("plan", "last", "said"),
+    ("plan", "last", "answer"),
     [
         (SKIP, PARKED, "plan p1 is parked: it moved"),
         (SKIP, ended(PlanEnding.INEFFECTIVE), "plan p1 did not help: x"),
@@ -367,9 +369,13 @@ def test_a_stop_that_did_not_succeed_is_not_held(ending: PlanEnding) -> None:
         (small(Restart(), Action.RESTART_FAILED), ended(PlanEnding.INEFFECTIVE), None),
     ],
 )
-def test_a_breaker_opens_by_how_a_plan_ended(plan: Plan, last: AnyRecord, said: str | None) -> None:
-    found = fleet(opened(plan), last, plan=plan).breakers
-    assert found == ({} if said is None else {"lab/orders": Breaker("lab/orders", 9.0, said)})
+def test_a_breaker_opens_by_how_a_plan_ended(
+    plan: Plan, last: AnyRecord, answer: str | None
+) -> None:
+    breakers = fleet(opened(plan), last, plan=plan).breakers
+    assert breakers == (
+        {} if answer is None else {"lab/orders": Breaker("lab/orders", 9.0, answer)}
+    )
 
 
 @pytest.mark.parametrize(
@@ -384,11 +390,11 @@ def test_a_breaker_opens_by_how_a_plan_ended(plan: Plan, last: AnyRecord, said: 
 def test_what_a_person_approved_and_succeeded_is_counted(
     by: str, ending: PlanEnding, successes: int
 ) -> None:
-    found = fleet(*begun(SKIP, by), ended(ending))
-    assert found.successes[WHOSE, Action.SKIP_ONE] == successes
-    assert found.ended_at == {WHOSE: 9.0}
-    fleet(*begun(SKIP, by), ended(ending), into=found)
-    assert found.successes[WHOSE, Action.SKIP_ONE] == 2 * successes
+    result = fleet(*begun(SKIP, by), ended(ending))
+    assert result.successes[WHOSE, Action.SKIP_ONE] == successes
+    assert result.ended_at == {WHOSE: 9.0}
+    fleet(*begun(SKIP, by), ended(ending), into=result)
+    assert result.successes[WHOSE, Action.SKIP_ONE] == 2 * successes
 
 
 def test_what_nobody_approved_or_never_began_is_no_success() -> None:
@@ -404,22 +410,27 @@ def test_what_nobody_approved_or_never_began_is_no_success() -> None:
 def test_an_incident_is_known_as_it_was_first_seen_until_it_is_over() -> None:
     first, again = (
         IncidentDetected(
-            at=at, incident="i1", connect_cluster="lab", connector="orders", what="failed", said="x"
+            at=moment,
+            incident="i1",
+            connect_cluster="lab",
+            connector="orders",
+            what="failed",
+            said="x",
         )
-        for at in (1.0, 2.0)
+        for moment in (1.0, 2.0)
     )
-    found = fleet(first, again)
-    assert found.incidents == {"i1": first}
-    fleet(IncidentEnded(at=3.0, incident="i2"), into=found)
-    assert found.incidents == {"i1": first}
-    fleet(IncidentEnded(at=3.0, incident="i1"), into=found)
-    assert found.incidents == {}
+    result = fleet(first, again)
+    assert result.incidents == {"i1": first}
+    fleet(IncidentEnded(at=3.0, incident="i2"), into=result)
+    assert result.incidents == {"i1": first}
+    fleet(IncidentEnded(at=3.0, incident="i1"), into=result)
+    assert result.incidents == {}
 
 
 def test_why_nothing_is_done_is_known_for_each_action_until_the_incident_is_over() -> None:
-    def refused(incident: str, action: str, at: float = 1.0) -> ActionRefused:
+    def refused(incident: str, action: str, moment: float = 1.0) -> ActionRefused:
         return ActionRefused(
-            at=at,
+            at=moment,
             incident=incident,
             connect_cluster="lab",
             connector="orders",
@@ -428,9 +439,11 @@ def test_why_nothing_is_done_is_known_for_each_action_until_the_incident_is_over
             answers=(),
         )
 
-    found = fleet(*(refused(*at) for at in (("i1", "stop"), ("i1", "notify"), ("i2", "stop"))))
+    result = fleet(
+        *(refused(*value) for value in (("i1", "stop"), ("i1", "notify"), ("i2", "stop")))
+    )
     newest = refused("i1", "stop", 2.0)
-    fleet(newest, into=found)
-    assert (found.refused["i1", "stop"], len(found.refused)) == (newest, 3)
-    fleet(IncidentEnded(at=3.0, incident="i1"), into=found)
-    assert list(found.refused) == [("i2", "stop")]
+    fleet(newest, into=result)
+    assert (result.refused["i1", "stop"], len(result.refused)) == (newest, 3)
+    fleet(IncidentEnded(at=3.0, incident="i1"), into=result)
+    assert list(result.refused) == [("i2", "stop")]

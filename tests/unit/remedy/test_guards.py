@@ -38,8 +38,10 @@ ME = (CONNECT, CONNECTOR)
 OTHERS = frozenset((f"lab-{number}", "c") for number in range(9))
 
 
-def skip_at(at: float, whose: tuple[str, str] = ME) -> RecordSkip:
-    return RecordSkip(at, "plan", whose, RecordLocation("east", "t", "id", 3, 17), "signature")
+def skip_at(moment: float, subjects: tuple[str, str] = ME) -> RecordSkip:
+    return RecordSkip(
+        moment, "plan", subjects, RecordLocation("east", "t", "id", 3, 17), "signature"
+    )
 
 
 class Row(NamedTuple):
@@ -117,20 +119,24 @@ ROWS = (
     ),
     Row("quorum", PLAN, {"signals": frozenset(PoisonSignal) - {PoisonSignal.FROZEN_OFFSET}}),
     Row("alone", ADMIT, {"alike": frozenset({("lab", "a"), ("lab", "b")})}),
-    Row("storm", PLAN, {"unhealthy": frozenset(("lab", str(at)) for at in range(5))}),
+    Row("storm", PLAN, {"unhealthy": frozenset(("lab", str(number)) for number in range(5))}),
     Row("storm", PLAN, {"connectors": 4, "unhealthy": frozenset({ME, ("a", "b"), ("c", "d")})}),
     Row("storm", ALTER, {"storm_before": MassFailure(rages=True, calm_since=NOW - 899)}),
-    Row("storm", PLAN, {"in_remedy": frozenset(("lab", str(at)) for at in range(5))}, STOP),
+    Row("storm", PLAN, {"in_remedy": frozenset(("lab", str(number)) for number in range(5))}, STOP),
     Row("blast", ADMIT, {"in_remedy": frozenset({("lab", "another")})}),
     Row("blast", ADMIT, {"in_remedy": frozenset({ME})}, RESTORE),
     Row("blast", ADMIT, {"in_remedy": frozenset({("a", "x"), ("b", "x"), ("c", "x")})}),
     Row("cool_down", ADMIT, {"remedied_at": (NOW - 9_000, NOW - 899)}),
     Row("cool_down", PLAN, {"remedied_at": (NOW + 2_101,)}),
-    Row("budget_connector", ADMIT, {"skips": tuple(skip_at(NOW - at) for at in (10, 20, 30))}),
+    Row(
+        "budget_connector",
+        ADMIT,
+        {"skips": tuple(skip_at(NOW - number) for number in (10, 20, 30))},
+    ),
     Row(
         "budget_fleet",
         ADMIT,
-        {"skips": tuple(skip_at(NOW - 60, at) for at in [*sorted(OTHERS), ME])},
+        {"skips": tuple(skip_at(NOW - 60, item) for item in [*sorted(OTHERS), ME])},
     ),
     Row("one_record", PLAN, {"records": 2}),
     Row("one_step", ALTER, {"next_wanted": 1_300}),
@@ -229,24 +235,26 @@ def made(row: Row) -> tuple[GuardFacts, Policy]:
     """The policy is also the one that the plan was made under, unless that is what is changed."""
     policy = replace(POLICY, **row.policy)
     base = standing if row.stage is ALTER else facts
-    given = {"policy_sha256": policy.sha256} | row.changes
-    return base(row.action, row.kind, **given), policy
+    inputs = {"policy_sha256": policy.sha256} | row.changes
+    return base(row.action, row.kind, **inputs), policy
 
 
 def against(answers: tuple[guards.GuardAnswer, ...]) -> dict[str, GuardResult]:
-    return {at.guard: at.answer for at in answers if at.answer is not GuardResult.PASS}
+    return {
+        answer.guard: answer.answer for answer in answers if answer.answer is not GuardResult.PASS
+    }
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.guard}-{row.stage}-{row.action}")
 def test_a_guard_denies_what_no_other_denies(row):
-    given, policy = made(row)
-    said = guards.evaluate(given, policy, row.stage, by_person=row.action is RESTORE)
+    inputs, policy = made(row)
+    answers = guards.evaluate(inputs, policy, row.stage, by_person=row.action is RESTORE)
     expected = {row.guard, *row.also}
     if row.kind is SubjectKind.SOURCE or row.action is RESTORE:
-        assert row.guard in against(said)
+        assert row.guard in against(answers)
     else:
-        assert against(said) == dict.fromkeys(expected, GuardResult.DENY)
-    assert all(at.said for at in said)
+        assert against(answers) == dict.fromkeys(expected, GuardResult.DENY)
+    assert all(answer.said for answer in answers)
 
 
 def test_every_guard_has_a_row():
@@ -258,22 +266,22 @@ def test_every_guard_has_a_row():
 @pytest.mark.parametrize("action", [RESTART, STOP, SKIP])
 def test_where_nothing_speaks_against_it_everything_passes(action, kind, stage):
     base = standing if stage is ALTER else facts
-    said = guards.evaluate(base(action, kind), POLICY, stage, by_person=False)
-    assert against(said) == {}
-    assert guards.derive_permission(said) is Permission.ACT
+    answers = guards.evaluate(base(action, kind), POLICY, stage, by_person=False)
+    assert against(answers) == {}
+    assert guards.derive_permission(answers) is Permission.ACT
 
 
 @pytest.mark.parametrize("stage", [PLAN, ADMIT])
 @pytest.mark.parametrize("action", [RESTART, STOP])
 def test_what_failed_as_a_whole_may_be_started_again_or_stopped(action, stage):
-    given = facts(action, state="failed")
-    assert against(guards.evaluate(given, POLICY, stage, by_person=False)) == {}
+    inputs = facts(action, state="failed")
+    assert against(guards.evaluate(inputs, POLICY, stage, by_person=False)) == {}
 
 
 @pytest.mark.parametrize("kind", SubjectKind)
 def test_a_persons_restore_passes(kind):
-    said = guards.evaluate(standing(RESTORE, kind), POLICY, ALTER, by_person=True)
-    assert guards.derive_permission(said) is Permission.ACT
+    answers = guards.evaluate(standing(RESTORE, kind), POLICY, ALTER, by_person=True)
+    assert guards.derive_permission(answers) is Permission.ACT
 
 
 BARELY: dict[Stage, dict[str, Any]] = {
@@ -288,7 +296,7 @@ BARELY: dict[Stage, dict[str, Any]] = {
         "partitions": 64,
         "skips": (skip_at(NOW - 90_000),),
         "records_since_skip": 1_000,
-        "unhealthy": frozenset(("lab", str(at)) for at in range(4)),
+        "unhealthy": frozenset(("lab", str(number)) for number in range(4)),
         "alike": frozenset({("lab", "a")}),
         "read_at": NOW - 60,
         "bounds_read_at": NOW - 60,
@@ -314,13 +322,13 @@ BARELY: dict[Stage, dict[str, Any]] = {
 @pytest.mark.parametrize("stage", Stage)
 def test_what_is_just_enough_is_enough(stage):
     base = standing if stage is ALTER else facts
-    said = guards.evaluate(base(**BARELY[stage]), POLICY, stage, by_person=False)
-    assert against(said) == {}
+    answers = guards.evaluate(base(**BARELY[stage]), POLICY, stage, by_person=False)
+    assert against(answers) == {}
 
 
 def test_a_plan_is_begun_until_ten_minutes_after_it_was_approved():
-    given = facts(approval=replace(APPROVED, at=NOW - 600))
-    assert against(guards.evaluate(given, POLICY, ADMIT, by_person=False)) == {}
+    inputs = facts(approval=replace(APPROVED, at=NOW - 600))
+    assert against(guards.evaluate(inputs, POLICY, ADMIT, by_person=False)) == {}
 
 
 UNKNOWNS = [
@@ -331,17 +339,17 @@ UNKNOWNS = [
 ]
 
 
-@pytest.mark.parametrize(("guard", "name"), UNKNOWNS, ids=lambda at: getattr(at, "name", at))
+@pytest.mark.parametrize(("guard", "name"), UNKNOWNS, ids=lambda item: getattr(item, "name", item))
 def test_a_fact_that_is_not_known_is_no_answer(guard, name):
     for stage in guard.stages:
-        action = next(at for at in Action if at in guard.actions)
-        kind = next(at for at in SubjectKind if at in guard.kinds)
+        action = next(item for item in Action if item in guard.actions)
+        kind = next(subject_kind for subject_kind in SubjectKind if subject_kind in guard.kinds)
         base = standing if stage is ALTER else facts
-        given = base(action, kind, **{name: None})
-        said = guards.evaluate(given, POLICY, stage, by_person=False)
-        (mine,) = (at for at in said if at.guard == guard.name)
-        assert (mine.answer, mine.said) == (GuardResult.UNKNOWN, f"not known: {name}")
-        assert guards.derive_permission(said) in {Permission.NO, Permission.PROPOSE}
+        inputs = base(action, kind, **{name: None})
+        answers = guards.evaluate(inputs, POLICY, stage, by_person=False)
+        (own,) = (answer for answer in answers if answer.guard == guard.name)
+        assert (own.answer, own.said) == (GuardResult.UNKNOWN, f"not known: {name}")
+        assert guards.derive_permission(answers) in {Permission.NO, Permission.PROPOSE}
 
 
 def test_every_fact_is_needed_by_some_guard_or_said_to_be_optional():
@@ -358,15 +366,17 @@ def test_a_guard_asks_for_facts_as_they_are_and_not_for_guesses_of_them(guard):
         held = getattr(facts(), group.name)
         if group.name != "now":
             hints |= typing.get_type_hints(type(held))
-    for name, wanted in typing.get_type_hints(guard.judge).items():
+    for name, expected in typing.get_type_hints(guard.judge).items():
         if name in hints:
             known = typing.get_args(hints[name])
-            without_none = {at for at in known if at is not type(None)} or {hints[name]}
-            asked = {at for at in typing.get_args(wanted) if at is not type(None)} or {wanted}
+            without_none = {item for item in known if item is not type(None)} or {hints[name]}
+            request = {arg for arg in typing.get_args(expected) if arg is not type(None)} or {
+                expected
+            }
             if type(None) in known:
-                assert asked == without_none or wanted in without_none, name
+                assert request == without_none or expected in without_none, name
             else:
-                assert wanted == hints[name], name
+                assert expected == hints[name], name
 
 
 # --- whose plans are held back --------------------------------------------------------------------
@@ -376,30 +386,30 @@ def test_a_persons_plan_needs_neither_evidence_nor_budget_and_nothing_else_is_sp
     rows = [row for row in ROWS if row.action is SKIP and row.kind is not SubjectKind.SOURCE]
     reach = {guard.name: guard.reach for guard in guards.GUARDS}
     for row in rows:
-        given, policy = made(row)
-        said = against(guards.evaluate(given, policy, row.stage, by_person=True))
-        assert (row.guard in said) == (reach[row.guard] is GuardReach.EVERYONE), row
+        inputs, policy = made(row)
+        answer = against(guards.evaluate(inputs, policy, row.stage, by_person=True))
+        assert (row.guard in answer) == (reach[row.guard] is GuardReach.EVERYONE), row
 
 
 def test_what_only_holds_back_the_automatic_is_proposed():
     reach = {guard.name: guard.reach for guard in guards.GUARDS}
     for row in ROWS:
         if reach[row.guard] is GuardReach.AUTOMATIC:
-            given, policy = made(row)
-            said = guards.evaluate(given, policy, row.stage, by_person=False)
-            assert guards.derive_permission(said) is Permission.PROPOSE, row
-            approved = changed(given, approval=APPROVED)
-            said = guards.evaluate(approved, policy, row.stage, by_person=False)
-            assert guards.derive_permission(said) is Permission.ACT, row
+            inputs, policy = made(row)
+            answers = guards.evaluate(inputs, policy, row.stage, by_person=False)
+            assert guards.derive_permission(answers) is Permission.PROPOSE, row
+            approved = changed(inputs, approval=APPROVED)
+            answers = guards.evaluate(approved, policy, row.stage, by_person=False)
+            assert guards.derive_permission(answers) is Permission.ACT, row
 
 
 def test_what_would_be_done_is_told_apart_from_what_would_not():
     policy = Policy(skip_safe=POLICY.skip_safe)
-    given = facts(policy_sha256=policy.sha256)
-    said = guards.evaluate(given, policy, PLAN, by_person=False)
-    assert guards.derive_permission(said) is Permission.WOULD
-    said = guards.evaluate(changed(given, veto="timeout"), policy, PLAN, by_person=False)
-    assert guards.derive_permission(said) is Permission.NO
+    inputs = facts(policy_sha256=policy.sha256)
+    answers = guards.evaluate(inputs, policy, PLAN, by_person=False)
+    assert guards.derive_permission(answers) is Permission.WOULD
+    answers = guards.evaluate(changed(inputs, veto="timeout"), policy, PLAN, by_person=False)
+    assert guards.derive_permission(answers) is Permission.NO
 
 
 def test_nothing_is_permitted_that_no_guard_was_asked_about():
@@ -408,18 +418,20 @@ def test_nothing_is_permitted_that_no_guard_was_asked_about():
 
 
 def test_approving_does_not_help_where_the_record_is_not_known():
-    given = facts(definitive=frozenset(), approval=APPROVED)
-    said = guards.evaluate(given, POLICY, PLAN, by_person=False)
-    assert guards.derive_permission(said) is Permission.NO
+    inputs = facts(definitive=frozenset(), approval=APPROVED)
+    answers = guards.evaluate(inputs, POLICY, PLAN, by_person=False)
+    assert guards.derive_permission(answers) is Permission.NO
 
 
 @pytest.mark.parametrize("stage", Stage)
 def test_nobody_but_a_person_restores(stage):
-    given = standing(RESTORE)
-    assert "restored_by_a_person" in against(guards.evaluate(given, POLICY, stage, by_person=False))
-    wanted = changed(given, approval=APPROVED)
+    inputs = standing(RESTORE)
+    assert "restored_by_a_person" in against(
+        guards.evaluate(inputs, POLICY, stage, by_person=False)
+    )
+    expected = changed(inputs, approval=APPROVED)
     assert "restored_by_a_person" not in against(
-        guards.evaluate(wanted, POLICY, stage, by_person=False)
+        guards.evaluate(expected, POLICY, stage, by_person=False)
     )
 
 
@@ -428,68 +440,68 @@ def test_nobody_but_a_person_restores(stage):
 
 def test_whether_an_operator_sets_it_back_has_to_be_said_where_it_cannot_be_seen():
     unsaid = replace(POLICY, auto=(replace(RULE, unmanaged=False),))
-    given = facts(operator_managed=None, policy_sha256=unsaid.sha256)
-    said = guards.evaluate(given, unsaid, PLAN, by_person=False)
-    assert against(said) == {"unmanaged": GuardResult.UNKNOWN}
-    assert guards.derive_permission(said) is Permission.PROPOSE
-    given = changed(given, policy_sha256=POLICY.sha256)
-    assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+    inputs = facts(operator_managed=None, policy_sha256=unsaid.sha256)
+    answers = guards.evaluate(inputs, unsaid, PLAN, by_person=False)
+    assert against(answers) == {"unmanaged": GuardResult.UNKNOWN}
+    assert guards.derive_permission(answers) is Permission.PROPOSE
+    inputs = changed(inputs, policy_sha256=POLICY.sha256)
+    assert against(guards.evaluate(inputs, POLICY, PLAN, by_person=False)) == {}
 
 
 def test_what_an_operator_keeps_is_changed_through_its_resource_where_nothing_speaks_against_it():
-    given = facts(operator_managed=True, resource_problem="")
-    assert against(guards.evaluate(given, POLICY, PLAN, by_person=True)) == {}
+    inputs = facts(operator_managed=True, resource_problem="")
+    assert against(guards.evaluate(inputs, POLICY, PLAN, by_person=True)) == {}
     for problem, answer in (("Argo CD owns it", GuardResult.DENY), (None, GuardResult.UNKNOWN)):
-        other = changed(given, resource_problem=problem)
-        said = guards.evaluate(other, POLICY, PLAN, by_person=True)
-        assert against(said) == {"operator": answer}
+        other = changed(inputs, resource_problem=problem)
+        answers = guards.evaluate(other, POLICY, PLAN, by_person=True)
+        assert against(answers) == {"operator": answer}
 
 
 def test_who_sets_a_resource_back_cannot_be_seen_and_has_to_be_said():
     unsaid = replace(POLICY, auto=(replace(RULE, unmanaged=False),))
-    given = facts(operator_managed=True, resource_problem="", policy_sha256=unsaid.sha256)
-    said = guards.evaluate(given, unsaid, PLAN, by_person=False)
-    assert against(said) == {"unmanaged": GuardResult.UNKNOWN}
+    inputs = facts(operator_managed=True, resource_problem="", policy_sha256=unsaid.sha256)
+    answers = guards.evaluate(inputs, unsaid, PLAN, by_person=False)
+    assert against(answers) == {"unmanaged": GuardResult.UNKNOWN}
 
 
 def test_what_never_failed_is_judged_by_how_long_it_stands_still():
     silent = {"silent": True, "failures": None, "failing_s": None, "restarts": None}
-    given = facts(kind=SubjectKind.MIRROR, frozen_s=900.0, failure_kind="corrupt", **silent)
-    assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
-    given = changed(given, frozen_s=None)
-    said = guards.evaluate(given, POLICY, PLAN, by_person=False)
-    assert against(said) == {"repeated": GuardResult.UNKNOWN}
+    inputs = facts(kind=SubjectKind.MIRROR, frozen_s=900.0, failure_kind="corrupt", **silent)
+    assert against(guards.evaluate(inputs, POLICY, PLAN, by_person=False)) == {}
+    inputs = changed(inputs, frozen_s=None)
+    answers = guards.evaluate(inputs, POLICY, PLAN, by_person=False)
+    assert against(answers) == {"repeated": GuardResult.UNKNOWN}
 
 
 @pytest.mark.parametrize("name", ["failures", "failing_s", "restarts"])
 def test_how_often_it_failed_has_to_be_known(name):
-    said = guards.evaluate(facts(**{name: None}), POLICY, PLAN, by_person=False)
-    assert against(said) == {"repeated": GuardResult.UNKNOWN}
+    answers = guards.evaluate(facts(**{name: None}), POLICY, PLAN, by_person=False)
+    assert against(answers) == {"repeated": GuardResult.UNKNOWN}
 
 
 def test_after_a_skip_it_has_to_be_known_how_many_records_were_delivered_since():
-    given = facts(skips=(skip_at(NOW - 90_000),), records_since_skip=None)
-    said = guards.evaluate(given, POLICY, PLAN, by_person=False)
-    assert against(said) == {"progress": GuardResult.UNKNOWN}
-    given = changed(given, skips=(skip_at(NOW - 90_000, ("lab", "another")),))
-    assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+    inputs = facts(skips=(skip_at(NOW - 90_000),), records_since_skip=None)
+    answers = guards.evaluate(inputs, POLICY, PLAN, by_person=False)
+    assert against(answers) == {"progress": GuardResult.UNKNOWN}
+    inputs = changed(inputs, skips=(skip_at(NOW - 90_000, ("lab", "another")),))
+    assert against(guards.evaluate(inputs, POLICY, PLAN, by_person=False)) == {}
 
 
 def test_mirror_maker_may_pass_over_offsets_that_hold_nothing():
-    given = facts(kind=SubjectKind.MIRROR, next_now=1_200)
-    assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+    inputs = facts(kind=SubjectKind.MIRROR, next_now=1_200)
+    assert against(guards.evaluate(inputs, POLICY, PLAN, by_person=False)) == {}
 
 
 def test_a_sink_may_not():
-    given = facts(next_now=1_200)
-    said = guards.evaluate(given, POLICY, PLAN, by_person=True)
-    assert against(said) == {"first_of_the_batch": GuardResult.DENY}
+    inputs = facts(next_now=1_200)
+    answers = guards.evaluate(inputs, POLICY, PLAN, by_person=True)
+    assert against(answers) == {"first_of_the_batch": GuardResult.DENY}
 
 
 def test_the_first_restart_needs_no_pause_and_the_second_does():
     for restarted_at, restarts in (((), True), ((NOW - 300,), True), ((NOW - 299,), False)):
-        given = facts(RESTART, restarted_at=restarted_at)
-        passed = against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+        inputs = facts(RESTART, restarted_at=restarted_at)
+        passed = against(guards.evaluate(inputs, POLICY, PLAN, by_person=False)) == {}
         assert passed is restarts
 
 
@@ -498,42 +510,42 @@ def test_the_first_restart_needs_no_pause_and_the_second_does():
     ["deserialization", "schema", "transform", "sink_data", "producer_size", "corrupt"],
 )
 def test_what_one_record_can_cause_may_be_skipped(kind):
-    given = facts(failure_kind=kind)
-    assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+    inputs = facts(failure_kind=kind)
+    assert against(guards.evaluate(inputs, POLICY, PLAN, by_person=False)) == {}
 
 
 @pytest.mark.parametrize("kind", ["connectivity", "timeout", "resource", "unknown", "schema"])
 def test_what_may_pass_by_itself_may_be_restarted(kind):
-    given = facts(RESTART, failure_kind=kind, veto=kind)
-    assert against(guards.evaluate(given, POLICY, PLAN, by_person=False)) == {}
+    inputs = facts(RESTART, failure_kind=kind, veto=kind)
+    assert against(guards.evaluate(inputs, POLICY, PLAN, by_person=False)) == {}
 
 
 def test_an_exhausted_budget_opens_a_breaker():
-    given = facts(skips=tuple(skip_at(NOW - at) for at in (10, 20, 30)))
-    said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
-    ((scope, why),) = guards.find_tripped_breakers(said, given)
+    inputs = facts(skips=tuple(skip_at(NOW - number) for number in (10, 20, 30)))
+    answers = guards.evaluate(inputs, POLICY, ADMIT, by_person=False)
+    ((scope, why),) = guards.find_tripped_breakers(answers, inputs)
     assert scope == "lab/orders-sink"
     assert why == "of this connector 3 skipped within the last hour; at most 3 are allowed"
 
 
 def test_what_denies_beside_a_budget_opens_nothing():
-    given = facts(remedied_at=(NOW - 1,))
-    said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
-    assert against(said) == {"cool_down": GuardResult.DENY}
-    assert guards.find_tripped_breakers(said, given) == ()
+    inputs = facts(remedied_at=(NOW - 1,))
+    answers = guards.evaluate(inputs, POLICY, ADMIT, by_person=False)
+    assert against(answers) == {"cool_down": GuardResult.DENY}
+    assert guards.find_tripped_breakers(answers, inputs) == ()
 
 
 def test_an_exhausted_budget_of_all_opens_the_breaker_of_all():
-    given = facts(skips=tuple(skip_at(NOW - 60, ("lab", str(at))) for at in range(10)))
-    said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
-    assert [scope for scope, _ in guards.find_tripped_breakers(said, given)] == ["*"]
+    inputs = facts(skips=tuple(skip_at(NOW - 60, ("lab", str(number))) for number in range(10)))
+    answers = guards.evaluate(inputs, POLICY, ADMIT, by_person=False)
+    assert [scope for scope, _ in guards.find_tripped_breakers(answers, inputs)] == ["*"]
 
 
 def test_a_budget_that_is_not_known_denies_and_opens_nothing():
-    given = facts(skips=None)
-    said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
-    assert against(said)["budget_fleet"] is GuardResult.UNKNOWN
-    assert guards.find_tripped_breakers(said, given) == ()
+    inputs = facts(skips=None)
+    answers = guards.evaluate(inputs, POLICY, ADMIT, by_person=False)
+    assert against(answers)["budget_fleet"] is GuardResult.UNKNOWN
+    assert guards.find_tripped_breakers(answers, inputs) == ()
 
 
 # --- the table ------------------------------------------------------------------------------------
@@ -543,7 +555,9 @@ def test_every_number_of_the_table_is_a_guard_or_is_said_to_be_elsewhere():
     numbers = {guard.number for guard in guards.GUARDS}
     assert numbers | set(guards.RULES_ELSEWHERE) == set(range(1, 55))
     assert not numbers & set(guards.RULES_ELSEWHERE)
-    assert [at.number for at in guards.GUARDS] == sorted(at.number for at in guards.GUARDS)
+    assert [guard.number for guard in guards.GUARDS] == sorted(
+        guard.number for guard in guards.GUARDS
+    )
 
 
 def test_every_guard_has_a_name_of_its_own_and_one_sentence_of_law():
@@ -555,29 +569,29 @@ def test_every_guard_has_a_name_of_its_own_and_one_sentence_of_law():
 
 
 def test_the_table_shows_what_the_policy_asks_for():
-    told = {at.name: at for at in guards.describe_guards(replace(POLICY, failures=7))}
-    assert told["repeated"].default == "7 failures, 600 s, 2 restarts"
-    assert told["repeated"].actions == (SKIP,)
-    assert told["repeated"].reach is GuardReach.DETECTED
-    assert told["kill_switch"].stages == tuple(Stage)
-    assert told["kill_switch"].kinds == tuple(SubjectKind)
-    assert set(told["one_raw_key"].kinds) == {SubjectKind.MIRROR, SubjectKind.SOURCE}
+    reports = {guard.name: guard for guard in guards.describe_guards(replace(POLICY, failures=7))}
+    assert reports["repeated"].default == "7 failures, 600 s, 2 restarts"
+    assert reports["repeated"].actions == (SKIP,)
+    assert reports["repeated"].reach is GuardReach.DETECTED
+    assert reports["kill_switch"].stages == tuple(Stage)
+    assert reports["kill_switch"].kinds == tuple(SubjectKind)
+    assert set(reports["one_raw_key"].kinds) == {SubjectKind.MIRROR, SubjectKind.SOURCE}
 
 
 def test_an_approval_that_names_nobody_is_none():
-    given = facts(approval=PlanApproval(by="", at=NOW, plan_sha256="plan"))
-    said = guards.evaluate(given, POLICY, ADMIT, by_person=False)
-    assert against(said) == {"approver": GuardResult.DENY}
+    inputs = facts(approval=PlanApproval(by="", at=NOW, plan_sha256="plan"))
+    answers = guards.evaluate(inputs, POLICY, ADMIT, by_person=False)
+    assert against(answers) == {"approver": GuardResult.DENY}
 
 
 @pytest.mark.parametrize(
     ("second_person", "answer"), [(True, GuardResult.DENY), (False, GuardResult.PASS)]
 )
 def test_one_operator_approves_his_own_plan_where_that_is_configured(second_person, answer):
-    given = facts(approval=APPROVED, created_by=APPROVED.by)
+    inputs = facts(approval=APPROVED, created_by=APPROVED.by)
     policy = replace(POLICY, second_person=second_person)
-    said = guards.evaluate(given, policy, ADMIT, by_person=True)
-    assert {at.guard: at.answer for at in said}["approver"] is answer
+    answers = guards.evaluate(inputs, policy, ADMIT, by_person=True)
+    assert {item.guard: item.answer for item in answers}["approver"] is answer
 
 
 def test_a_plan_is_young_to_the_second_and_may_come_from_a_clock_that_is_a_little_ahead():

@@ -30,7 +30,7 @@ HARM = FindingName.REWOUND
 
 
 def run(task: int | None = 0, count: int = 3, first_at: float = 50.0, **more: object) -> FailureRun:
-    said = {
+    messages = {
         "connect_cluster": "lab",
         "connector": "orders",
         "kind": "org.example.Bad",
@@ -41,12 +41,12 @@ def run(task: int | None = 0, count: int = 3, first_at: float = 50.0, **more: ob
         "moved": False,
         **more,
     }
-    return FailureRun(task=task, count=count, first_at=first_at, **said)  # type: ignore[arg-type]
+    return FailureRun(task=task, count=count, first_at=first_at, **messages)  # type: ignore[arg-type]
 
 
 def view(*tasks: str, state: str = RUNNING, name: str = "orders") -> ConnectorView:
-    found = tuple(Task(number, said) for number, said in enumerate(tasks))
-    return ConnectorView("lab", name, ConnectorKind.SINK, "org.example.Sink", "1", state, found)
+    results = tuple(Task(number, answer) for number, answer in enumerate(tasks))
+    return ConnectorView("lab", name, ConnectorKind.SINK, "org.example.Sink", "1", state, results)
 
 
 def finding(name: FindingName, since: float = 10.0, connector: str | None = "orders") -> Finding:
@@ -60,26 +60,26 @@ def seen(
 
 
 def only(snapshot: Snapshot, *stop_on: str) -> Incident:
-    (found,) = find_incidents(snapshot, frozenset(stop_on))
-    return found
+    (incident,) = find_incidents(snapshot, frozenset(stop_on))
+    return incident
 
 
 def test_of_a_connector_that_fails_the_longest_run_is_told_and_the_earliest_since_when():
     runs = (run(0, 2, 50.0), run(1, 5, 70.0, failure="worse"), run(2, 3, 60.0))
-    found = only(seen(view(FAILED, FAILED, FAILED), runs=runs))
-    assert (found.what, found.finding) == (IncidentKind.FAILED, "task_failed")
-    assert (found.since, found.worst, found.runs) == (50.0, runs[1], runs)
-    assert found.said == "worse"
+    incident = only(seen(view(FAILED, FAILED, FAILED), runs=runs))
+    assert (incident.what, incident.finding) == (IncidentKind.FAILED, "task_failed")
+    assert (incident.since, incident.worst, incident.runs) == (50.0, runs[1], runs)
+    assert incident.said == "worse"
 
 
 def test_a_connector_that_fails_itself_is_told_from_its_tasks():
-    found = only(seen(view(state=FAILED), runs=(run(None, failure=""),)))
-    assert found.finding == "connector_failed"
-    assert found.said == "no reason was given"
+    incident = only(seen(view(state=FAILED), runs=(run(None, failure=""),)))
+    assert incident.finding == "connector_failed"
+    assert incident.said == "no reason was given"
 
 
 @pytest.mark.parametrize(
-    ("at", "shows"),
+    ("connector", "shows"),
     [
         pytest.param(view(RUNNING, FAILED), True, id="a-task-of-several"),
         pytest.param(view(RUNNING, RUNNING, state=FAILED), True, id="the-connector"),
@@ -88,12 +88,14 @@ def test_a_connector_that_fails_itself_is_told_from_its_tasks():
     ],
 )
 def test_what_was_just_started_again_shows_nothing_and_is_in_the_same_trouble(
-    at: ConnectorView, *, shows: bool
+    connector: ConnectorView, *, shows: bool
 ) -> None:
-    found = only(seen(at, runs=(run(),)))
-    assert found.shows is shows
-    assert found.key == only(seen(view(FAILED), runs=(run(),))).key
-    assert seen(at).index.unhealthy == (frozenset({("lab", "orders")}) if shows else frozenset())
+    incident = only(seen(connector, runs=(run(),)))
+    assert incident.shows is shows
+    assert incident.key == only(seen(view(FAILED), runs=(run(),))).key
+    assert seen(connector).index.unhealthy == (
+        frozenset({("lab", "orders")}) if shows else frozenset()
+    )
 
 
 def test_who_is_ill_is_told_by_the_connectors_and_by_the_verdicts_of_now():
@@ -123,17 +125,19 @@ def test_a_run_of_a_connector_that_is_not_there_any_more_is_nothing():
 
 
 def test_a_stall_is_one_and_another_finding_where_configuration_has_it_stop():
-    found = [only(seen(findings=(finding(STALL),)))]
-    found.append(only(seen(findings=(finding(STALL),)), STALL.value))
-    found.append(only(seen(findings=(finding(HARM),)), HARM.value))
-    assert [at.what for at in found] == [
+    results = [only(seen(findings=(finding(STALL),)))]
+    results.append(only(seen(findings=(finding(STALL),)), STALL.value))
+    results.append(only(seen(findings=(finding(HARM),)), HARM.value))
+    assert [incident.what for incident in results] == [
         IncidentKind.FROZEN,
         IncidentKind.HARMFUL,
         IncidentKind.HARMFUL,
     ]
-    assert all(at.shows for at in found)
-    assert [at.finding for at in found] == [STALL.value, STALL.value, HARM.value]
-    assert {(at.connector, at.said, at.since) for at in found} == {("orders", "it stands", 10.0)}
+    assert all(incident.shows for incident in results)
+    assert [incident.finding for incident in results] == [STALL.value, STALL.value, HARM.value]
+    assert {(incident.connector, incident.said, incident.since) for incident in results} == {
+        ("orders", "it stands", 10.0)
+    }
     assert find_incidents(seen(findings=(finding(HARM),)), frozenset()) == ()
 
 
@@ -143,8 +147,8 @@ def test_what_is_no_connectors_is_none():
 
 def test_the_oldest_is_told_first():
     findings = (finding(STALL, 80.0), finding(STALL, 20.0, "m"))
-    found = find_incidents(seen(view(FAILED), runs=(run(),), findings=findings), frozenset())
-    assert [at.since for at in found] == [20.0, 50.0, 80.0]
+    incidents = find_incidents(seen(view(FAILED), runs=(run(),), findings=findings), frozenset())
+    assert [incident.since for incident in incidents] == [20.0, 50.0, 80.0]
 
 
 def test_trouble_without_a_failure_has_no_longest_run():

@@ -44,20 +44,20 @@ def agency(tmp_path: Path) -> Agency:
 
 def failing(agency: Agency, times: int = 2, **how: object) -> int:
     """A record spoils the sink so often; a person restarts it in between."""
-    at = agency.bad(**how)
+    offset = agency.bad(**how)
     agency.wait(5.0)
     for _ in range(times - 1):
         agency.restart()
-    return at
+    return offset
 
 
 def nobody_answers(_method: str, _path: str) -> None:
     raise httpx.ConnectError("connection refused")
 
 
-def only(agency: Agency, stands: PlanStatus):
-    (found,) = agency.dossiers(stands)
-    return found
+def only(agency: Agency, status: PlanStatus):
+    (history,) = agency.dossiers(status)
+    return history
 
 
 def test_what_fails_once_is_proposed_to_be_restarted_and_nothing_is_done(agency):
@@ -77,7 +77,7 @@ def test_what_fails_again_is_proposed_to_be_skipped_in_place_of_a_restart(agency
 
 
 def test_an_approved_skip_delivers_all_but_the_one_record(agency):
-    at = failing(agency)
+    offset = failing(agency)
     agency.go_on(3)
     proposed = only(agency, PlanStatus.PROPOSED)
     assert agency.changes() == []
@@ -87,9 +87,9 @@ def test_an_approved_skip_delivers_all_but_the_one_record(agency):
     assert ended.ended.ending is PlanEnding.SUCCEEDED
     assert state(agency.connect, SINK_NAME) == ("RUNNING", ["RUNNING"])
     end = agency.connect.broker.log(TOPIC, 0).end
-    assert numbers(agency.connect, SINK_NAME) == [n for n in range(end) if n != at]
+    assert numbers(agency.connect, SINK_NAME) == [n for n in range(end) if n != offset]
     (row,) = agency.ledger.copied
-    assert row.offset == at
+    assert row.offset == offset
     agency.ledger.journal.verify()
 
 
@@ -106,10 +106,10 @@ def after_a_restart(agency: Agency) -> None:
 
 
 def test_a_restart_after_which_the_task_runs_has_succeeded(agency):
-    at = failing(agency, 1)
+    offset = failing(agency, 1)
     agency.go_on(3)
     records = agency.connect.broker.log(TOPIC, 0).records
-    records[at] = replace(records[at], troubles=())  # it passes by itself
+    records[offset] = replace(records[offset], troubles=())  # it passes by itself
     begun_at = agency.connect.line.now()
     agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     agency.go_on(1)
@@ -130,7 +130,7 @@ def test_a_skip_approved_in_cool_down_begins_when_that_is_over(tmp_path):
     assert only(agency, PlanStatus.APPROVED).plan == proposed.plan
     agency.wait(10.0)
     agency.go_on(3)
-    assert {at.plan.remedy.action for at in agency.dossiers(PlanStatus.ENDED)} == {
+    assert {history.plan.remedy.action for history in agency.dossiers(PlanStatus.ENDED)} == {
         Action.RESTART_FAILED,
         Action.SKIP_ONE,
     }
@@ -142,7 +142,9 @@ def test_a_skip_is_not_proposed_that_could_not_begin_in_its_hour(tmp_path):
     after_a_restart(agency)
     ended_at = only(agency, PlanStatus.ENDED).at
     assert agency.dossiers(PlanStatus.PROPOSED) == []
-    (answer,) = [at for each in agency.refused() for at in each.answers if at.guard == "cool_down"]
+    (answer,) = [
+        item for each in agency.refused() for item in each.answers if item.guard == "cool_down"
+    ]
     assert "7200 s are required, until 20" in answer.said
     agency.wait(ended_at + 7200.0 - 2990.0 - agency.connect.line.now())
     agency.go_on(30)
@@ -166,16 +168,16 @@ def test_a_backup_that_a_person_has_put_back_is_put_back(agency):
     agency.wait(5.0)
     now, partition = agency.connect.line.now(), f'{{"kafka_partition":0,"kafka_topic":"{TOPIC}"}}'
     pair = PartitionOffset(partition, '{"kafka_offset":2}')
-    kept = backups.write_backup(agency.folder, connector=SINK_NAME, pairs=(pair,), at=now)
-    asked = service_api.PlanRequest(
+    retained = backups.write_backup(agency.folder, connector=SINK_NAME, pairs=(pair,), at=now)
+    request = service_api.PlanRequest(
         service_api.Wish.RESTORE,
         "lab",
         SINK_NAME,
         "the target lost them",
         "k1",
-        backup=kept.path.name,
+        backup=retained.path.name,
     )
-    planned = agency.planner.for_person(asked, "ada")
+    planned = agency.planner.for_person(request, "ada")
     plan = planned.plan
     proposed = PlanProposed(at=now, plan=plan, mode="propose", expires_at=now + 3600.0)
     agency.ledger.journal.append(plan.plan_id, (proposed,))
@@ -183,7 +185,7 @@ def test_a_backup_that_a_person_has_put_back_is_put_back(agency):
     agency.approve(plan.plan_id, by="bob")
     agency.go_on(2)
     assert only(agency, PlanStatus.ENDED).ended.ending is PlanEnding.SUCCEEDED
-    delivered = [at.offset for at in agency.connect.delivered[SINK_NAME]]
+    delivered = [item.offset for item in agency.connect.delivered[SINK_NAME]]
     assert delivered == [0, 1, 2, 3, 4, 2, 3, 4]
 
 
@@ -193,7 +195,7 @@ def test_nothing_is_done_in_observe_and_what_would_be_is_taken_down(tmp_path):
     agency.go_on(20)
     assert agency.dossiers() == []
     assert agency.changes() == []
-    assert any(at.would and at.action == "skip_one" for at in agency.refused())
+    assert any(item.would and item.action == "skip_one" for item in agency.refused())
 
 
 def test_without_a_success_that_a_person_approved_nothing_is_done_by_itself(tmp_path):
@@ -214,12 +216,12 @@ def test_after_such_a_success_the_next_one_needs_nobody(tmp_path):
     for number in range(1_200):  # a skip for so many records is no schema break
         agency.connect.broker.produce(TOPIC, b"%d" % number)
     agency.wait(120.0)
-    at = failing(agency)
+    offset = failing(agency)
     agency.go_on(20)
     skips = agency.dossiers(PlanStatus.ENDED)
-    assert [found.approved_by for found in skips] == ["ada", "policy"]
+    assert [skip.approved_by for skip in skips] == ["ada", "policy"]
     assert skips[1].ended.ending is PlanEnding.SUCCEEDED
-    assert at not in numbers(agency.connect, SINK_NAME)
+    assert offset not in numbers(agency.connect, SINK_NAME)
 
 
 def test_what_lies_behind_good_records_of_its_batch_is_never_skipped(agency):
@@ -235,8 +237,8 @@ def test_what_lies_behind_good_records_of_its_batch_is_never_skipped(agency):
     agency.go_on(20)
     assert agency.dossiers(PlanStatus.PROPOSED) == []
     assert agency.changes() == []
-    said = [answer.said for refused in agency.refused() for answer in refused.answers]
-    assert any("committed_before_poison" in each for each in said)
+    messages = [answer.said for refused in agency.refused() for answer in refused.answers]
+    assert any("committed_before_poison" in each for each in messages)
 
 
 def test_a_plan_is_void_once_somebody_else_has_changed_the_connector(agency):
@@ -276,8 +278,8 @@ def test_a_look_that_knows_less_takes_no_plan_back(agency, known_then):
     assert agency.dossier(plan_id).stands is PlanStatus.PROPOSED
     agency.approve(plan_id)
     agency.go_on(2)
-    stands = agency.dossier(plan_id).stands
-    assert stands is (PlanStatus.APPROVED if known_then else PlanStatus.ENDED)
+    status = agency.dossier(plan_id).stands
+    assert status is (PlanStatus.APPROVED if known_then else PlanStatus.ENDED)
     agency.histories = histories
     agency.go_on(2)
     assert agency.dossier(plan_id).stands is PlanStatus.ENDED
@@ -307,11 +309,11 @@ def test_a_plan_waits_while_connect_does_not_say_what_became_of_its_connector(ag
 
 
 def test_a_plan_is_void_once_its_connector_has_got_past_the_trouble(agency):
-    at = failing(agency)
+    offset = failing(agency)
     agency.go_on(3)
     assert only(agency, PlanStatus.PROPOSED)
     log = agency.connect.broker.log(TOPIC, 0)
-    log.records = [record for record in log.records if record.at.offset != at]
+    log.records = [record for record in log.records if record.at.offset != offset]
     Person(agency.connect).restart(SINK_NAME)
     agency.go_on(200)
     assert only(agency, PlanStatus.VOID).said == "its incident is over"
@@ -338,8 +340,8 @@ def test_nothing_is_begun_while_a_person_holds_everything(tmp_path, held):
     now = agency.connect.line.now()
     match held:
         case "pause":
-            asked = {"paused": True, "until": None, "by": "ada", "because": "wait"}
-            agency.ledger.journal.control(PauseSet(at=now, **asked))
+            requests = {"paused": True, "until": None, "by": "ada", "because": "wait"}
+            agency.ledger.journal.control(PauseSet(at=now, **requests))
         case "kill switch":
             stop.touch()
         case "mode":
@@ -351,8 +353,8 @@ def test_nothing_is_begun_while_a_person_holds_everything(tmp_path, held):
         return
     assert agency.dossier(plan_id).stands is PlanStatus.APPROVED
     if held == "pause":
-        asked = {"paused": False, "until": None, "by": "ada", "because": "go on"}
-        agency.ledger.journal.control(PauseSet(at=now, **asked))
+        requests = {"paused": False, "until": None, "by": "ada", "because": "go on"}
+        agency.ledger.journal.control(PauseSet(at=now, **requests))
     else:
         stop.unlink()
     agency.go_on(5)
@@ -367,27 +369,27 @@ def test_a_plan_is_begun_on_what_guards_say_and_not_on_what_they_said(agency, me
     agency.approve(plan_id)
     admit = agency.planner.admit
 
-    def standing_still(*asked):
-        answers, now = admit(*asked), agency.connect.line.now()
+    def standing_still(*requests):
+        answers, now = admit(*requests), agency.connect.line.now()
         match meanwhile:
             case "stood still":
                 agency.wait(61.0)
             case "mode":
-                asked = {"mode": "observe", "by": "ada", "because": "wait"}
-                agency.ledger.journal.control(ModeSet(at=now, **asked))
+                requests = {"mode": "observe", "by": "ada", "because": "wait"}
+                agency.ledger.journal.control(ModeSet(at=now, **requests))
             case "pause":
-                asked = {"paused": True, "until": now + 10.0, "by": "ada", "because": "wait"}
-                agency.ledger.journal.control(PauseSet(at=now, **asked))
+                requests = {"paused": True, "until": now + 10.0, "by": "ada", "because": "wait"}
+                agency.ledger.journal.control(PauseSet(at=now, **requests))
         return answers
 
     agency.planner.admit = standing_still
     agency.agent.step()
     agency.planner.admit = admit
-    stands = agency.dossier(plan_id).stands
+    status = agency.dossier(plan_id).stands
     if meanwhile == "nothing":
-        assert stands is PlanStatus.ENDED
+        assert status is PlanStatus.ENDED
         return
-    assert stands is PlanStatus.APPROVED
+    assert status is PlanStatus.APPROVED
     assert agency.changes() == []
     agency.go_on(15)
     later = PlanStatus.VOID if meanwhile == "mode" else PlanStatus.ENDED
@@ -403,8 +405,8 @@ def test_two_records_bad_in_one_way_open_the_breaker_and_a_third_is_left_alone(t
     for _ in range(3):
         agency.restart()
         agency.go_on(20)
-        for found in agency.dossiers(PlanStatus.PROPOSED):
-            agency.approve(found.plan.plan_id)
+        for history in agency.dossiers(PlanStatus.PROPOSED):
+            agency.approve(history.plan.plan_id)
         agency.go_on(5)
     assert len(agency.ledger.fleet.skips) <= 2
     assert f"lab/{SINK_NAME}" in agency.ledger.fleet.breakers
@@ -454,25 +456,25 @@ def test_an_incident_that_raises_what_nobody_expects_keeps_no_other_from_being_l
 ):
     harm = Finding(FindingName.RECOPY, Severity.CRITICAL, "lab", SINK_NAME, "", "copies again", 9.0)
     odd = replace(harm, subject="odd", summary="odd", since=1.0)
-    asked = getattr(agency.planner, question)
+    value = getattr(agency.planner, question)
 
     def ask(about):
         incident = about if question == "case_of" else about.incident
         if incident.said == odd.summary:
             raise OverflowError(incident.said)
-        return asked(about)
+        return value(about)
 
     monkeypatch.setattr(agency.planner, question, ask)
     agency.found = (odd, harm)
     with capture_logs() as logs:
         agency.go_on(60)
-    (plan,) = (at.plan for at in agency.dossiers(PlanStatus.PROPOSED))
+    (plan,) = (item.plan for item in agency.dossiers(PlanStatus.PROPOSED))
     assert plan.remedy.action is Action.STOP
     blocked = agency.agent.counts.blocked
     (of,) = (key for key in blocked if key[3] == "unexpected")
     assert of[:2] == ("lab", SINK_NAME)
-    said = [at for at in logs if at["event"] == "unexpected_error"]
-    assert [at["exc_info"].args for at in said] == [("odd",)]
+    messages = [log for log in logs if log["event"] == "unexpected_error"]
+    assert [item["exc_info"].args for item in messages] == [("odd",)]
     assert len(agency.ledger.fleet.incidents) == 2
     assert agency.refused() == []
 
@@ -491,8 +493,8 @@ def test_a_plan_that_raises_what_nobody_expects_stays_as_it_is(agency, monkeypat
         if question == "admit":
             agency.approve(plan.plan_id)
         agency.go_on(20)
-        stands = PlanStatus.APPROVED if question == "admit" else PlanStatus.PROPOSED
-        assert only(agency, stands).plan == plan
+        status = PlanStatus.APPROVED if question == "admit" else PlanStatus.PROPOSED
+        assert only(agency, status).plan == plan
         key = ("lab", SINK_NAME, plan.remedy.action.value, "unexpected")
         assert agency.agent.counts.blocked[key] >= 2
         assert agency.changes() == []

@@ -49,8 +49,8 @@ def configured(**remedy) -> Policy:
     return build_policy(parse(document, {}).remedy)
 
 
-def skip(at: float, whose: tuple[str, str] = ME) -> RecordSkip:
-    return RecordSkip(at, "plan", whose, RecordLocation("east", "t", "id", 3, 17), None)
+def skip(moment: float, subjects: tuple[str, str] = ME) -> RecordSkip:
+    return RecordSkip(moment, "plan", subjects, RecordLocation("east", "t", "id", 3, 17), None)
 
 
 # --- modes and selectors --------------------------------------------------------------------------
@@ -271,17 +271,19 @@ def test_how_many_are_too_many(connectors, unhealthy, rages):
 
 
 def test_what_flaps_around_the_threshold_stays_a_storm():
-    storm = MassFailure()
+    failure = MassFailure()
     for minute in range(120):
         unhealthy = 4 if minute % 10 == 0 else 1
-        storm = update_mass_failure(
-            storm, connectors=20, unhealthy=unhealthy, now=NOW + 60 * minute
+        failure = update_mass_failure(
+            failure, connectors=20, unhealthy=unhealthy, now=NOW + 60 * minute
         )
-        assert storm.rages
-    storm = update_mass_failure(storm, connectors=20, unhealthy=1, now=NOW + 60 * 110 + 60 + 899)
-    assert storm.rages
+        assert failure.rages
+    failure = update_mass_failure(
+        failure, connectors=20, unhealthy=1, now=NOW + 60 * 110 + 60 + 899
+    )
+    assert failure.rages
     assert (
-        update_mass_failure(storm, connectors=20, unhealthy=1, now=NOW + 60 * 111 + 900)
+        update_mass_failure(failure, connectors=20, unhealthy=1, now=NOW + 60 * 111 + 900)
         == MassFailure()
     )
 
@@ -294,10 +296,10 @@ def test_what_was_never_a_storm_is_calm_at_once():
 
 
 def test_a_clock_that_is_set_back_ends_no_storm():
-    storm = MassFailure(rages=True, calm_since=NOW)
-    storm = update_mass_failure(storm, connectors=20, unhealthy=0, now=NOW - 3_600)
-    assert storm == MassFailure(rages=True, calm_since=NOW - 3_600)
-    assert update_mass_failure(storm, connectors=20, unhealthy=0, now=NOW - 2_701).rages
+    failure = MassFailure(rages=True, calm_since=NOW)
+    failure = update_mass_failure(failure, connectors=20, unhealthy=0, now=NOW - 3_600)
+    assert failure == MassFailure(rages=True, calm_since=NOW - 3_600)
+    assert update_mass_failure(failure, connectors=20, unhealthy=0, now=NOW - 2_701).rages
 
 
 # --- windows --------------------------------------------------------------------------------------
@@ -307,9 +309,9 @@ def at(zone: str, *when: int) -> float:
     return datetime(*when, tzinfo=ZoneInfo(zone)).timestamp()
 
 
-def window(**given) -> Window:
-    (found,) = configured(maintenance={"deny": [given]}).deny
-    return found
+def window(**inputs) -> Window:
+    (result,) = configured(maintenance={"deny": [inputs]}).deny
+    return result
 
 
 def test_a_window_is_on_from_its_start_until_before_its_end():
@@ -392,7 +394,7 @@ def test_another_policy_has_another_hash_and_the_same_one_the_same():
 
 def test_every_setting_reaches_the_policy():
     before = configured()
-    given = {
+    inputs = {
         "mode": "auto",
         "second_person": False,
         "auto": [{"connect": "lab", "connectors": ["a"], "actions": ["stop"]}],
@@ -415,8 +417,8 @@ def test_every_setting_reaches_the_policy():
             )
         },
     }
-    assert set(given) == set(type(parse_remedy()).model_fields) - {"quarantine", "journal"}
-    for name, value in given.items():
+    assert set(inputs) == set(type(parse_remedy()).model_fields) - {"quarantine", "journal"}
+    for name, value in inputs.items():
         assert configured(**{name: value}) != before, name
 
 
@@ -450,9 +452,9 @@ def test_a_clock_of_which_nothing_is_said_is_that_of_utc():
 
 
 def test_a_rule_and_a_policy_of_which_nothing_is_said_are_what_configuration_means_by_nothing():
-    given = configured()
+    inputs = configured()
     plain = Policy()
     known = {"skip_safe", "skip_unsafe", "stop_file", "stop_on"}
     for name in {field.name for field in fields(Policy)} - known:
-        assert getattr(plain, name) == getattr(given, name), name
+        assert getattr(plain, name) == getattr(inputs, name), name
     assert not Rule("lab", ("a",), ("stop",)).unmanaged

@@ -41,11 +41,11 @@ def edited(agency: Agency, policy: Policy) -> None:
 
 def carry_out_up_to(agency: Agency, last: int) -> None:
     """What is approved, until the process ends in this pause."""
-    left = iter(range(last))
+    remaining = iter(range(last))
 
     def pause(seconds: float) -> None:
         agency.wait(seconds)
-        if next(left, None) is None:
+        if next(remaining, None) is None:
             raise Gone
 
     agency.agent._conductor._life = agency.agent._conductor._life._replace(pause=pause)
@@ -74,7 +74,7 @@ def test_what_the_new_policy_does_not_allow_is_not_proposed_again(agency):
     edited(agency, STRICTER)
     agency.go_on(3)
     assert only(agency, PlanStatus.VOID).plan.remedy.policy_sha256 == POLICY.sha256
-    proposed = [found.plan.remedy.action for found in agency.dossiers(PlanStatus.PROPOSED)]
+    proposed = [result.plan.remedy.action for result in agency.dossiers(PlanStatus.PROPOSED)]
     assert Action.SKIP_ONE not in proposed
 
 
@@ -89,9 +89,11 @@ def test_what_was_approved_under_another_policy_does_not_begin(agency, policy):
     assert only(agency, PlanStatus.VOID).plan == approved
     assert agency.changes() == []
     refused = [
-        at.record for at in agency.ledger.journal.tail(100) if type(at.record) is ActionRefused
+        item.record
+        for item in agency.ledger.journal.tail(100)
+        if type(item.record) is ActionRefused
     ]
-    assert any(answer.guard == "same_policy" for at in refused for answer in at.answers)
+    assert any(answer.guard == "same_policy" for item in refused for answer in item.answers)
 
 
 @pytest.mark.parametrize("pause", range(PAUSES))
@@ -101,10 +103,10 @@ def test_what_is_under_way_comes_to_a_safe_end_and_alters_nothing_more(agency, p
     agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     with pytest.raises(Gone):
         carry_out_up_to(agency, pause)
-    altered, asked = PATCH in agency.changes(), len(agency.changes())
+    altered, count = PATCH in agency.changes(), len(agency.changes())
     edited(agency, OBSERVE)
     agency.go_on(5)
-    assert PATCH not in agency.changes()[asked:]
+    assert PATCH not in agency.changes()[count:]
     assert agency.dossiers(PlanStatus.RUNNING) == []
     ended = only(agency, PlanStatus.ENDED)
     assert ended.ended.ending is (PlanEnding.SUCCEEDED if altered else PlanEnding.RESTORED)
@@ -122,13 +124,13 @@ def test_a_plan_has_pauses_before_and_after_it_alters(agency):
     failing(agency, 3)
     agency.go_on(3)
     agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
-    seen = []
+    observed = []
 
     def pause(seconds: float) -> None:
         agency.wait(seconds)
-        seen.append(PATCH in agency.changes())
+        observed.append(PATCH in agency.changes())
 
     agency.agent._conductor._life = agency.agent._conductor._life._replace(pause=pause)
     agency.go_on(5)
-    assert {False, True} == set(seen)
-    assert len(seen) == PAUSES
+    assert {False, True} == set(observed)
+    assert len(observed) == PAUSES

@@ -67,12 +67,12 @@ def at(index: int, plan: Plan = OWN, **more: object) -> PlanProgress:
 
 def asked(progress: PlanProgress, now: float, *answers: StepAnswered) -> PlanProgress:
     """Once more, and what came of it."""
-    found = apply_record(
+    result = apply_record(
         progress, StepIntended(at=now, index=progress.index, undoing=progress.undoing)
     )
     for answer in answers:
-        found = apply_record(found, answer)
-    return found
+        result = apply_record(result, answer)
+    return result
 
 
 # --- what is asked of it --------------------------------------------------------------------------
@@ -139,19 +139,19 @@ def test_a_record_is_copied_once_the_step_is_behind() -> None:
 def test_each_step_finds_the_offsets_that_those_before_it_left() -> None:
     plan = plan_of(Reset(), Alter((C,)))
     assert at(3, plan).before is None
-    found = [at(index, plan, frozen=FROZEN).before for index in (3, 4, 5)]
-    assert [was.pairs for was in found if was is not None] == [(A, B), (), (C,)]
+    befores = [at(index, plan, frozen=FROZEN).before for index in (3, 4, 5)]
+    assert [was.pairs for was in befores if was is not None] == [(A, B), (), (C,)]
 
 
 def test_on_the_way_back_it_finds_what_was_touched_and_put_back_so_far() -> None:
     plan = plan_of(Alter((C,)), Reset())
     back = (Alter((A,)), Alter((B,)))
     turned = replace(at(0, plan, frozen=FROZEN), path=back, undoing=True)
-    found = [
+    befores = [
         replace(turned, touched=frozenset(touched), index=index).before
         for touched, index in (((), 0), ((3,), 0), ((4, 3), 0), ((3, 4), 1))
     ]
-    assert [was.pairs for was in found if was is not None] == [(A, B), (A, B, C), (), (A,)]
+    assert [was.pairs for was in befores if was is not None] == [(A, B), (A, B, C), (), (A,)]
 
 
 def test_what_was_touched_counts_in_the_order_of_the_plan() -> None:
@@ -166,12 +166,12 @@ def test_what_was_touched_counts_in_the_order_of_the_plan() -> None:
 
 def test_what_was_decided_before_a_plan_was_opened_is_passed_over() -> None:
     proposed = PlanProposed(at=1.0, plan=OWN, mode="propose", expires_at=9.0)
-    found = replay_records(
+    progress = replay_records(
         (proposed, PlanOpened(at=2.0, plan=OWN), OffsetsBackedUp(at=3.0, frozen=FROZEN)), LIMITS
     )
-    assert (found.plan, found.path, found.frozen) == (OWN, OWN.steps, FROZEN)
-    assert found.limits is LIMITS
-    assert (found.identified, found.taken_up) == (False, False)
+    assert (progress.plan, progress.path, progress.frozen) == (OWN, OWN.steps, FROZEN)
+    assert progress.limits is LIMITS
+    assert (progress.identified, progress.taken_up) == (False, False)
 
 
 def test_a_plan_is_opened_once() -> None:
@@ -180,9 +180,14 @@ def test_a_plan_is_opened_once() -> None:
 
 
 def test_a_request_is_counted_and_touches_its_step() -> None:
-    found = asked(asked(at(ALTERING, answer=AttemptResult.ACK), 10.0, DOUBT), 20.0)
-    assert (found.sent, found.spent, found.asked_at, found.heard_at) == (2, 2, 20.0, 20.0)
-    assert (found.answer, found.touched) == (None, {ALTERING})
+    progress = asked(asked(at(ALTERING, answer=AttemptResult.ACK), 10.0, DOUBT), 20.0)
+    assert (progress.sent, progress.spent, progress.asked_at, progress.heard_at) == (
+        2,
+        2,
+        20.0,
+        20.0,
+    )
+    assert (progress.answer, progress.touched) == (None, {ALTERING})
     back = asked(replace(at(1), undoing=True), 10.0)
     assert (back.sent, back.touched) == (1, frozenset())
 
@@ -200,24 +205,24 @@ def test_a_request_is_counted_and_touches_its_step() -> None:
 def test_when_it_was_stopped_is_known_of_what_is_to_run_again(
     plan: Plan, index: int, stopped_at: float, *, undoing: bool
 ) -> None:
-    found = asked(replace(at(index, plan), undoing=undoing), 10.0)
-    assert found.stopped_at == stopped_at
-    assert asked(found, 20.0).stopped_at == stopped_at
+    progress = asked(replace(at(index, plan), undoing=undoing), 10.0)
+    assert progress.stopped_at == stopped_at
+    assert asked(progress, 20.0).stopped_at == stopped_at
 
 
 def test_an_answer_is_kept_and_whether_all_vouch_for_their_offsets() -> None:
-    def told(before: bool | None, said: bool | None) -> bool | None:
-        answer = msgspec.structs.replace(ACK, definite=said)
-        found = apply_record(at(ALTERING, definite=before), answer)
-        assert found.answer is AttemptResult.ACK
-        return found.definite
+    def told(before: bool | None, text: bool | None) -> bool | None:
+        answer = msgspec.structs.replace(ACK, definite=text)
+        result = apply_record(at(ALTERING, definite=before), answer)
+        assert result.answer is AttemptResult.ACK
+        return result.definite
 
     assert [told(None, None), told(None, True), told(None, False)] == [None, True, False]
     assert [told(True, None), told(True, True), told(True, False)] == [True, True, False]
     assert [told(False, None), told(False, True)] == [False, False]
     undoing = replace(at(ALTERING), undoing=True)
-    found = apply_record(undoing, msgspec.structs.replace(ACK, definite=False))
-    assert (found.answer, found.definite) == (AttemptResult.ACK, None)
+    progress = apply_record(undoing, msgspec.structs.replace(ACK, definite=False))
+    assert (progress.answer, progress.definite) == (AttemptResult.ACK, None)
 
 
 def test_without_an_answer_it_may_happen_until_the_latest_request_is_given_up() -> None:
@@ -279,8 +284,8 @@ def test_what_is_seen_may_be_of_one_request_and_another_may_yet_come(
     plan: Plan, sent: int, late_until: float
 ) -> None:
     doubtful = at(1, plan, sent=sent, doubt_until=90.0, answer=AttemptResult.IN_DOUBT)
-    found = apply_record(doubtful, StepVerified(at=50.0, index=1, undoing=False, said=""))
-    assert (found.index, found.late_until, found.doubt_until) == (2, late_until, 0.0)
+    progress = apply_record(doubtful, StepVerified(at=50.0, index=1, undoing=False, said=""))
+    assert (progress.index, progress.late_until, progress.doubt_until) == (2, late_until, 0.0)
 
 
 def test_a_step_that_is_next_begins_anew() -> None:
@@ -299,8 +304,8 @@ def test_a_step_that_is_next_begins_anew() -> None:
         frozen=FROZEN,
         stopped_at=7.0,
     )
-    found = apply_record(worn, StepVerified(at=50.0, index=1, undoing=False, said=""))
-    assert found == at(
+    progress = apply_record(worn, StepVerified(at=50.0, index=1, undoing=False, said=""))
+    assert progress == at(
         2,
         late_until=200.0,
         heard_at=50.0,
@@ -318,15 +323,15 @@ def test_the_way_back_begins_at_its_first_step_and_waits_for_what_may_yet_come()
         cause=PlanFailureCause.REFUSED,
         said="404",
     )
-    found = apply_record(at(ALTERING, sent=1, doubt_until=90.0, late_until=70.0), turned)
-    assert (found.path, found.index, found.undoing) == (turned.steps, 0, True)
-    assert (found.turned, found.late_until, found.since) == (turned, 90.0, 50.0)
+    progress = apply_record(at(ALTERING, sent=1, doubt_until=90.0, late_until=70.0), turned)
+    assert (progress.path, progress.index, progress.undoing) == (turned.steps, 0, True)
+    assert (progress.turned, progress.late_until, progress.since) == (turned, 90.0, 50.0)
 
 
 def test_who_takes_a_plan_up_has_all_the_time_again() -> None:
     worn = at(ALTERING, parked=PARKED, spent=3, looks=4, waited_s=5.0, since=1.0)
-    found = apply_record(worn, PlanResumed(at=50.0))
-    assert found == at(ALTERING, since=50.0, heard_at=50.0)
+    progress = apply_record(worn, PlanResumed(at=50.0))
+    assert progress == at(ALTERING, since=50.0, heard_at=50.0)
 
 
 @pytest.mark.parametrize(
@@ -355,9 +360,9 @@ def test_what_another_asked_for_is_waited_for_anew(
     answer: AttemptResult | None, doubt_until: float, expected: tuple[AttemptResult, float]
 ) -> None:
     sent = at(ALTERING, sent=1, answer=answer, doubt_until=doubt_until, heard_at=30.0)
-    found = apply_record(sent, PlanResumed(at=50.0))
-    assert (found.answer, found.doubt_until) == expected
-    assert (found.asked_at, found.heard_at) == (50.0, 50.0)
+    progress = apply_record(sent, PlanResumed(at=50.0))
+    assert (progress.answer, progress.doubt_until) == expected
+    assert (progress.asked_at, progress.heard_at) == (50.0, 50.0)
 
 
 @pytest.mark.parametrize(
@@ -368,5 +373,5 @@ def test_what_another_asked_for_is_waited_for_anew(
 def test_what_is_over_is_not_parked(
     record: StepRecord, parked: PlanParked | None, ended: PlanEnded | None
 ) -> None:
-    found = apply_record(at(ALTERING, parked=PARKED), record)
-    assert (found.parked, found.ended) == (parked, ended)
+    progress = apply_record(at(ALTERING, parked=PARKED), record)
+    assert (progress.parked, progress.ended) == (parked, ended)

@@ -84,9 +84,9 @@ def test_a_record_comes_out_of_topic_and_file_as_it_went_in(record, about):
 
 
 def test_tools_for_connects_dead_letter_queue_find_what_they_look_for():
-    told = dict(build_copy_headers(RECORD, ABOUT))
+    report = dict(build_copy_headers(RECORD, ABOUT))
     assert {
-        name: value for name, value in told.items() if name.startswith("__connect.errors.")
+        name: value for name, value in report.items() if name.startswith("__connect.errors.")
     } == {
         "__connect.errors.topic": b"orders",
         "__connect.errors.partition": b"3",
@@ -97,7 +97,7 @@ def test_tools_for_connects_dead_letter_queue_find_what_they_look_for():
         "__connect.errors.class.name": b"org.apache.kafka.connect.json.JsonConverter",
         "__connect.errors.exception.class.name": b"org.apache.kafka.connect.errors.DataException",
     }
-    assert told["h"] == b"1"
+    assert report["h"] == b"1"
 
 
 @pytest.mark.parametrize(
@@ -118,14 +118,14 @@ def test_tools_for_connects_dead_letter_queue_find_what_they_look_for():
 def test_a_stage_is_told_back_whether_connect_has_a_name_for_it_or_not(stage, connects):
     about = QuarantineContext("k", "p", "i", "c", "lab", "east", stage=stage)
     assert dict(build_copy_headers(RECORD, about)).get("__connect.errors.stage") == connects
-    found = rebuild_record(copy_of(RECORD, about))
-    assert isinstance(found, QuarantinedRecord)
-    assert found.about.stage == stage
+    result = rebuild_record(copy_of(RECORD, about))
+    assert isinstance(result, QuarantinedRecord)
+    assert result.about.stage == stage
 
 
 def test_whether_a_part_was_null_is_told_in_words():
-    told = dict(build_copy_headers(replace(RECORD, key=None), ABOUT))
-    assert (told[f"{OWN_HEADER_PREFIX}null_key"], told[f"{OWN_HEADER_PREFIX}null_value"]) == (
+    report = dict(build_copy_headers(replace(RECORD, key=None), ABOUT))
+    assert (report[f"{OWN_HEADER_PREFIX}null_key"], report[f"{OWN_HEADER_PREFIX}null_value"]) == (
         b"true",
         b"false",
     )
@@ -184,8 +184,8 @@ def test_a_copy_that_was_changed_is_damaged(change):
 def test_a_copy_that_lacks_one_of_its_headers_passes_for_nothing_else(number):
     headers = [*build_copy_headers(RECORD, ABOUT)]
     headers[number] = ("something else", None)
-    found = rebuild_record(replace(copy_of(RECORD), headers=tuple(headers)))
-    assert found is None or isinstance(found, DamagedCopy) or found.record == RECORD
+    result = rebuild_record(replace(copy_of(RECORD), headers=tuple(headers)))
+    assert result is None or isinstance(result, DamagedCopy) or result.record == RECORD
 
 
 @pytest.mark.parametrize("key", [None, b""], ids=["null", "empty"])
@@ -200,9 +200,9 @@ def test_a_large_value_is_in_pieces_and_its_length_is_told():
     assert len(lines) == 1 + 1 + 3 + 1
     assert max(len(line) for line in lines) < 1_100_000
     assert parse_file_lines(lines) == QuarantinedRecord(large, ABOUT)
-    told = parse_file_head(lines[0])
-    assert not isinstance(told, DamagedCopy)
-    assert (told.key_bytes, told.value_bytes) == (CHUNK_BYTES, 256 * 9000)
+    file_head = parse_file_head(lines[0])
+    assert not isinstance(file_head, DamagedCopy)
+    assert (file_head.key_bytes, file_head.value_bytes) == (CHUNK_BYTES, 256 * 9000)
 
 
 @pytest.mark.parametrize(
@@ -242,9 +242,9 @@ def test_a_file_can_be_read_without_us():
 
 def test_the_partition_is_the_same_for_the_same_key_and_all_are_used():
     keys = [f"{number:064x}" for number in range(200)]
-    found = [choose_partition(key, 6) for key in keys]
-    assert found == [choose_partition(key, 6) for key in keys]
-    assert set(found) == set(range(6))
+    results = [choose_partition(key, 6) for key in keys]
+    assert results == [choose_partition(key, 6) for key in keys]
+    assert set(results) == set(range(6))
     # Copies of earlier releases are looked for where those put them.
     expected = [3, 2, 3, 1, 1, 6, 6, 2, 5, 2, 5, 1]
     assert [choose_partition(str(number), 7) for number in range(12)] == expected

@@ -59,16 +59,16 @@ def test_what_is_shown_is_what_is_sent(step: AnyStep) -> None:
         driver.carry_out(step, None)
         driver.close()
         sent = [request for request in worker.requests if request[0] != "GET"]
-    shown = build_step_request(NAME, step)
-    assert shown is not None
+    step_request = build_step_request(NAME, step)
+    assert step_request is not None
     ((method, path, body),) = sent
-    assert (method, path) == (shown.method, shown.path)
+    assert (method, path) == (step_request.method, step_request.path)
     if not isinstance(step, Create):  # whose configuration is in no plan
-        assert body == (None if shown.body is None else json.loads(shown.body))
+        assert body == (None if step_request.body is None else json.loads(step_request.body))
 
 
 @pytest.mark.parametrize(
-    "step", [Settle(), Freeze(), Expect(PAIRS)], ids=lambda at: type(at).__name__
+    "step", [Settle(), Freeze(), Expect(PAIRS)], ids=lambda item: type(item).__name__
 )
 def test_what_only_looks_asks_for_nothing(step: AnyStep) -> None:
     assert build_step_request(NAME, step) is None

@@ -115,13 +115,13 @@ def test_what_is_asked_for_is_proposed_for_an_hour_with_what_its_guards_said(bur
     assert (row.state, row.action, row.created_by) == (PlanState.PROPOSED, "skip_one", "ada")
     assert row.said == "skip one record of orders: it is poison"
     assert row.expires_at == bureau.clock.now() + PROPOSAL_S
-    told = office.plan(row.plan_id)
-    assert told is not None
-    assert [(at.guard, at.answer) for at in told.guards] == [
+    plan = office.plan(row.plan_id)
+    assert plan is not None
+    assert [(guard.guard, guard.answer) for guard in plan.guards] == [
         ("repeat", "pass"),
         ("cool_down", "pass"),
     ]
-    assert told.plan.sha256 == row.sha256
+    assert plan.plan.sha256 == row.sha256
 
 
 def test_the_same_wish_under_the_same_key_is_the_same_plan(bureau, office):
@@ -145,12 +145,12 @@ def test_a_key_is_of_one_person(office):
 def test_of_two_who_ask_the_same_at_once_one_plan_comes(bureau, office):
     plan = bureau.planner.__call__
 
-    def slow(wish, by):
-        bureau.planner.seen.append((wish, by))
+    def slow(request, by):
+        bureau.planner.seen.append((request, by))
         other = bureau.another()
         other._world = other._world._replace(plan_for=plan)
-        assert other.propose(wish, by).new
-        return plan(wish, by)
+        assert other.propose(request, by).new
+        return plan(request, by)
 
     office._world = office._world._replace(plan_for=slow)
     answer = office.propose(asked(), "ada")
@@ -170,10 +170,12 @@ def test_what_cannot_be_planned_leaves_nothing_behind(bureau, office, says):
 
 
 def test_a_rehearsal_tells_the_whole_plan_and_writes_nothing(office):
-    told = office.rehearse(asked(), "ada")
-    assert told.row.state is PlanState.PROPOSED
+    report = office.rehearse(asked(), "ada")
+    assert report.row.state is PlanState.PROPOSED
     assert any(
-        "PATCH /connectors/orders/offsets" in at for step in told.steps for at in step.requests
+        "PATCH /connectors/orders/offsets" in request
+        for step in report.steps
+        for request in step.requests
     )
     assert office.journal(1, 10) == ()
 
@@ -205,7 +207,7 @@ def test_who_asked_for_a_plan_does_not_approve_it(office):
 def test_one_operator_may_do_both_where_that_is_configured_and_the_plan_says_so(bureau, office):
     alone = bureau.another(second_person=False)
     row = alone.propose(asked(), "ada").row
-    assert [at.plan(row.plan_id).second_person for at in (office, alone)] == [True, False]
+    assert [item.plan(row.plan_id).second_person for item in (office, alone)] == [True, False]
     assert isinstance(alone.approve(row.plan_id, row.sha256, "ada", ""), ChangeRecorded)
 
 
@@ -240,8 +242,8 @@ def test_what_was_approved_can_be_rejected_until_it_begins(bureau, office):
 
 @pytest.mark.parametrize("ask", ["approve", "reject", "abort", "resolve"])
 def test_nobody_decides_a_plan_that_is_not_there(office, ask):
-    given = ("p9", "0" * 64, "ada", "") if ask == "approve" else ("p9", "ada", "")
-    assert getattr(office, ask)(*given) == RequestTargetNotFound()
+    inputs = ("p9", "0" * 64, "ada", "") if ask == "approve" else ("p9", "ada", "")
+    assert getattr(office, ask)(*inputs) == RequestTargetNotFound()
     assert office.plan("p9") is None
 
 
@@ -312,8 +314,8 @@ def test_plans_are_told_newest_first(bureau, office):
 def test_the_steps_of_a_proposal_are_told_with_their_exact_requests(bureau, office):
     bureau.proposed()
     steps = office.plan("p1").steps
-    assert {at.standing for at in steps} == {"not begun"}
-    assert [at.requests for at in steps] == [
+    assert {step.standing for step in steps} == {"not begun"}
+    assert [step.requests for step in steps] == [
         (),
         ("PUT /connectors/orders/stop",),
         (),
@@ -327,8 +329,8 @@ def test_the_steps_of_a_proposal_are_told_with_their_exact_requests(bureau, offi
 
 def test_the_steps_of_a_plan_in_doubt_are_told_as_far_as_it_came(bureau, office):
     in_doubt(bureau)
-    standing = [at.standing for at in office.plan("p1").steps]
-    assert standing == ["done", "done", "done", "in doubt", "not begun"]
+    standings = [step.standing for step in office.plan("p1").steps]
+    assert standings == ["done", "done", "done", "in doubt", "not begun"]
 
 
 def test_the_steps_of_a_plan_that_went_back_are_told_both_ways(bureau, office):
@@ -336,9 +338,9 @@ def test_the_steps_of_a_plan_that_went_back_are_told_both_ways(bureau, office):
         Outcome(AttemptResult.NACK, "no") if isinstance(step, Alter) else None
     )
     bureau.bench.runner().run(plan_of())
-    told = office.plan("p1")
-    assert told.row.state is PlanState.RESTORED
-    assert [(at.step, at.standing) for at in told.steps[-3:]] == [
+    plan = office.plan("p1")
+    assert plan.row.state is PlanState.RESTORED
+    assert [(step.step, step.standing) for step in plan.steps[-3:]] == [
         ("set the offsets of 2 source partitions", "not begun"),
         ("resume the connector", "not begun"),
         ("roll back: resume the connector", "done"),
@@ -349,7 +351,7 @@ def test_a_plan_of_the_toolbox_is_told_too(bureau, office):
     bureau.bench.runner().run(plan_of())
     row = office.plan("p1").row
     assert (row.state, row.action, row.expires_at) == (PlanState.SUCCEEDED, "alter offsets", None)
-    assert {at.standing for at in office.plan("p1").steps} == {"done"}
+    assert {step.standing for step in office.plan("p1").steps} == {"done"}
 
 
 def test_what_was_copied_is_in_quarantine_once_it_was_read_back(bureau, office):
@@ -370,8 +372,8 @@ def test_what_was_copied_is_in_quarantine_once_it_was_read_back(bureau, office):
     )
     bureau.bench.journal.append("p2", (opened, verified))
     assert office.quarantine()[0].where == "/var/q/0a1b.jsonl"  # too large for the topic
-    (kept,) = office.backups()
-    assert kept.connectors == (("orders", 1),)
+    (retained,) = office.backups()
+    assert retained.connectors == (("orders", 1),)
 
 
 def test_the_journal_is_told_line_by_line_with_its_chain(bureau, office):
@@ -387,7 +389,7 @@ def test_the_journal_is_told_line_by_line_with_its_chain(bureau, office):
 
 def test_of_an_approved_plan_the_guards_are_told_that_hold_it_back_now(bureau, office):
     bureau.approved()
-    assert {at.answer for at in office.plan("p1").guards} == {"pass"}
+    assert {item.answer for item in office.plan("p1").guards} == {"pass"}
     bureau.clock.advance(5.0)
     bureau.bench.journal.control(
         ActionRefused(
@@ -417,7 +419,7 @@ def test_a_row_says_why_a_plan_did_not_go_on(bureau, office):
 
 
 @pytest.mark.parametrize(
-    ("configured", "wanted", "is_now"),
+    ("configured", "expected", "is_now"),
     [
         (Mode.OBSERVE, Mode.AUTO, Mode.OBSERVE),
         (Mode.PROPOSE, Mode.AUTO, Mode.PROPOSE),
@@ -427,10 +429,10 @@ def test_a_row_says_why_a_plan_did_not_go_on(bureau, office):
         (Mode.PROPOSE, None, Mode.PROPOSE),
     ],
 )
-def test_a_mode_is_never_above_what_is_configured(configured, wanted, is_now):
+def test_a_mode_is_never_above_what_is_configured(configured, expected, is_now):
     fleet = FleetState()
-    if wanted is not None:
-        fleet.take(1, "control", ModeSet(at=1.0, mode=wanted.value, by="ada", because=""))
+    if expected is not None:
+        fleet.take(1, "control", ModeSet(at=1.0, mode=expected.value, by="ada", because=""))
     assert lowest_mode(configured, fleet.lowered_mode) is is_now
 
 
@@ -510,12 +512,12 @@ def test_of_many_who_approve_at_once_one_is_told_that_he_did(bureau):
     barrier = threading.Barrier(8)
 
     def approve(name: str) -> None:
-        mine = bureau.another()
+        own = bureau.another()
         barrier.wait()
-        answers.append(mine.approve("p1", plan.sha256, name, ""))
-        mine.close()
+        answers.append(own.approve("p1", plan.sha256, name, ""))
+        own.close()
 
-    threads = [threading.Thread(target=approve, args=(f"p{at}",)) for at in range(8)]
+    threads = [threading.Thread(target=approve, args=(f"p{number}",)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:

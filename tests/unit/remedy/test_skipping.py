@@ -39,9 +39,9 @@ NOW = 1_800_000_000.0
 
 @pytest.fixture
 def bench(tmp_path: Path) -> Bench:
-    made = Bench(tmp_path)
-    made.world.offsets = {PARTITION: AT}
-    return made
+    built = Bench(tmp_path)
+    built.world.offsets = {PARTITION: AT}
+    return built
 
 
 def changed(bench: Bench) -> list[str]:
@@ -110,9 +110,9 @@ def test_a_change_in_doubt_is_waited_for_whatever_the_time_is(bench):
     assert bench.world.offsets == {PARTITION: NEXT}
 
 
-@pytest.mark.parametrize("standing", [StepStatus.FOREIGN, StepStatus.NOT_YET])
-def test_a_skip_that_is_not_seen_to_help_ends_as_that_and_stops_nothing(bench, standing):
-    bench.world.proven = StepInspection(standing, "it failed again, still at 8")
+@pytest.mark.parametrize("status", [StepStatus.FOREIGN, StepStatus.NOT_YET])
+def test_a_skip_that_is_not_seen_to_help_ends_as_that_and_stops_nothing(bench, status):
+    bench.world.proven = StepInspection(status, "it failed again, still at 8")
     result = bench.runner().run(skip_of())
     assert result.ending is PlanEnding.INEFFECTIVE
     assert result.over
@@ -179,8 +179,8 @@ def test_a_skip_of_before_connect_clusters_were_told_apart_still_counts(bench):
     assert "skipped by plan p1" in result.said
     # Of another Connect cluster on the same Kafka cluster it says nothing.
     green = msgspec.structs.replace(older.subject, place="green")
-    mine = skip_of("p3", skip_key=compute_skip_key(green, copied))
-    plan = msgspec.structs.replace(mine, subject=green)
+    own = skip_of("p3", skip_key=compute_skip_key(green, copied))
+    plan = msgspec.structs.replace(own, subject=green)
     assert bench.runner().run(plan).ending is PlanEnding.SUCCEEDED
 
 
@@ -192,7 +192,7 @@ def test_no_record_is_skipped_by_two_plans(bench):
     assert result.ending is PlanEnding.RESTORED
     assert "skipped by plan p1" in result.said
     assert bench.world.offsets == {PARTITION: AT}
-    (index,) = (at for at, step in enumerate(plan.steps) if isinstance(step, Alter))
+    (index,) = (offset for offset, step in enumerate(plan.steps) if isinstance(step, Alter))
     before = bench.journal.records("p2")
     with pytest.raises(PlanUnfinished, match="p1"):
         bench.journal.append("p2", [StepIntended(at=9.0, index=index, undoing=False)])
@@ -236,9 +236,9 @@ def proposed(plan: Plan, *, expires_at: float = NOW + 3600) -> PlanProposed:
     return PlanProposed(at=NOW, plan=plan, mode="propose", expires_at=expires_at)
 
 
-def approval(records, plan, **given):
-    asked = {"by": "ada", "sha256": plan.sha256, "because": "looked", "now": NOW + 1, **given}
-    return decisions.approve_plan(records, **asked)
+def approval(records, plan, **inputs):
+    requests = {"by": "ada", "sha256": plan.sha256, "because": "looked", "now": NOW + 1, **inputs}
+    return decisions.approve_plan(records, **requests)
 
 
 def test_a_plan_is_approved_once_by_its_hash_in_time_and_not_by_who_wanted_it():

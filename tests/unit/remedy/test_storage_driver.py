@@ -43,21 +43,21 @@ WHERE = "east/offsets"
 
 @pytest.fixture
 def kafka() -> FakeKafka:
-    made = FakeKafka(clock=VirtualClock(1_000_000.0))
-    made.create("offsets", 4)
-    made.produce("offsets", KEY, b'{"position":1}', partition=2)
-    made.produce("offsets", OTHER_KEY, b'{"position":2}', partition=1)
-    made.produce("offsets", THEIRS, b'{"position":3}', partition=0)
-    made.clock.advance(700.0)
-    return made
+    built = FakeKafka(clock=VirtualClock(1_000_000.0))
+    built.create("offsets", 4)
+    built.produce("offsets", KEY, b'{"position":1}', partition=2)
+    built.produce("offsets", OTHER_KEY, b'{"position":2}', partition=1)
+    built.produce("offsets", THEIRS, b'{"position":3}', partition=0)
+    built.clock.advance(700.0)
+    return built
 
 
 def storage_in(kafka: FakeKafka, fails: OffsetsWriteResult | None = None) -> TopicStorage:
     def write(_name, _properties, topic, records):
         done = records if fails is None else records[: fails.acknowledged]
-        for at in done:
+        for item in done:
             header = ((OWN_RECORD_HEADER, b"1"),)
-            kafka.produce(topic, at.key, at.value, partition=at.kpartition, headers=header)
+            kafka.produce(topic, item.key, item.value, partition=item.kpartition, headers=header)
         return OffsetsWriteResult(len(done), None, certain=False) if fails is None else fails
 
     return TopicStorage(
@@ -76,22 +76,24 @@ def driver_of(kafka: FakeKafka, fails: OffsetsWriteResult | None = None) -> Stor
 
 
 def frozen_by(driver: StorageDriver) -> FrozenOffsets:
-    found = driver.offsets()
-    return FrozenOffsets(pairs=found.pairs, backup="b", backup_sha256="0", raw=found.raw)
+    offsets = driver.offsets()
+    return FrozenOffsets(pairs=offsets.pairs, backup="b", backup_sha256="0", raw=offsets.raw)
 
 
-def write_in(kafka: FakeKafka, wanted: tuple[PartitionOffset, ...] = WANTED) -> Write:
-    records = build_set_records(storage_in(kafka).contents(), "c", wanted)
-    return Write(where=WHERE, records=records, pairs=wanted)
+def write_in(kafka: FakeKafka, expected: tuple[PartitionOffset, ...] = WANTED) -> Write:
+    records = build_set_records(storage_in(kafka).contents(), "c", expected)
+    return Write(where=WHERE, records=records, pairs=expected)
 
 
 def test_what_is_kept_of_a_connector_is_every_record_of_its_own(kafka):
-    found = driver_of(kafka).offsets()
-    assert found.pairs == (
+    offsets = driver_of(kafka).offsets()
+    assert offsets.pairs == (
         PartitionOffset(FILE, '{"position":1}'),
         PartitionOffset('{"filename":"/y"}', '{"position":2}'),
     )
-    assert {(base64.b64decode(at.key), at.kpartition) for at in found.raw} == {
+    assert {
+        (base64.b64decode(located_raw.key), located_raw.kpartition) for located_raw in offsets.raw
+    } == {
         (KEY, 2),
         (OTHER_KEY, 1),
     }
@@ -104,14 +106,14 @@ def test_a_write_is_ready_then_done_and_leaves_all_else_as_it_is(kafka):
     assert driver.look(step, frozen).standing is StepStatus.READY
     assert driver.carry_out(step, frozen).answer is AttemptResult.ACK
     assert driver.look(step, frozen).standing is StepStatus.DONE
-    assert [at.end for at in kafka.logs("offsets")] == [1, 1, 2, 0]
+    assert [log.end for log in kafka.logs("offsets")] == [1, 1, 2, 0]
     assert kafka.log("offsets", 2).records[1].key() == KEY
 
 
 def test_a_reset_leaves_nothing_of_the_connector_and_everything_of_others(kafka):
     driver = driver_of(kafka)
     frozen = frozen_by(driver)
-    gone = tuple(PartitionOffset(at.partition, None) for at in frozen.pairs)
+    gone = tuple(PartitionOffset(pair.partition, None) for pair in frozen.pairs)
     step = Write(WHERE, build_reset_records(storage_in(kafka).contents(), "c"), gone)
     assert driver.carry_out(step, frozen).answer is AttemptResult.ACK
     assert driver.look(step, frozen).standing is StepStatus.DONE
@@ -120,9 +122,9 @@ def test_a_reset_leaves_nothing_of_the_connector_and_everything_of_others(kafka)
 
 
 def test_half_a_write_is_partly_done_and_can_be_carried_out_again(kafka):
-    wanted = (*WANTED, PartitionOffset('{"filename":"/y"}', '{"position":9}'))
+    expected = (*WANTED, PartitionOffset('{"filename":"/y"}', '{"position":9}'))
     broken = OffsetsWriteResult(1, ResponseTimeout("east", "no answer"), certain=False)
-    driver, step = driver_of(kafka, broken), write_in(kafka, wanted)
+    driver, step = driver_of(kafka, broken), write_in(kafka, expected)
     frozen = frozen_by(driver)
     outcome = driver.carry_out(step, frozen)
     assert outcome.answer is AttemptResult.IN_DOUBT
@@ -133,8 +135,8 @@ def test_half_a_write_is_partly_done_and_can_be_carried_out_again(kafka):
 
 
 def test_the_way_back_from_half_a_write_is_one_of_either_value(kafka):
-    wanted = (*WANTED, PartitionOffset('{"filename":"/y"}', '{"position":9}'))
-    driver, step = driver_of(kafka), write_in(kafka, wanted)
+    expected = (*WANTED, PartitionOffset('{"filename":"/y"}', '{"position":9}'))
+    driver, step = driver_of(kafka), write_in(kafka, expected)
     before = frozen_by(driver)
     after = compute_expected_offsets(before, (step,))
     plan = plan_of(step)
@@ -151,16 +153,16 @@ def test_a_broker_that_says_no_has_written_nothing(kafka):
     assert driver.carry_out(write_in(kafka), frozen_by(driver)).answer is AttemptResult.NACK
 
 
-@pytest.mark.parametrize(("key", "said"), [(KEY, "neither"), (OTHER_KEY, "other offsets of c")])
-def test_offsets_that_somebody_else_moved_are_not_written_over(kafka, key, said):
+@pytest.mark.parametrize(("key", "answer"), [(KEY, "neither"), (OTHER_KEY, "other offsets of c")])
+def test_offsets_that_somebody_else_moved_are_not_written_over(kafka, key, answer):
     driver, step = driver_of(kafka), write_in(kafka)
     frozen = frozen_by(driver)
     kafka.produce("offsets", key, b'{"position":5}', partition=2 if key == KEY else 1)
-    looked = driver.look(step, frozen)
-    assert looked.standing is StepStatus.FOREIGN
-    assert said in looked.said
+    inspection = driver.look(step, frozen)
+    assert inspection.standing is StepStatus.FOREIGN
+    assert answer in inspection.said
     assert driver.carry_out(step, frozen).answer is AttemptResult.NACK
-    assert [at.end for at in kafka.logs("offsets")] == (
+    assert [log.end for log in kafka.logs("offsets")] == (
         [1, 1, 2, 0] if key == KEY else [1, 2, 1, 0]
     )
 
@@ -183,16 +185,16 @@ def test_it_settles_once_the_group_is_empty_and_a_flush_has_passed(kafka):
     driver = driver_of(kafka)
     assert driver.look(Settle(), None).standing is StepStatus.DONE
     kafka.members["connect"] = ("connect-1 at /10.0.0.1",)
-    looked = driver.look(Settle(), None)
-    assert looked.standing is StepStatus.NOT_YET
-    assert "connect-1 at /10.0.0.1" in looked.said
+    inspection = driver.look(Settle(), None)
+    assert inspection.standing is StepStatus.NOT_YET
+    assert "connect-1 at /10.0.0.1" in inspection.said
     kafka.members.clear()
     kafka.produce("offsets", THEIRS, b'{"position":4}')
     kafka.clock.advance(60.0)
-    looked = driver.look(Settle(), None)
-    assert looked.standing is StepStatus.NOT_YET
+    inspection = driver.look(Settle(), None)
+    assert inspection.standing is StepStatus.NOT_YET
     kafka.clock.advance(64.0)
-    assert driver.look(Settle(), None) == looked
+    assert driver.look(Settle(), None) == inspection
     kafka.clock.advance(1.0)
     assert driver.look(Settle(), None).standing is StepStatus.DONE
     kafka.clock.advance(60.0 + 700.0)
@@ -222,9 +224,9 @@ def test_a_commit_of_a_worker_that_is_about_to_end_is_waited_for_by_any_clock(ka
 def test_an_open_transaction_is_somebody_who_writes(kafka):
     kafka.log("offsets", 1).stable_end = 0
     driver = driver_of(kafka)
-    looked = driver.look(Settle(), None)
-    assert looked.standing is StepStatus.NOT_YET
-    assert "transaction is open in partition 1" in looked.said
+    inspection = driver.look(Settle(), None)
+    assert inspection.standing is StepStatus.NOT_YET
+    assert "transaction is open in partition 1" in inspection.said
 
 
 def test_where_nobody_tells_whether_workers_run_nothing_is_ever_written(kafka):
@@ -257,9 +259,9 @@ def test_a_worker_that_came_with_the_write_may_not_have_read_it(kafka):
     frozen = frozen_by(driver)
     write = storage._write
 
-    def and_then_it_comes(*given) -> OffsetsWriteResult:
+    def and_then_it_comes(*inputs) -> OffsetsWriteResult:
         kafka.members["connect"] = ("connect-1 at /10.0.0.1",)
-        return write(*given)
+        return write(*inputs)
 
     storage._write = and_then_it_comes
     outcome = driver.carry_out(step, frozen)
@@ -273,8 +275,8 @@ def test_a_write_is_in_doubt_where_the_group_of_workers_cannot_be_read_afterward
     frozen = frozen_by(driver)
     write = storage._write
 
-    def write_and_lose_the_broker(*given) -> OffsetsWriteResult:
-        done = write(*given)
+    def write_and_lose_the_broker(*inputs) -> OffsetsWriteResult:
+        done = write(*inputs)
         kafka.mute = ResponseTimeout("east", "no broker answers")
         return done
 
@@ -327,9 +329,9 @@ def driver_on(file: Path, *urls: str) -> StorageDriver:
     return StorageDriver(storage, "c", VirtualClock())
 
 
-def write_on(file: Path, wanted: tuple[PartitionOffset, ...] = WANTED) -> Write:
+def write_on(file: Path, expected: tuple[PartitionOffset, ...] = WANTED) -> Write:
     storage = FileStorage(file, properties=file, urls=())
-    return Write(str(file), build_set_records(storage.contents(), "c", wanted), wanted)
+    return Write(str(file), build_set_records(storage.contents(), "c", expected), expected)
 
 
 def test_a_file_is_written_with_all_that_it_held(file):

@@ -62,7 +62,7 @@ EVERY_STEP = (
 
 
 @pytest.mark.parametrize(
-    ("asked", "kinds"),
+    ("request", "kinds"),
     [
         (is_change, {Alter, Reset, Write, Create, Delete, DeleteTopic}),
         (is_harmless, {Settle, Freeze, Copy, Expect, Prove, Watch}),
@@ -70,10 +70,10 @@ EVERY_STEP = (
     ],
     ids=["changes", "harmless", "irreversible"],
 )
-def test_what_a_step_leaves_behind_is_known_of_each_kind(asked, kinds):
+def test_what_a_step_leaves_behind_is_known_of_each_kind(request, kinds):
     assert {type(step) for step in EVERY_STEP} == set(AnyStep.__args__)
-    assert {type(step) for step in EVERY_STEP if asked(step) is True} == kinds
-    assert {type(step) for step in EVERY_STEP if asked(step) is False} | kinds == set(
+    assert {type(step) for step in EVERY_STEP if request(step) is True} == kinds
+    assert {type(step) for step in EVERY_STEP if request(step) is False} | kinds == set(
         AnyStep.__args__
     )
 
@@ -136,8 +136,8 @@ def test_a_write_where_nothing_was_leaves_nothing():
 
 def test_writes_are_put_back_in_the_order_of_the_plan():
     writes = [Write(f"k/{name}", (RawOffsetRecord("kb", "9", 1),), ()) for name in "abcdef"]
-    places = [step.where for step in back(*writes, frozen=FROZEN, touched=(3, 8))]
-    assert places == ["k/a", "k/f"]
+    locations = [step.where for step in back(*writes, frozen=FROZEN, touched=(3, 8))]
+    assert locations == ["k/a", "k/f"]
 
 
 def test_a_created_connector_is_deleted_after_its_remnants_are_back():

@@ -46,26 +46,26 @@ def client(world, hurried):
 
 
 def connect(client: httpx.Client) -> socket.socket:
-    made = socket.create_connection(("127.0.0.1", client.base_url.port), DEADLINE_S)
-    made.settimeout(DEADLINE_S)
-    return made
+    connection = socket.create_connection(("127.0.0.1", client.base_url.port), DEADLINE_S)
+    connection.settimeout(DEADLINE_S)
+    return connection
 
 
 def rest(of: socket.socket) -> bytes:
     """What comes back until the other side closes; TimeoutError if it does not."""
-    found = b""
+    result = b""
     with suppress(ConnectionError):
         while part := of.recv(65536):
-            found += part
-    return found
+            result += part
+    return result
 
 
 def answers(client: httpx.Client) -> bool:
     """Over a connection of its own."""
     url = f"{client.base_url}/metrics"
     with suppress(httpx.TransportError):
-        found = httpx.get(url, timeout=DEADLINE_S, trust_env=False)
-        return found.status_code == 200
+        response = httpx.get(url, timeout=DEADLINE_S, trust_env=False)
+        return response.status_code == 200
     return False
 
 
@@ -167,16 +167,16 @@ def test_while_answers_are_not_taken_no_more_are_made(client, world, monkeypatch
 
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_connection_that_rests_holds_no_answer(client, monkeypatch, method):
-    made: list[ChunkedBody] = []
+    built: list[ChunkedBody] = []
     answer = render_cache.RenderCache.answer
 
     def noted(self, body, content_type):
-        made.append(answer(self, body, content_type))
-        return made[-1]
+        built.append(answer(self, body, content_type))
+        return built[-1]
 
     monkeypatch.setattr(render_cache.RenderCache, "answer", noted)
     assert client.request(method, "/metrics").status_code == 200
-    until(lambda: not made[0]._body, "its bytes are gone")
+    until(lambda: not built[0]._body, "its bytes are gone")
 
 
 def test_a_scrape_that_takes_us_longer_than_a_request_may_take_is_answered(
@@ -223,7 +223,7 @@ def test_what_is_no_request_is_refused_and_not_quoted(client, caplog, head):
     caplog.set_level(0)
     with capture_logs() as events, connect(client) as odd:
         odd.sendall(head)
-        found = rest(odd)
-    assert found == b"" or found.splitlines()[0].endswith(b" 400 Bad Request")
-    assert b"s3cret" not in found
+        result = rest(odd)
+    assert result == b"" or result.splitlines()[0].endswith(b" 400 Bad Request")
+    assert b"s3cret" not in result
     assert "s3cret" not in f"{events}{caplog.text}"

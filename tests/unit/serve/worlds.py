@@ -415,9 +415,9 @@ def expected(snapshot: Snapshot) -> Samples:
     out.add("config_last_reload_successful", RELOADED.successful)
     out.add("config_last_reload_timestamp_seconds", RELOADED.at)
     for file in RELOADED.web:
-        at = {"listener": file.listener}
-        out.add("web_config_last_reload_successful", file.successful, **at)
-        out.add("web_config_reload_failures_total", file.failures, **at)
+        entry = {"listener": file.listener}
+        out.add("web_config_last_reload_successful", file.successful, **entry)
+        out.add("web_config_reload_failures_total", file.failures, **entry)
     for reason, count in RELOADED.refused:
         out.add("read_refused_total", count, reason=reason)
     out.add("build_info", 1, version="1.2.3", revision="abc123", python="3.11.7")
@@ -445,51 +445,51 @@ def expected(snapshot: Snapshot) -> Samples:
             partition=str(sink.partition),
         )
     _expect_judged(out, snapshot)
-    for found in snapshot.topic_problems:
-        at = {"kafka": found.at.kafka, "topic": found.at.topic, "problem": found.problem}
-        out.add("internal_topic_problem", 1, **at)
+    for problem in snapshot.topic_problems:
+        entry = {"kafka": problem.at.kafka, "topic": problem.at.topic, "problem": problem.problem}
+        out.add("internal_topic_problem", 1, **entry)
     _expect_pipeline(out, snapshot.pipeline)
     if snapshot.usual.valid is not None:
         out.add("history_baselines_valid", snapshot.usual.valid)
     if snapshot.usual.of and any(view.name == "files" for view in snapshot.connectors):
         for percentile, seconds in (("50", 30.0), ("90", 90.0), ("99", 240.0)):
-            at = {"connect_cluster": "lab", "connector": "files", "percentile": percentile}
-            out.add("expected_advance_interval_seconds", seconds, **at)
+            entry = {"connect_cluster": "lab", "connector": "files", "percentile": percentile}
+            out.add("expected_advance_interval_seconds", seconds, **entry)
         for percentile, seconds in (("50", 60.0), ("90", 61.0), ("99", 120.0)):
-            at = {"connect_cluster": "lab", "connector": "files", "percentile": percentile}
-            out.add("expected_commit_interval_seconds", seconds, **at)
+            entry = {"connect_cluster": "lab", "connector": "files", "percentile": percentile}
+            out.add("expected_commit_interval_seconds", seconds, **entry)
         for percentile, records in (("50", 3.0), ("90", 40.0), ("99", 500.0)):
-            at = {"connect_cluster": "lab", "connector": "files", "percentile": percentile}
-            out.add("expected_lag_records", records, **at)
+            entry = {"connect_cluster": "lab", "connector": "files", "percentile": percentile}
+            out.add("expected_lag_records", records, **entry)
     for reason, count in snapshot.dropped:
         out.add("series_dropped_total", count, reason=reason)
     return out.samples
 
 
 def _expect_judged(out: _Collected, snapshot: Snapshot) -> None:
-    for at in snapshot.judgements:
-        if at.scope is Scope.CONNECTOR:
+    for judgement in snapshot.judgements:
+        if judgement.scope is Scope.CONNECTOR:
             for verdict in Verdict:
                 out.add(
                     "connector_progress",
-                    verdict == at.verdict,
-                    connect_cluster=at.connect_cluster,
-                    connector=at.connector,
+                    verdict == judgement.verdict,
+                    connect_cluster=judgement.connect_cluster,
+                    connector=judgement.connector,
                     verdict=verdict.value,
                 )
-    for found in snapshot.findings:
+    for finding in snapshot.findings:
         same = [
             other
             for other in snapshot.findings
-            if (other.name, other.connector) == (found.name, found.connector)
+            if (other.name, other.connector) == (finding.name, finding.connector)
         ]
         out.add(
             "findings",
             len(same),
-            connect_cluster=found.connect_cluster,
-            connector=found.connector or "",
-            finding=found.name.value,
-            severity=found.severity.value,
+            connect_cluster=finding.connect_cluster,
+            connector=finding.connector or "",
+            finding=finding.name.value,
+            severity=finding.severity.value,
         )
     for reason, count in snapshot.notifications_failed:
         out.add("notifications_failed_total", count, reason=reason)
@@ -503,40 +503,40 @@ def _expect_judged(out: _Collected, snapshot: Snapshot) -> None:
     _expect_remedies(out, snapshot.remedies)
 
 
-def _expect_remedies(out: _Collected, seen: RemediationReported | None) -> None:
-    if seen is None:
+def _expect_remedies(out: _Collected, observed: RemediationReported | None) -> None:
+    if observed is None:
         return
     for mode in ("observe", "propose", "auto"):
-        out.add("remediation_mode", mode == seen.mode, mode=mode)
-    for state, count in seen.plans:
+        out.add("remediation_mode", mode == observed.mode, mode=mode)
+    for state, count in observed.plans:
         out.add("remediation_plans", count, state=state)
-    for cluster, connector, action, result, count in seen.actions:
-        at = {"connect_cluster": cluster, "connector": connector, "action": action}
-        out.add("remediation_actions_total", count, **at, result=result)
-    for cluster, connector, action, guard, count in seen.blocked:
-        at = {"connect_cluster": cluster, "connector": connector, "action": action}
-        out.add("remediation_blocked_total", count, **at, guard=guard)
-    for cluster, connector, since in seen.stopped_by_us:
+    for cluster, connector, action, result, count in observed.actions:
+        entry = {"connect_cluster": cluster, "connector": connector, "action": action}
+        out.add("remediation_actions_total", count, **entry, result=result)
+    for cluster, connector, action, guard, count in observed.blocked:
+        entry = {"connect_cluster": cluster, "connector": connector, "action": action}
+        out.add("remediation_blocked_total", count, **entry, guard=guard)
+    for cluster, connector, since in observed.stopped_by_us:
         out.add(
             "remediation_stopped_since_timestamp_seconds",
             since,
             connect_cluster=cluster,
             connector=connector,
         )
-    out.add("remediation_engine_heartbeat_timestamp_seconds", seen.at)
+    out.add("remediation_engine_heartbeat_timestamp_seconds", observed.at)
 
 
 def _expect_readiness(out: _Collected, snapshot: Snapshot) -> None:
     for group in snapshot.groups:
-        at = {
+        entry = {
             "connect_cluster": group.connect_cluster,
             "source": group.source,
             "target": group.target,
             "group": group.group,
         }
         where = {"topic": group.topic, "partition": str(group.partition)}
-        out.add("mm2_group_failover_reread_records", group.reread, **at, **where)
-        out.add("mm2_group_failover_skip_records", group.skip, **at, **where)
+        out.add("mm2_group_failover_reread_records", group.reread, **entry, **where)
+        out.add("mm2_group_failover_skip_records", group.skip, **entry, **where)
     for mark in snapshot.checkpoints:
         out.add(
             "mm2_checkpoint_last_timestamp_seconds",
@@ -578,17 +578,17 @@ def _expect_pipeline(out: _Collected, view: PipelineView) -> None:
         out.add("history_records_total", feed.undecodable, kafka=kafka, record="undecodable")
     for reason, count in view.status.errors:
         out.add("history_errors_total", count, reason=reason)
-    for table, at in view.status.tables:
-        out.add("history_table_timestamp_seconds", at, table=table)
+    for table, moment in view.status.tables:
+        out.add("history_table_timestamp_seconds", moment, table=table)
 
 
 def _expect_inputs(out: _Collected, snapshot: Snapshot) -> None:
     for view in snapshot.inputs:
-        at = {name: getattr(view.id, name) for name in INPUT}
-        out.add("input_up", view.up, **at)
-        out.add("input_last_success_timestamp_seconds", view.last_success_at, **at)
+        entry = {name: getattr(view.id, name) for name in INPUT}
+        out.add("input_up", view.up, **entry)
+        out.add("input_last_success_timestamp_seconds", view.last_success_at, **entry)
         for reason, count in view.errors:
-            out.add("input_errors_total", count, **at, reason=reason)
+            out.add("input_errors_total", count, **entry, reason=reason)
         if view.tail is not None:
             of = {"kafka": view.id.kafka, "topic": view.id.topic}
             out.add("tail_records_total", view.tail.values, **of, record="value")
@@ -600,40 +600,40 @@ def _expect_inputs(out: _Collected, snapshot: Snapshot) -> None:
 
 def _expect_connectors(out: _Collected, snapshot: Snapshot) -> None:
     for view in snapshot.connectors:
-        at = {"connect_cluster": view.connect_cluster, "connector": view.name}
+        entry = {"connect_cluster": view.connect_cluster, "connector": view.name}
         for state in (*STATES, view.state):
-            out.add("connector_state", state == view.state, **at, state=state)
+            out.add("connector_state", state == view.state, **entry, state=state)
         for state in (*STATES, *(task.state for task in view.tasks)):
             count = sum(task.state == state for task in view.tasks)
-            out.add("connector_tasks", count, **at, state=state)
+            out.add("connector_tasks", count, **entry, state=state)
         for task in view.tasks:
             for state in (*STATES, task.state):
                 on = state == task.state
-                out.add("task_state", on, **at, task=str(task.number), state=state)
+                out.add("task_state", on, **entry, task=str(task.number), state=state)
         info = {"kind": view.kind.value, "class": view.class_name, "version": view.version}
-        out.add("connector_info", 1, **at, **info)
+        out.add("connector_info", 1, **entry, **info)
 
 
 def _expect_sources(out: _Collected, snapshot: Snapshot) -> None:
     for polled in snapshot.by_rest:
-        at = {"connect_cluster": polled.connect_cluster, "connector": polled.connector}
-        out.add("connector_offsets_from_rest", 1, **at)
+        entry = {"connect_cluster": polled.connect_cluster, "connector": polled.connector}
+        out.add("connector_offsets_from_rest", 1, **entry)
     for view in snapshot.source_partitions:
-        at = {
+        entry = {
             "connect_cluster": view.connect_cluster,
             "connector": view.connector,
             "source_partition": view.label,
         }
         for field, value in view.offset.numbers if view.offset is not None else ():
-            out.add("source_offset_position", value, **at, field=field)
+            out.add("source_offset_position", value, **entry, field=field)
         if view.offset is not None:
-            out.add("source_offset_last_commit_timestamp_seconds", view.committed_at, **at)
-            out.add("source_offset_last_advance_timestamp_seconds", view.advanced_at, **at)
-            out.add("source_position_timestamp_seconds", view.event_at, **at)
-        out.add("source_offset_commits_total", view.commits, **at)
-        out.add("source_offset_advances_total", view.advances, **at)
-        out.add("source_offset_rewinds_total", view.rewinds, **at)
-        out.add("source_offset_resets_total", view.resets, **at)
+            out.add("source_offset_last_commit_timestamp_seconds", view.committed_at, **entry)
+            out.add("source_offset_last_advance_timestamp_seconds", view.advanced_at, **entry)
+            out.add("source_position_timestamp_seconds", view.event_at, **entry)
+        out.add("source_offset_commits_total", view.commits, **entry)
+        out.add("source_offset_advances_total", view.advances, **entry)
+        out.add("source_offset_rewinds_total", view.rewinds, **entry)
+        out.add("source_offset_resets_total", view.resets, **entry)
 
 
 def _expect_flows(out: _Collected, snapshot: Snapshot) -> None:
@@ -648,7 +648,7 @@ def _expect_flows(out: _Collected, snapshot: Snapshot) -> None:
     for view in snapshot.mirror_partitions:
         if (view.connect_cluster, view.connector) in snapshot.by_topic:
             continue
-        at = {
+        entry = {
             "connect_cluster": view.connect_cluster,
             "connector": view.connector,
             "source": view.source,
@@ -656,31 +656,31 @@ def _expect_flows(out: _Collected, snapshot: Snapshot) -> None:
             "topic": view.topic,
             "partition": str(view.partition),
         }
-        out.add("mm2_source_log_start_offset", view.log_start, **at)
-        out.add("mm2_source_log_end_offset", view.log_end, **at)
-        out.add("mm2_replicated_offset", view.replicated, **at)
-        out.add("mm2_replication_lag_records", view.lag, **at)
-        out.add("mm2_ahead_records", view.ahead, **at)
+        out.add("mm2_source_log_start_offset", view.log_start, **entry)
+        out.add("mm2_source_log_end_offset", view.log_end, **entry)
+        out.add("mm2_replicated_offset", view.replicated, **entry)
+        out.add("mm2_replication_lag_records", view.lag, **entry)
+        out.add("mm2_ahead_records", view.ahead, **entry)
         age = None if view.behind_since is None else max(0, snapshot.at - view.behind_since)
-        out.add("mm2_replication_lag_seconds", 0 if view.caught_up else age, **at)
-        out.add("mm2_caught_up", view.caught_up, **at)
-        out.add("mm2_retention_headroom_records", view.headroom, **at)
-        out.add("mm2_retention_headroom_seconds", view.headroom_s, **at)
+        out.add("mm2_replication_lag_seconds", 0 if view.caught_up else age, **entry)
+        out.add("mm2_caught_up", view.caught_up, **entry)
+        out.add("mm2_retention_headroom_records", view.headroom, **entry)
+        out.add("mm2_retention_headroom_seconds", view.headroom_s, **entry)
         for cause, count in view.lost:
-            out.add("mm2_lost_records_total", count, **at, cause=cause)
+            out.add("mm2_lost_records_total", count, **entry, cause=cause)
     for sync in snapshot.syncs:
         if sync.source == WIDE.source:
             continue
-        at = {
+        entry = {
             "connect_cluster": sync.connect_cluster,
             "source": sync.source,
             "target": sync.target,
             "topic": sync.topic,
             "partition": str(sync.partition),
         }
-        out.add("mm2_offset_sync_upstream_offset", sync.upstream_offset, **at)
-        out.add("mm2_offset_sync_downstream_offset", sync.downstream_offset, **at)
-        out.add("mm2_offset_sync_last_timestamp_seconds", sync.at, **at)
+        out.add("mm2_offset_sync_upstream_offset", sync.upstream_offset, **entry)
+        out.add("mm2_offset_sync_downstream_offset", sync.downstream_offset, **entry)
+        out.add("mm2_offset_sync_last_timestamp_seconds", sync.at, **entry)
 
 
 def _topic_of(at: MirrorPartitionView | TopicRecreation) -> tuple[tuple[str, str], ...]:

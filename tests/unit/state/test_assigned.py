@@ -27,8 +27,8 @@ def trio(world: World, partition: int = 0) -> tuple[int | None, int | None, int 
     """(replicated, end, lag) as the series show them."""
     view = world.mirrored(partition=partition)
     assert view is not None
-    shown = view.replicated if view.lag_position is None else view.lag_position
-    return (shown, view.log_end, view.lag)
+    output = view.replicated if view.lag_position is None else view.lag_position
+    return (output, view.log_end, view.lag)
 
 
 def test_a_commit_outside_the_assignment_is_no_lag():
@@ -91,9 +91,9 @@ def test_an_offset_below_zero_or_without_a_number_is_none_to_mirrormaker(offset)
 def test_a_first_commit_between_asking_and_answer_waits_for_the_next_answer(from_start):
     world = mirrors(mirror(from_start=from_start))
     world.assigned(0)
-    asked = world.ask_ends()
+    request = world.ask_ends()
     world.commit("mm2", orders(), {"offset": 500})
-    world.ends(bounds(400), number=asked)
+    world.ends(bounds(400), number=request)
     assert trio(world) == (None, 400, 400 if from_start else None)
     world.ends(bounds(600))
     assert trio(world) == (500, 600, 99)
@@ -105,10 +105,10 @@ def test_a_reset_between_asking_and_answer_counts_at_once():
     world.commit("mm2", orders(), {"offset": 99})
     world.ends(bounds(100))
     assert trio(world) == (99, 100, 0)
-    asked = world.ask_ends()
+    request = world.ask_ends()
     world.commit("mm2", orders(), None)
     assert trio(world) == (None, 100, 100)
-    world.ends(bounds(120), number=asked)
+    world.ends(bounds(120), number=request)
     assert trio(world) == (None, 120, 120)
 
 
@@ -116,10 +116,10 @@ def test_a_reset_that_is_committed_over_between_two_answers_still_adds_up():
     world = mirrors()
     world.assigned(0)
     world.commit("mm2", orders(), {"offset": 99})
-    asked = world.ask_ends()
+    request = world.ask_ends()
     world.commit("mm2", orders(), None)
     world.commit("mm2", orders(), {"offset": 7})
-    world.ends(bounds(120), number=asked)
+    world.ends(bounds(120), number=request)
     assert trio(world) == (7, 120, 112)
 
 
@@ -127,15 +127,17 @@ def test_an_end_that_was_not_read_for_a_position_is_not_shown_beside_it():
     """Two flows read one upstream; the second one's position was away when the ends were asked."""
     other = KafkaTopic("east", "prod-offsets")
     world = World(sites=("lab", "prod"))
-    for site, topic in (("lab", OFFSETS), ("prod", other)):
-        world.listed(mirror(syncs_topic=None), site=site)
-        world.found(topic, site=site)
+    for cluster, topic in (("lab", OFFSETS), ("prod", other)):
+        world.listed(mirror(syncs_topic=None), cluster=cluster)
+        world.found(topic, cluster=cluster)
         world.tail(topic=topic, whole=True)
     world.commit("mm2", orders(), {"offset": 10})
-    asked = world.ask_ends()
+    request = world.ask_ends()
     world.commit("mm2", orders(), {"offset": 500}, topic=other)
-    world.ends(bounds(400), number=asked)
-    views = {at.connect_cluster: at for at in world.snapshot().mirror_partitions}
+    world.ends(bounds(400), number=request)
+    views = {
+        partition.connect_cluster: partition for partition in world.snapshot().mirror_partitions
+    }
     assert (views["lab"].log_end, views["lab"].lag) == (400, 389)
     assert (views["prod"].log_end, views["prod"].lag, views["prod"].replicated) == (None, None, 500)
 
@@ -318,12 +320,12 @@ class Compared(frozenset[TopicPartition]):
 
 def test_an_assignment_told_again_is_held_against_the_last_one_once_and_not_by_each_picture():
     world = mirrors()
-    told = [Compared({TopicPartition("orders", 0)}) for _ in range(2)]
-    world.see(PartitionsAssigned("lab", "mm2", told[0]))
+    reports = [Compared({TopicPartition("orders", 0)}) for _ in range(2)]
+    world.see(PartitionsAssigned("lab", "mm2", reports[0]))
     world.ends(bounds(100))
     world.snapshot()
     Compared.times = 0
-    world.see(PartitionsAssigned("lab", "mm2", told[1]))
+    world.see(PartitionsAssigned("lab", "mm2", reports[1]))
     assert Compared.times == 1
     for _ in range(3):
         world.snapshot()
@@ -338,8 +340,8 @@ def test_an_assignment_that_nobody_knows_any_more_is_none_where_flows_share_thei
     world.ends(bounds(100))
     world.see(PartitionsAssigned("lab", "a", None))  # as of a cluster that is read from its topics
     world.ends(bounds(100))
-    found = {view.connector: view.lag for view in world.snapshot().mirror_partitions}
-    assert found == {"a": 94, "b": 94}
+    results = {view.connector: view.lag for view in world.snapshot().mirror_partitions}
+    assert results == {"a": 94, "b": 94}
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, -30.0, 30.0, 600.0])

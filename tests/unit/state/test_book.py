@@ -38,9 +38,9 @@ PROD = KafkaTopic("east", "prod-offsets")
 def both() -> World:
     """Two Connect clusters, the later by name first; each has a source and a sink."""
     world = World(sites=("prod", "lab"))
-    for site, topic in (("prod", PROD), ("lab", OFFSETS)):
-        world.found(topic, site=site)
-        world.listed(source("files"), sink("sink"), site=site)
+    for cluster, topic in (("prod", PROD), ("lab", OFFSETS)):
+        world.found(topic, cluster=cluster)
+        world.listed(source("files"), sink("sink"), cluster=cluster)
         world.tail(topic=topic, whole=True)
         world.commit("files", FILE, {"position": 1}, topic=topic)
     return world
@@ -73,8 +73,10 @@ def test_what_is_no_observation_is_a_mistake():
 
 def test_reads_of_single_records_are_counted_by_reason():
     world = World()
-    for made in ((("stuck", 1), ("age", 2)), (("stuck", 3),)):
-        world.see(ProbeRoundRead("west", world.now, (), made=made, skipped=(("z", 1), ("busy", 4))))
+    for built in ((("stuck", 1), ("age", 2)), (("stuck", 3),)):
+        world.see(
+            ProbeRoundRead("west", world.now, (), made=built, skipped=(("z", 1), ("busy", 4)))
+        )
     snapshot = world.snapshot()
     assert snapshot.probes == (("age", 2), ("stuck", 4))
     assert snapshot.probes_skipped == (("busy", 8), ("z", 2))
@@ -87,8 +89,8 @@ def test_of_several_connect_clusters_all_is_told_by_name():
     assert [view.connect_cluster for view in snapshot.source_partitions] == names
     assert [view.connect_cluster for view in snapshot.connectors] == [*["lab"] * 2, *["prod"] * 2]
     topology = snapshot.topology
-    assert [at.connect_cluster for at in topology.offsets_topics] == names
-    assert [(at.connect_cluster, at.group) for at in topology.sinks] == [
+    assert [offsets_topic.connect_cluster for offsets_topic in topology.offsets_topics] == names
+    assert [(sink_group.connect_cluster, sink_group.group) for sink_group in topology.sinks] == [
         (name, "connect-sink") for name in names
     ]
 
@@ -112,7 +114,7 @@ def test_connectors_are_pictured_anew_when_any_cluster_has_another_list_and_only
     before = world.snapshot().connectors
     world.sinks(SinkOffset("sink", "orders", 0, committed=1, log_end=2))
     assert world.snapshot().connectors is before
-    world.listed(source("files"), site="prod")
+    world.listed(source("files"), cluster="prod")
     names = [(view.connect_cluster, view.name) for view in world.snapshot().connectors]
     assert names == [("lab", "files"), ("lab", "sink"), ("prod", "files")]
 
@@ -122,8 +124,8 @@ def test_connectors_are_pictured_anew_when_any_cluster_has_another_list_and_only
 
 def test_a_status_topic_of_one_cluster_is_followed_whatever_the_others_have():
     world = World(sites=("lab", "prod"))
-    world.found(site="lab")
-    world.found(PROD, site="prod")
+    world.found(cluster="lab")
+    world.found(PROD, cluster="prod")
     world.see(found(STATUS))
     assert world.snapshot().topology.statuses == (StatusTopic("lab", STATUS),)
 
@@ -131,11 +133,11 @@ def test_a_status_topic_of_one_cluster_is_followed_whatever_the_others_have():
 def test_a_flow_that_one_clusters_topics_list_is_followed_whatever_the_others_have():
     restless = ConnectClusterSettings(name="lab", kafka="east", rest=False)
     world = World(sites=(restless, "prod"))
-    world.listed(mirror("other"), site="prod")
+    world.listed(mirror("other"), cluster="prod")
     world.see(ListingTopicsFound(ListingTopics("lab", CONFIGS, None)))
     world.tail(ListingRecord(ConnectorConfigured("mm2", MM2)), topic=CONFIGS, whole=True)
     flows = world.snapshot().topology.flows
-    assert [(at.connect_cluster, at.connector) for at in flows] == [
+    assert [(flow.connect_cluster, flow.connector) for flow in flows] == [
         ("lab", "mm2"),
         ("prod", "other"),
     ]
@@ -146,8 +148,8 @@ def test_a_flow_that_one_clusters_topics_list_is_followed_whatever_the_others_ha
 
 def answered(world: World, kafka_cluster_id: str) -> tuple[str | None, str | None]:
     """The ids that are shown after an answer of a worker of that Kafka cluster."""
-    told = ConnectorsListed("lab", (source("files"),), frozenset({"files"}), kafka_cluster_id)
-    world.see(told, InputSucceeded(InputId(CONNECT_REST, connect_cluster="lab"), world.now))
+    report = ConnectorsListed("lab", (source("files"),), frozenset({"files"}), kafka_cluster_id)
+    world.see(report, InputSucceeded(InputId(CONNECT_REST, connect_cluster="lab"), world.now))
     (view,) = world.snapshot().lists
     return view.kafka_cluster_ids
 

@@ -81,18 +81,19 @@ def three_files(series_max: int) -> World:
 
 
 @pytest.mark.parametrize(
-    ("series_max", "left"), [(3 * ONE_FILE, 3), (3 * ONE_FILE - 1, 2), (2 * ONE_FILE, 2), (1, 0)]
+    ("series_max", "remaining"),
+    [(3 * ONE_FILE, 3), (3 * ONE_FILE - 1, 2), (2 * ONE_FILE, 2), (1, 0)],
 )
-def test_the_partitions_that_come_last_are_not_exported(series_max, left):
+def test_the_partitions_that_come_last_are_not_exported(series_max, remaining):
     world = three_files(series_max)
-    assert exported(world) == {f"filename=/{number}" for number in range(left)}
+    assert exported(world) == {f"filename=/{number}" for number in range(remaining)}
     assert len(world.snapshot().source_partitions) == 3
-    assert cut(world) == 3 - left
+    assert cut(world) == 3 - remaining
 
 
 def test_every_number_of_an_offset_is_a_series():
     world = world_of(source("files"), series_max=2 * PER_SOURCE_PARTITION + 41)
-    world.commit("files", file(0), {f"n{at}": 1 for at in range(40)})
+    world.commit("files", file(0), {f"n{number}": 1 for number in range(40)})
     world.commit("files", file(1), {"position": 1})
     assert exported(world) == {"filename=/0", "filename=/1"}
     world.commit("files", file(1), {"position": 1, "line": 1})
@@ -135,9 +136,9 @@ def flows_on(world: World, partitions: int, *, begun_at: int = 0) -> None:
         position = 1000 + start // 2
         for partition in range(partitions):
             world.commit("mm2", orders(partition), {"offset": position})
-            world.tail(sync(position, partition=partition, at=world.now), topic=SYNCS)
+            world.tail(sync(position, partition=partition, moment=world.now), topic=SYNCS)
         bounds = LogBounds(start, 2000 + start, 2000 + start)
-        world.ends({TopicPartition("orders", at): bounds for at in range(partitions)})
+        world.ends({TopicPartition("orders", number): bounds for number in range(partitions)})
     first = FirstRecord(position + 1, at=world.now)
     for partition in range(partitions):
         world.probed(position + 1, first, partition=partition)
@@ -226,7 +227,7 @@ def two_mirrored(series_max: int, *, by_topic: bool = False) -> World:
     world = world_of(replace(mirror(), tasks=()), series_max=series_max, by_topic=by_topic)
     for partition in (0, 1):
         world.commit("mm2", orders(partition), {"offset": 9})
-    world.ends({TopicPartition("orders", at): LogBounds(0, 100, 100) for at in (0, 1)})
+    world.ends({TopicPartition("orders", number): LogBounds(0, 100, 100) for number in (0, 1)})
     return world
 
 

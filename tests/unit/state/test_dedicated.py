@@ -214,11 +214,11 @@ def test_nothing_is_called_a_shadow_while_a_transaction_may_hide_its_offset():
 def test_a_topic_that_another_cluster_has_read_already_is_read_again_for_the_second():
     """What its tail has read until now went to the first alone."""
     world = World(sites=("one", "two"))
-    world.listed(own("a"), site="one")
-    world.listed(site="two")
+    world.listed(own("a"), cluster="one")
+    world.listed(cluster="two")
     old = record("b", FILE, {"position": 5}, log_offset=0, live=False)
     world.tail(old, topic=OWN, whole=True)
-    world.listed(own("b"), site="two")
+    world.listed(own("b"), cluster="two")
     world.commit("b", OTHER, {"position": 6}, topic=OWN)
     assert shown(world) == {}
     world.tail_ended(OWN)

@@ -26,7 +26,7 @@ from .worlds import NOW, sync
 
 FLOW = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "syncs"))
 OTHER = replace(FLOW, connector="other")
-ZERO, ONE, TWO = (TopicPartition("orders", at) for at in range(3))
+ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
 NOTHING = (NOTHING_LOST, None)
 
 
@@ -47,17 +47,19 @@ def never(flow: MirrorFlow = FLOW) -> tuple[ReplicatedPartition, ...]:
 
 
 def to(*ends: int) -> dict[TopicPartition, LogBounds]:
-    return {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in enumerate(ends)}
+    return {
+        TopicPartition("orders", offset): LogBounds(0, end, end) for offset, end in enumerate(ends)
+    }
 
 
 def answered(
-    found: tuple[ReplicatedPartition, ...],
+    results: tuple[ReplicatedPartition, ...],
     bounds: dict[TopicPartition, LogBounds],
     *,
     flow: MirrorFlow = FLOW,
 ) -> LogEndsBook:
     book = LogEndsBook()
-    book.asked("west", 1, {flow: found}, at=NOW)
+    book.asked("west", 1, {flow: results}, at=NOW)
     book.read("west", 1, bounds)
     return book
 
@@ -98,7 +100,7 @@ def test_what_came_before_the_newest_sync_is_known_and_that_something_was_lost_b
 
 def test_syncs_are_told_by_partition_whichever_came_first():
     book = SyncBook()
-    book.apply(tuple(sync(10, partition=at) for at in (2, 0, 1)), NOW)
+    book.apply(tuple(sync(10, partition=number) for number in (2, 0, 1)), NOW)
     assert [view.partition for view in build_sync_views(FLOW, book)] == [0, 1, 2]
 
 
@@ -106,11 +108,11 @@ def test_syncs_are_told_by_partition_whichever_came_first():
 
 
 def test_what_is_not_among_positions_has_no_place_wherever_it_would_be():
-    found = tuple(one for one in at(5, 5, 5) if one.upstream != ONE)
-    places = [
-        find_partition_index(found, where) for where in (ZERO, ONE, TWO, TopicPartition("z", 0))
+    results = tuple(one for one in at(5, 5, 5) if one.upstream != ONE)
+    locations = [
+        find_partition_index(results, where) for where in (ZERO, ONE, TWO, TopicPartition("z", 0))
     ]
-    assert places == [0, None, 1, None]
+    assert locations == [0, None, 1, None]
 
 
 # --- what is paired ------------------------------------------------------------------------------
@@ -168,9 +170,9 @@ def test_who_stands_at_the_end_has_caught_up_wherever_it_began(flow):
 
 def test_without_a_position_nothing_is_said_of_how_near_retention_is():
     (never_copied,), (copied,) = never(), at(5)
-    for position, told in ((never_copied, None), (copied, 60.0)):
+    for position, report in ((never_copied, None), (copied, 60.0)):
         book = answered((position,), to(9))
-        assert pictured(book, position, headroom_s=60.0).headroom_s == told
+        assert pictured(book, position, headroom_s=60.0).headroom_s == report
 
 
 def test_a_picture_still_holds_while_an_answer_says_the_same_of_who_has_read_all():
@@ -185,7 +187,7 @@ def test_a_picture_still_holds_while_an_answer_says_the_same_of_who_has_read_all
         assert not book.still(view, position, NOTHING)
 
 
-@pytest.mark.parametrize("found", [at(97), never()], ids=["behind", "nothing copied"])
-def test_a_picture_of_who_has_not_read_all_is_made_at_each_answer(found):
-    book = answered(found, to(100))
-    assert not book.still(pictured(book, found[0]), found[0], NOTHING)
+@pytest.mark.parametrize("result", [at(97), never()], ids=["behind", "nothing copied"])
+def test_a_picture_of_who_has_not_read_all_is_made_at_each_answer(result):
+    book = answered(result, to(100))
+    assert not book.still(pictured(book, result[0]), result[0], NOTHING)

@@ -16,10 +16,10 @@ from tests.changed import replace
 
 
 def syncs(*pairs: tuple[int, int]) -> PartitionSyncs:
-    made = PartitionSyncs()
+    built = PartitionSyncs()
     for upstream, downstream in pairs:
-        made.read(upstream, downstream, live=True)
-    return made
+        built.read(upstream, downstream, live=True)
+    return built
 
 
 # A hundred records upstream, of which ten are not on the target any more.
@@ -52,7 +52,7 @@ def test_a_log_that_ends_at_its_newest_sync_was_cut(end, best):
     ids=["before the start", "at the start", "at the end", "after the end"],
 )
 def test_a_consumer_can_start_at_either_end_of_a_log_and_nowhere_else(own, reread):
-    standing = replace(STANDING, own=own)
-    assert standing.landing_from == OWN_COMMIT
-    at_the_end = replace(standing, synced_before=False)
+    position = replace(STANDING, own=own)
+    assert position.landing_from == OWN_COMMIT
+    at_the_end = replace(position, synced_before=False)
     assert compute_failover_cost(at_the_end).reread == reread

@@ -34,9 +34,9 @@ LOG = LogBounds(0, 3000, 3000)
 
 
 def checkpoint(
-    downstream: int, *, group: str = "billing", topic: str = "west.orders", at: float = NOW
+    downstream: int, *, group: str = "billing", topic: str = "west.orders", moment: float = NOW
 ) -> CheckpointRecord:
-    return CheckpointRecord(Checkpoint(group, topic, 0, downstream, downstream, ""), at=at)
+    return CheckpointRecord(Checkpoint(group, topic, 0, downstream, downstream, ""), at=moment)
 
 
 def readable(*connectors, **changes) -> World:
@@ -74,8 +74,8 @@ def answered(
 
 
 def met(world: World) -> GroupView:
-    (found,) = world.snapshot().groups
-    return found
+    (group,) = world.snapshot().groups
+    return group
 
 
 def early_and_last() -> World:
@@ -90,17 +90,17 @@ def early_and_last() -> World:
 def test_a_group_that_only_an_early_sync_translates_reads_nearly_everything_again():
     world = early_and_last()
     answered(world)
-    found = met(world)
-    assert (found.best, found.landing, found.landing_from) == (2700, 1, "checkpoint")
-    assert (found.reread, found.skip) == (2699, 0)
-    assert found.checkpoint_at == NOW
+    group = met(world)
+    assert (group.best, group.landing, group.landing_from) == (2700, 1, "checkpoint")
+    assert (group.reread, group.skip) == (2699, 0)
+    assert group.checkpoint_at == NOW
 
 
 def test_its_own_commit_at_the_target_comes_before_the_checkpoint():
     world = early_and_last()
     answered(world, downstream=2695)
-    found = met(world)
-    assert (found.landing, found.landing_from, found.reread) == (2695, "group", 5)
+    group = met(world)
+    assert (group.landing, group.landing_from, group.reread) == (2695, "group", 5)
 
 
 def test_a_landing_after_the_best_one_skips_records():
@@ -113,9 +113,9 @@ def test_without_a_commit_and_a_checkpoint_there_is_no_landing():
     world = early_and_last()
     for _ in range(2):
         answered(world, group="reports")
-        found = met(world)
-        assert (found.best, found.landing, found.landing_from) == (2700, None, None)
-        assert (found.reread, found.skip) == (None, None)
+        group = met(world)
+        assert (group.best, group.landing, group.landing_from) == (2700, None, None)
+        assert (group.reread, group.skip) == (None, None)
 
 
 def test_of_a_group_without_an_offset_upstream_there_is_nothing_to_say():
@@ -126,14 +126,14 @@ def test_of_a_group_without_an_offset_upstream_there_is_nothing_to_say():
 
 def test_a_group_that_is_gone_upstream_has_no_checkpoint_to_wait_for():
     world = early_and_last()
-    assert [at.group for at in world.snapshot().checkpoints] == ["billing"]
+    assert [item.group for item in world.snapshot().checkpoints] == ["billing"]
     answered(world, upstream=None)
     assert world.snapshot().checkpoints == ()
 
 
 def test_the_newest_checkpoint_of_a_group_is_that_of_any_partition():
     world = early_and_last()
-    checkpointed(world, checkpoint(5, topic="west.payments", at=NOW + 9))
+    checkpointed(world, checkpoint(5, topic="west.payments", moment=NOW + 9))
     (view,) = world.snapshot().checkpoints
     assert view.at == NOW + 9
 
@@ -149,9 +149,9 @@ def test_the_newest_checkpoint_of_a_group_is_that_of_any_partition():
 def test_an_offset_that_names_no_record_has_no_best_place(changes, upstream):
     world = early_and_last()
     answered(world, upstream, **changes)
-    found = met(world)
-    assert (found.best, found.reread, found.skip) == (None, None, None)
-    assert found.landing == 1
+    group = met(world)
+    assert (group.best, group.reread, group.skip) == (None, None, None)
+    assert group.landing == 1
 
 
 def test_an_offset_before_the_upstream_log_start_may_still_be_there_downstream():
@@ -294,7 +294,7 @@ def test_a_checkpoints_topic_that_is_read_again_is_known_from_that_alone():
     world = early_and_last()
     checkpointed(world, checkpoint(7, group="reports"))
     world.tail(checkpoint(9), topic=CHECKPOINTS, whole=True)
-    assert [at.group for at in world.snapshot().checkpoints] == ["billing"]
+    assert [item.group for item in world.snapshot().checkpoints] == ["billing"]
     answered(world)
     assert met(world).landing == 9
 
@@ -343,16 +343,16 @@ def test_ready_means_that_the_groups_were_asked_once():
 
 def test_groups_with_a_checkpoint_are_asked_for_under_both_names_of_the_topic():
     world = early_and_last()
-    (asked,) = world.snapshot().groups_to_ask
-    assert (asked.upstream, asked.downstream) == ("west", "east")
-    (row,) = asked.partitions
+    (group,) = world.snapshot().groups_to_ask
+    assert (group.upstream, group.downstream) == ("west", "east")
+    (row,) = group.partitions
     assert (row.group, row.topic, row.remote, row.partition) == (
         "billing",
         "orders",
         "west.orders",
         0,
     )
-    assert world.snapshot().groups_to_ask[0] is asked
+    assert world.snapshot().groups_to_ask[0] is group
 
 
 @pytest.mark.parametrize(
@@ -384,8 +384,10 @@ def test_a_checkpoints_topic_name_leads_back_to_the_upstream_topic(settings, rem
     world.tail(sync(0), topic=syncs, whole=True)
     world.see(TopicsChecked("east", frozenset({topic.topic})))
     world.tail(checkpoint(1, topic=remote), topic=topic, whole=True)
-    (asked,) = world.snapshot().groups_to_ask
-    assert [(at.topic, at.remote) for at in asked.partitions] == [("orders", remote)]
+    (group,) = world.snapshot().groups_to_ask
+    assert [(partition.topic, partition.remote) for partition in group.partitions] == [
+        ("orders", remote)
+    ]
 
 
 def copied_by(*routers: TopicRouter, copies: tuple[tuple[str, str], ...] = ()) -> World:
@@ -403,8 +405,8 @@ def copied_by(*routers: TopicRouter, copies: tuple[tuple[str, str], ...] = ()) -
 
 def test_a_group_is_asked_for_where_a_router_has_the_copies_written():
     world = copied_by(TopicRouter("RegexRouter", r"west\.(.*)", "copy-$1"))
-    (asked,) = world.snapshot().groups_to_ask
-    (row,) = asked.partitions
+    (group,) = world.snapshot().groups_to_ask
+    (row,) = group.partitions
     assert (row.topic, row.remote, row.checkpointed) == ("orders", "copy-orders", "west.orders")
     # The topic that MM2 created is empty; the landing comes from the checkpoint that names it.
     offset = GroupOffset("billing", "orders", row.remote, 0, 2700, None, row.checkpointed)
@@ -417,8 +419,8 @@ def test_a_group_is_asked_for_where_a_router_has_the_copies_written():
         ),
         InputSucceeded(build_groups_input(FLOW), world.now),
     )
-    found = met(world)
-    assert (found.best, found.landing, found.landing_from) == (2700, 1, "checkpoint")
+    result = met(world)
+    assert (result.best, result.landing, result.landing_from) == (2700, 1, "checkpoint")
 
 
 def test_where_a_router_cannot_be_followed_no_group_is_asked_for():
@@ -427,8 +429,8 @@ def test_where_a_router_cannot_be_followed_no_group_is_asked_for():
 
 def test_a_group_is_asked_for_where_the_configuration_says_that_the_copies_are():
     router = TopicRouter("TimestampRouter")
-    (asked,) = copied_by(router, copies=(("*", "copy-{topic}"),)).snapshot().groups_to_ask
-    (row,) = asked.partitions
+    (group,) = copied_by(router, copies=(("*", "copy-{topic}"),)).snapshot().groups_to_ask
+    (row,) = group.partitions
     assert (row.topic, row.remote, row.checkpointed) == ("orders", "copy-orders", "west.orders")
 
 
@@ -463,21 +465,21 @@ def test_without_the_upstream_cluster_nobody_is_asked():
 def test_more_groups_than_can_be_asked_are_cut_and_counted_the_stalest_first(monkeypatch):
     monkeypatch.setattr(failover, "GROUPS_MAX", 2)
     world = readable()
-    checkpointed(world, *(checkpoint(1, group=f"g{n}", at=NOW + n) for n in range(4)))
+    checkpointed(world, *(checkpoint(1, group=f"g{n}", moment=NOW + n) for n in range(4)))
     snapshot = world.snapshot()
-    (asked,) = snapshot.groups_to_ask
-    assert [at.group for at in asked.partitions] == ["g3", "g2"]
+    (group,) = snapshot.groups_to_ask
+    assert [partition.group for partition in group.partitions] == ["g3", "g2"]
     assert dict(world.snapshot().dropped)["groups"] == 2
 
 
 def test_more_checkpoints_than_can_be_kept_are_counted_and_those_that_are_kept_go_on(monkeypatch):
     monkeypatch.setattr(failover, "CHECKPOINTS_MAX", 1)
     world = readable()
-    late = checkpoint(2, at=NOW + 5)
+    late = checkpoint(2, moment=NOW + 5)
     checkpointed(world, checkpoint(1), checkpoint(1, group="one"), checkpoint(1, group="two"), late)
-    seen = world.snapshot()
-    assert [(view.group, view.at) for view in seen.checkpoints] == [("billing", NOW + 5)]
-    assert dict(seen.dropped)["checkpoints"] == 2
+    snapshot = world.snapshot()
+    assert [(view.group, view.at) for view in snapshot.checkpoints] == [("billing", NOW + 5)]
+    assert dict(snapshot.dropped)["checkpoints"] == 2
 
 
 def test_checkpoints_and_heartbeats_whose_names_take_too_many_bytes_are_counted(monkeypatch):
@@ -497,17 +499,17 @@ def test_more_heartbeats_than_can_be_kept_are_counted(monkeypatch):
     beats = (beat("west", "east", NOW), beat("x", "y", NOW), beat("west", "east", NOW + 1))
     world.tail(*beats, topic=HEARTBEATS, whole=True)
     snapshot = world.snapshot()
-    assert [at.at for at in snapshot.heartbeats] == [NOW + 1]
+    assert [heartbeat.at for heartbeat in snapshot.heartbeats] == [NOW + 1]
     assert dict(snapshot.dropped)["heartbeats"] == 1
 
 
 def test_more_partitions_than_can_be_asked_are_cut_by_whole_groups(monkeypatch):
     monkeypatch.setattr(failover, "GROUP_PARTITIONS_MAX", 2)
     world = readable()
-    newest = [checkpoint(1, topic=f"west.t{n}", group="newest", at=NOW + 2) for n in range(2)]
-    checkpointed(world, *newest, checkpoint(1, group="older", at=NOW + 1))
-    (asked,) = world.snapshot().groups_to_ask
-    assert [at.group for at in asked.partitions] == ["newest", "newest"]
+    newest = [checkpoint(1, topic=f"west.t{n}", group="newest", moment=NOW + 2) for n in range(2)]
+    checkpointed(world, *newest, checkpoint(1, group="older", moment=NOW + 1))
+    (group,) = world.snapshot().groups_to_ask
+    assert [partition.group for partition in group.partitions] == ["newest", "newest"]
     assert dict(world.snapshot().dropped)["groups"] == 1
 
 
@@ -515,8 +517,8 @@ def test_a_group_that_has_its_first_checkpoint_is_asked_for_too():
     world = readable()
     for groups in (["billing"], ["billing", "reports"]):
         checkpointed(world, *(checkpoint(1, group=group) for group in groups))
-        (asked,) = world.snapshot().groups_to_ask
-        assert sorted(at.group for at in asked.partitions) == groups
+        (request,) = world.snapshot().groups_to_ask
+        assert sorted(partition.group for partition in request.partitions) == groups
 
 
 def test_groups_are_told_by_name_whichever_had_a_checkpoint_first():
@@ -530,18 +532,18 @@ def test_of_a_checkpoints_topic_that_is_gone_nothing_is_told_and_nobody_asked():
     answered(world)
     assert world.snapshot().groups
     world.see(TopicsChecked("east", frozenset()))
-    seen = world.snapshot()
-    assert (seen.groups, seen.checkpoints, seen.groups_to_ask) == ((), (), ())
+    snapshot = world.snapshot()
+    assert (snapshot.groups, snapshot.checkpoints, snapshot.groups_to_ask) == ((), (), ())
 
 
 def test_groups_of_topics_that_nobody_asked_for_are_not_asked_for_either():
-    site = ConnectClusterSettings(
+    cluster = ConnectClusterSettings(
         name="lab", kafka="east", wants_topic=lambda topic: topic != "orders"
     )
-    world = readable(sites=(site,))
+    world = readable(sites=(cluster,))
     checkpointed(world, checkpoint(1), checkpoint(1, topic="west.payments"))
-    (asked,) = world.snapshot().groups_to_ask
-    assert [at.topic for at in asked.partitions] == ["payments"]
+    (group,) = world.snapshot().groups_to_ask
+    assert [partition.topic for partition in group.partitions] == ["payments"]
 
 
 def test_a_flow_that_comes_back_has_not_been_answered_for_yet():
@@ -605,8 +607,8 @@ def test_a_restart_that_only_the_status_topic_tells_of_counts_too():
 # --- heartbeats -----------------------------------------------------------------------------------
 
 
-def beat(source: str, target: str, at: float) -> HeartbeatRecord:
-    return HeartbeatRecord(Heartbeat(source, target, at))
+def beat(source: str, target: str, moment: float) -> HeartbeatRecord:
+    return HeartbeatRecord(Heartbeat(source, target, moment))
 
 
 def test_a_heartbeat_is_of_the_flow_that_its_key_names_wherever_it_is_found():
@@ -643,8 +645,8 @@ def test_a_named_flow_knows_its_target():
     world = readable(flows=(named,))
     world.synced(0)
     checkpointed(world, checkpoint(1))
-    (asked,) = world.snapshot().groups_to_ask
-    assert asked.downstream == "east"
+    (group,) = world.snapshot().groups_to_ask
+    assert group.downstream == "east"
 
 
 def test_groups_are_an_input_of_their_own():

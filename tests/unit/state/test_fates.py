@@ -25,7 +25,7 @@ from tests.changed import replace
 from .worlds import NOW, World, mirror
 
 FLOW = MirrorFlow("lab", "mm2", "west", "east", "west", KafkaTopic("west", "syncs"))
-ZERO, ONE, TWO = (TopicPartition("orders", at) for at in range(3))
+ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
 DAY_S = 86_400.0
 PATIENCE_S = 60.0
 
@@ -50,7 +50,10 @@ class Looks:
     ) -> frozenset[TopicPartition]:
         """`ends` are those of orders-0, orders-1 and so on."""
         self.now += later_s
-        logs = {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in enumerate(ends)}
+        logs = {
+            TopicPartition("orders", offset): LogBounds(0, end, end)
+            for offset, end in enumerate(ends)
+        }
         return self.fates.inspect(
             FlowInspection(
                 now=self.now,
@@ -75,15 +78,15 @@ class Looks:
         }
 
     def recreations(self) -> int:
-        return sum(at.count for at in self.fates.recreations_of([self.flow]))
+        return sum(recreation.count for recreation in self.fates.recreations_of([self.flow]))
 
 
 def at_rest() -> Looks:
     """All of orders-0 is copied, which is remembered."""
-    look = Looks()
-    look({ZERO: 99}, 100)
-    look.remembered()
-    return look
+    poll = Looks()
+    poll({ZERO: 99}, 100)
+    poll.remembered()
+    return poll
 
 
 # --- what has to be remembered -------------------------------------------------------------------
@@ -105,155 +108,155 @@ def test_before_anything_is_looked_at_there_is_nothing_to_remember():
     ],
 )
 def test_that_all_is_as_it_was_is_told_once_an_hour_and_when_the_clock_goes_back(later_s, changed):
-    look = Looks()
-    look({ZERO: 99})  # and its log cannot be read
-    look.remembered()
-    look({ZERO: 99}, later_s=later_s)
-    assert (look.fates.changed, look.fates.urgent) == (changed, False)
+    poll = Looks()
+    poll({ZERO: 99})  # and its log cannot be read
+    poll.remembered()
+    poll({ZERO: 99}, later_s=later_s)
+    assert (poll.fates.changed, poll.fates.urgent) == (changed, False)
 
 
 def test_another_id_has_to_be_remembered_though_no_log_was_read_with_it():
-    look = Looks()
-    look({ZERO: 99}, 100, ids={"orders": "a"})
-    look.remembered()
-    look({ZERO: 99}, ids={"orders": "b"})
-    assert (look.fates.changed, look.fates.urgent) == (True, True)
+    poll = Looks()
+    poll({ZERO: 99}, 100, ids={"orders": "a"})
+    poll.remembered()
+    poll({ZERO: 99}, ids={"orders": "b"})
+    assert (poll.fates.changed, poll.fates.urgent) == (True, True)
 
 
 def test_where_the_pace_of_what_stands_still_is_measured_from_is_told_once_a_window():
-    look = at_rest()
-    look({ZERO: 99}, 100, later_s=WINDOW_S / 2)  # another moment takes the place of the first
-    assert not look.fates.changed
-    look({ZERO: 99}, 100, later_s=WINDOW_S / 2 - 1)
-    assert not look.fates.changed
-    look({ZERO: 99}, 100, later_s=1.0)
-    assert look.fates.changed
-    look.remembered()
-    look({ZERO: 99}, 100, later_s=1.0)
-    assert not look.fates.changed
+    poll = at_rest()
+    poll({ZERO: 99}, 100, later_s=WINDOW_S / 2)  # another moment takes the place of the first
+    assert not poll.fates.changed
+    poll({ZERO: 99}, 100, later_s=WINDOW_S / 2 - 1)
+    assert not poll.fates.changed
+    poll({ZERO: 99}, 100, later_s=1.0)
+    assert poll.fates.changed
+    poll.remembered()
+    poll({ZERO: 99}, 100, later_s=1.0)
+    assert not poll.fates.changed
 
 
 def test_where_the_pace_is_measured_from_is_not_told_again_beside_something_else():
-    look = at_rest()
-    look({ZERO: 99}, 100, later_s=WINDOW_S / 2)
-    look({ZERO: 100}, 101)
-    assert look.fates.changed
-    look.remembered()
-    look({ZERO: 100}, 101, later_s=WINDOW_S / 2 - 1)
-    assert not look.fates.changed
-    look({ZERO: 100}, 101, later_s=WINDOW_S / 2 + 1)
-    assert look.fates.changed
+    poll = at_rest()
+    poll({ZERO: 99}, 100, later_s=WINDOW_S / 2)
+    poll({ZERO: 100}, 101)
+    assert poll.fates.changed
+    poll.remembered()
+    poll({ZERO: 100}, 101, later_s=WINDOW_S / 2 - 1)
+    assert not poll.fates.changed
+    poll({ZERO: 100}, 101, later_s=WINDOW_S / 2 + 1)
+    assert poll.fates.changed
 
 
 def test_the_pace_of_what_moves_is_told_at_once():
-    look = at_rest()
-    look({ZERO: 99}, 110, later_s=WINDOW_S / 2)  # nothing else is new but its end
-    look.remembered()
-    look({ZERO: 99}, 110, later_s=WINDOW_S / 2)
-    assert look.fates.changed
+    poll = at_rest()
+    poll({ZERO: 99}, 110, later_s=WINDOW_S / 2)  # nothing else is new but its end
+    poll.remembered()
+    poll({ZERO: 99}, 110, later_s=WINDOW_S / 2)
+    assert poll.fates.changed
 
 
 def test_a_log_end_that_fell_is_urgent():
-    look = at_rest()
-    look({ZERO: 99}, 10)
-    assert look.fates.urgent
+    poll = at_rest()
+    poll({ZERO: 99}, 10)
+    assert poll.fates.urgent
 
 
 # --- what is new ---------------------------------------------------------------------------------
 
 
 def test_of_whom_something_else_is_told_is_said_once():
-    look = Looks()
-    look({ZERO: 99, ONE: 99}, 100, 100)
-    assert look.fates.pop_changed(FLOW) == set()
+    poll = Looks()
+    poll({ZERO: 99, ONE: 99}, 100, 100)
+    assert poll.fates.pop_changed(FLOW) == set()
     begins = {ZERO: LogBounds(150, 200, 200), ONE: LogBounds(0, 100, 100)}
     for _ in range(8):
-        look({ZERO: 99, ONE: 99}, bounds=begins)
-    assert look.lost() == {"retention": 50}
-    assert look.fates.pop_changed(FLOW) == {ZERO}
-    assert look.fates.pop_changed(FLOW) == set()
+        poll({ZERO: 99, ONE: 99}, bounds=begins)
+    assert poll.lost() == {"retention": 50}
+    assert poll.fates.pop_changed(FLOW) == {ZERO}
+    assert poll.fates.pop_changed(FLOW) == set()
 
 
 @pytest.mark.parametrize("committed", [True, False], ids=["committed", "all"])
 def test_of_what_rests_only_what_came_is_looked_at(committed):
     flow = replace(FLOW, read_committed=committed)
-    look, log = Looks(flow), {ZERO: LogBounds(0, 120, 100)}
+    poll, log = Looks(flow), {ZERO: LogBounds(0, 120, 100)}
     copied = {ZERO: 99 if committed else 119}
-    assert look(copied, bounds=log) == {ZERO}
-    assert look(copied, bounds=log) == frozenset()
-    assert look(copied, bounds=log, news=SyncsSinceLastPoll(newest=119, came=True)) == {ZERO}
+    assert poll(copied, bounds=log) == {ZERO}
+    assert poll(copied, bounds=log) == frozenset()
+    assert poll(copied, bounds=log, news=SyncsSinceLastPoll(newest=119, came=True)) == {ZERO}
 
 
 def test_what_came_is_needed_while_it_is_open_what_became_of_records():
-    look, news = Looks(), SyncsSinceLastPoll(newest=50, came=True)
-    look({ZERO: 99}, 200)
+    poll, syncs = Looks(), SyncsSinceLastPoll(newest=50, came=True)
+    poll({ZERO: 99}, 200)
     begins = {ZERO: LogBounds(150, 200, 200)}
-    assert look({ZERO: 180}, bounds=begins, news=news) == frozenset()
-    assert look({ZERO: 190}, bounds=begins, news=SyncsSinceLastPoll(newest=190, came=True)) == {
+    assert poll({ZERO: 180}, bounds=begins, news=syncs) == frozenset()
+    assert poll({ZERO: 190}, bounds=begins, news=SyncsSinceLastPoll(newest=190, came=True)) == {
         ZERO
     }
 
 
 def test_a_topic_whose_id_is_not_certain_waits_for_the_next_look():
-    look = at_rest()
-    assert look({ZERO: 99}, 10, ids={"payments": "p"}) == frozenset()
-    assert look.recreations() == 0
+    poll = at_rest()
+    assert poll({ZERO: 99}, 10, ids={"payments": "p"}) == frozenset()
+    assert poll.recreations() == 0
 
 
 # --- topics made anew ----------------------------------------------------------------------------
 
 
 def test_a_topic_made_anew_with_as_many_records_does_not_rest():
-    look = Looks()
-    look({ZERO: 99}, 100, ids={"orders": "a"})
-    look({ZERO: 99}, 100, ids={"orders": "b"})
+    poll = Looks()
+    poll({ZERO: 99}, 100, ids={"orders": "a"})
+    poll({ZERO: 99}, 100, ids={"orders": "b"})
     for _ in range(7):
-        look({ZERO: 99}, 100, ids={"orders": "b"})
-    look({ZERO: 150}, 200, ids={"orders": "b"})
-    assert (look.recreations(), look.lost()) == (1, {"recreated": 100})
+        poll({ZERO: 99}, 100, ids={"orders": "b"})
+    poll({ZERO: 150}, 200, ids={"orders": "b"})
+    assert (poll.recreations(), poll.lost()) == (1, {"recreated": 100})
 
 
 def test_an_id_that_is_not_given_any_more_is_no_other_one():
-    look = Looks()
-    look({ZERO: 99}, 100, ids={"orders": "a"})
-    look({ZERO: 99}, 100, ids={"orders": None})
-    look({ZERO: 99}, 100, ids={"orders": "a"})
-    assert look.recreations() == 0
+    poll = Looks()
+    poll({ZERO: 99}, 100, ids={"orders": "a"})
+    poll({ZERO: 99}, 100, ids={"orders": None})
+    poll({ZERO: 99}, 100, ids={"orders": "a"})
+    assert poll.recreations() == 0
 
 
 def test_a_topic_is_made_anew_once_though_its_partitions_fall_one_after_the_other():
-    look = Looks()
+    poll = Looks()
     ends = [100, 100, 100]
     for number in range(3):
-        look({ZERO: 99, ONE: 99, TWO: 99}, *ends)
+        poll({ZERO: 99, ONE: 99, TWO: 99}, *ends)
         ends[number] = 0
-        look({ZERO: 99, ONE: 99, TWO: 99}, *ends)
-        assert look.recreations() == 1
+        poll({ZERO: 99, ONE: 99, TWO: 99}, *ends)
+        assert poll.recreations() == 1
 
 
 def test_a_topic_made_anew_after_its_offset_was_reset_has_lost_nothing_of_itself():
-    look = Looks()
-    look({ZERO: 99}, 100, ids={"orders": "id-1"})
-    look({ZERO: None}, 0, ids={"orders": "id-2"})
-    look({ZERO: 40}, 50, ids={"orders": "id-2"})
-    look({ZERO: 90}, 100, ids={"orders": "id-2"}, later_s=PATIENCE_S)
-    assert look.lost() == {}
-    assert look.recreations() == 1
+    poll = Looks()
+    poll({ZERO: 99}, 100, ids={"orders": "id-1"})
+    poll({ZERO: None}, 0, ids={"orders": "id-2"})
+    poll({ZERO: 40}, 50, ids={"orders": "id-2"})
+    poll({ZERO: 90}, 100, ids={"orders": "id-2"}, later_s=PATIENCE_S)
+    assert poll.lost() == {}
+    assert poll.recreations() == 1
 
 
 def test_an_edit_of_another_partition_does_not_hide_that_a_topic_was_made_anew():
-    look = Looks()
-    look({ZERO: 99, ONE: 500}, 100, 100)
-    look({ZERO: 99, ONE: 500}, 10, 100)
-    assert look.recreations() == 1
+    poll = Looks()
+    poll({ZERO: 99, ONE: 500}, 100, 100)
+    poll({ZERO: 99, ONE: 500}, 10, 100)
+    assert poll.recreations() == 1
 
 
 def test_topics_made_anew_are_told_by_name():
-    look = Looks()
+    poll = Looks()
     known = {TopicPartition(topic, 0): 9 for topic in ("b", "a")}
     for new in ("1", "2"):
-        look(known, ids={"a": new, "b": new})
-    assert [at.topic for at in look.fates.recreations_of([FLOW])] == ["a", "b"]
+        poll(known, ids={"a": new, "b": new})
+    assert [recreation.topic for recreation in poll.fates.recreations_of([FLOW])] == ["a", "b"]
 
 
 # --- what the connector does ---------------------------------------------------------------------
@@ -263,11 +266,11 @@ def edited(*states: str | None) -> dict[str, int]:
     """What is lost when a position beyond the end was waited with for a minute at a time, in these
     states of its connector, and goes on from there.
     """
-    look = Looks()
+    poll = Looks()
     for state in states:
-        look({ZERO: 200}, 100, doing=state, later_s=PATIENCE_S)
-    look({ZERO: 250}, 300, doing=states[-1])
-    return look.lost()
+        poll({ZERO: 200}, 100, doing=state, later_s=PATIENCE_S)
+    poll({ZERO: 250}, 300, doing=states[-1])
+    return poll.lost()
 
 
 def test_who_runs_and_meets_the_end_of_the_log_begins_at_its_start_and_loses_nothing():
@@ -280,22 +283,22 @@ def test_who_has_only_begun_to_run_has_met_no_end_yet():
 
 
 def test_old_syncs_do_not_hide_a_patch_while_it_is_stopped():
-    look, old = Looks(), SyncsSinceLastPoll(newest=99)
+    poll, old = Looks(), SyncsSinceLastPoll(newest=99)
     for _ in range(4):
-        look({ZERO: 99}, 1000, doing="stopped", news=old)
+        poll({ZERO: 99}, 1000, doing="stopped", news=old)
     for _ in range(2):
-        look({ZERO: 499}, 1000, doing="stopped", news=old)
+        poll({ZERO: 499}, 1000, doing="stopped", news=old)
     for position in (499, 600):
-        look({ZERO: position}, 1000, doing="running", news=old)
-    assert look.lost() == {"altered": 400}
+        poll({ZERO: position}, 1000, doing="running", news=old)
+    assert poll.lost() == {"altered": 400}
 
 
 def test_a_reset_ends_what_an_edit_began():
-    look = Looks()
-    look({ZERO: 200}, 100)
-    look({ZERO: None}, 100)
-    look({ZERO: 250}, 300)
-    assert look.lost() == {}
+    poll = Looks()
+    poll({ZERO: 200}, 100)
+    poll({ZERO: None}, 100)
+    poll({ZERO: 250}, 300)
+    assert poll.lost() == {}
 
 
 def test_what_lasted_was_so_at_the_last_look_and_for_so_long():
@@ -310,7 +313,7 @@ RUNS, FAILED = Task(0, "running"), Task(1, "failed")
 
 
 @pytest.mark.parametrize(
-    ("state", "tasks", "told"),
+    ("state", "tasks", "report"),
     [
         pytest.param("running", (RUNS, FAILED), "running", id="one task runs"),
         pytest.param("running", (FAILED,), None, id="no task runs"),
@@ -322,10 +325,10 @@ RUNS, FAILED = Task(0, "running"), Task(1, "failed")
         pytest.param("stopped", (RUNS,), None, id="being stopped"),
     ],
 )
-def test_a_connector_runs_or_is_stopped_if_that_is_certain(state, tasks, told):
-    found = replace(mirror(), state=state, tasks=tasks)
-    assert classify_activity(found, live=True) == told
-    assert classify_activity(found, live=False) is None
+def test_a_connector_runs_or_is_stopped_if_that_is_certain(state, tasks, report):
+    connector = replace(mirror(), state=state, tasks=tasks)
+    assert classify_activity(connector, live=True) == report
+    assert classify_activity(connector, live=False) is None
 
 
 def test_of_a_connector_that_is_not_listed_nothing_is_known():
@@ -336,25 +339,27 @@ def test_of_a_connector_that_is_not_listed_nothing_is_known():
 
 
 def test_a_topic_that_is_copied_is_kept_however_long_ago_it_was_first_seen():
-    look = at_rest()
-    look({ZERO: 99}, 100, later_s=UNUSED_TOPIC_TTL_S + 1)
-    look.fates.forget_unused_topics()
-    assert look.fates.find_losses(FLOW, ZERO) == (NOTHING_LOST, None)
-    assert set(look.fates.flows) == {("lab", "mm2", "west", "east")}
+    poll = at_rest()
+    poll({ZERO: 99}, 100, later_s=UNUSED_TOPIC_TTL_S + 1)
+    poll.fates.forget_unused_topics()
+    assert poll.fates.find_losses(FLOW, ZERO) == (NOTHING_LOST, None)
+    assert set(poll.fates.flows) == {("lab", "mm2", "west", "east")}
 
 
 def test_a_topic_that_was_not_seen_for_a_day_is_kept_and_after_a_week_goes_with_its_flow():
-    look = at_rest()
-    look.flow = replace(FLOW, connector="other")
-    for later_s, kept in ((DAY_S, {"mm2", "other"}), (UNUSED_TOPIC_TTL_S, {"other"})):
-        look({ZERO: 99}, 100, later_s=later_s)
-        look.fates.forget_unused_topics()
-        assert {connector for _, connector, _, _ in look.fates.flows} == kept
+    poll = at_rest()
+    poll.flow = replace(FLOW, connector="other")
+    for later_s, retained in ((DAY_S, {"mm2", "other"}), (UNUSED_TOPIC_TTL_S, {"other"})):
+        poll({ZERO: 99}, 100, later_s=later_s)
+        poll.fates.forget_unused_topics()
+        assert {connector for _, connector, _, _ in poll.fates.flows} == retained
 
 
 def test_the_oldest_range_makes_room_for_the_newest(monkeypatch):
     monkeypatch.setattr(fate, "LOSSES_MAX", 2)
-    fates = LossAccounting()
+    accounting = LossAccounting()
     for first in (10, 20, 30):
-        fates.add(Loss("lab", "mm2", "west", "east", "orders", 0, "retention", first, first, NOW))
-    assert [loss.first for loss in fates.losses] == [20, 30]
+        accounting.add(
+            Loss("lab", "mm2", "west", "east", "orders", 0, "retention", first, first, NOW)
+        )
+    assert [loss.first for loss in accounting.losses] == [20, 30]

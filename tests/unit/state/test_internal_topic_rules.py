@@ -90,9 +90,9 @@ def changed(role: InternalTopicRole = InternalTopicRole.OFFSETS, **changes) -> T
     ],
 )
 def test_a_topic_has_exactly_these_problems(facts: TopicFacts, problems: list[str]) -> None:
-    found = find_topic_problems((facts,))
-    assert [problem.problem for problem in found] == problems
-    assert {problem.at for problem in found} <= {AT}
+    results = find_topic_problems((facts,))
+    assert [problem.problem for problem in results] == problems
+    assert {problem.at for problem in results} <= {AT}
 
 
 def test_a_topic_in_two_roles_has_each_problem_once() -> None:
@@ -125,9 +125,9 @@ def test_of_several_foreign_connectors_the_first_by_name_is_told() -> None:
 
 def test_topics_that_are_shared_are_told_in_order() -> None:
     other = KafkaTopic("west", "connect-offsets")
-    clusters = (OffsetsTopic(name, at) for at in (other, AT) for name in ("one", "two"))
-    found = find_shared_topics(Topology(offsets_topics=tuple(clusters), flows=()), ())
-    assert [problem.at for problem in found] == [AT, other]
+    clusters = (OffsetsTopic(name, topic) for topic in (other, AT) for name in ("one", "two"))
+    shared_topics = find_shared_topics(Topology(offsets_topics=tuple(clusters), flows=()), ())
+    assert [problem.at for problem in shared_topics] == [AT, other]
 
 
 def test_two_connect_clusters_with_a_topic_each_share_nothing() -> None:
@@ -174,8 +174,8 @@ def test_topics_that_list_connectors_are_looked_at() -> None:
 def test_the_checkpoints_topic_has_the_separator_of_the_syncs_topic(
     syncs: str | None, expected: str
 ) -> None:
-    at = None if syncs is None else KafkaTopic("west", syncs)
-    assert derive_checkpoints_topic(replace(FLOW, offset_syncs=at)) == expected
+    topic = None if syncs is None else KafkaTopic("west", syncs)
+    assert derive_checkpoints_topic(replace(FLOW, offset_syncs=topic)) == expected
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,9 @@ from .worlds import FILE, OFFSETS, World, source
 OTHER = KafkaTopic("east", "other-offsets")
 
 
-def facts(at: KafkaTopic = OFFSETS, policy: str = "delete") -> TopicFacts:
+def facts(topic: KafkaTopic = OFFSETS, policy: str = "delete") -> TopicFacts:
     return TopicFacts(
-        at=at,
+        at=topic,
         role=InternalTopicRole.OFFSETS,
         policy=policy,
         partitions=25,
@@ -25,15 +25,15 @@ def facts(at: KafkaTopic = OFFSETS, policy: str = "delete") -> TopicFacts:
 
 
 def problems(world: World) -> list[tuple[str, str]]:
-    return [(str(found.at), found.problem) for found in world.snapshot().topic_problems]
+    return [(str(problem.at), problem.problem) for problem in world.snapshot().topic_problems]
 
 
 def two_sites() -> World:
     """Two Connect clusters; one's offsets topic has been read to its end."""
     world = World(sites=("one", "two"))
-    world.listed(source("ours"), site="one")
-    world.listed(source("theirs"), site="two")
-    world.found(site="one")
+    world.listed(source("ours"), cluster="one")
+    world.listed(source("theirs"), cluster="two")
+    world.found(cluster="one")
     world.tail(whole=True)
     return world
 
@@ -71,9 +71,9 @@ def test_a_reading_that_fails_takes_nothing_away():
 
 def test_the_cluster_that_lists_an_intruder_is_named_and_no_other_is():
     world = World(sites=("one", "three", "two"))
-    for site, name in (("one", "ours"), ("two", "theirs"), ("three", "others")):
-        world.listed(source(name), site=site)
-    world.found(site="one")
+    for cluster, name in (("one", "ours"), ("two", "theirs"), ("three", "others")):
+        world.listed(source(name), cluster=cluster)
+    world.found(cluster="one")
     world.tail(whole=True)
     world.commit("theirs", FILE, {"position": 1})
     (problem,) = world.snapshot().topic_problems
@@ -100,9 +100,9 @@ def test_a_foreign_commit_counts_for_ten_flushes_whatever_its_workers_clock_says
 
 def test_what_a_moved_connector_left_behind_is_no_sharing():
     world = World(sites=("one", "two"))
-    world.listed(source("ours"), site="one")
-    world.listed(source("theirs"), site="two")
-    world.found(site="one")
+    world.listed(source("ours"), cluster="one")
+    world.listed(source("theirs"), cluster="two")
+    world.found(cluster="one")
     world.commit("theirs", FILE, {"position": 1}, live=False)
     world.tail(whole=False)
     assert problems(world) == []
@@ -116,7 +116,7 @@ def test_a_reset_of_a_moved_connectors_offsets_is_no_sharing():
 
 def test_a_connector_of_the_same_name_in_both_clusters_is_no_sharing():
     world = two_sites()
-    world.listed(source("ours"), source("theirs"), site="one")
+    world.listed(source("ours"), source("theirs"), cluster="one")
     world.commit("theirs", FILE, {"position": 1})
     assert problems(world) == []
 
@@ -130,5 +130,5 @@ def test_an_offsets_topic_that_is_not_read_accuses_nobody():
 
 def test_a_topic_of_two_clusters_is_shared_before_anyone_commits():
     world = two_sites()
-    world.found(site="two")
+    world.found(cluster="two")
     assert problems(world) == [("east/connect-offsets", "shared")]

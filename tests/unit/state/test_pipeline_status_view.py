@@ -8,9 +8,9 @@ STATUS = PipelineStatus(batch_at=NOON, feeds=(FEED,), errors=(("reading", 1),))
 
 
 def book(status: PipelineStatus | None = STATUS) -> PipelineBook:
-    made = PipelineBook(fresh_s=60.0)
-    made.read(PipelineStatusRead(status))
-    return made
+    built = PipelineBook(fresh_s=60.0)
+    built.read(PipelineStatusRead(status))
+    return built
 
 
 def test_what_was_read_is_shown_while_its_last_batch_is_recent():
@@ -44,8 +44,8 @@ def test_a_file_that_is_gone_takes_everything_with_it():
 
 
 def test_files_that_nobody_could_read_are_counted_through_those_that_could():
-    seen = book()
+    observed = book()
     for reading in (PipelineStatusRead(None, unreadable=True), PipelineStatusRead(STATUS)) * 2:
-        seen.read(reading)
-    assert seen.view(NOON).status == STATUS
-    assert seen.view(NOON).unreadable == 2
+        observed.read(reading)
+    assert observed.view(NOON).status == STATUS
+    assert observed.view(NOON).unreadable == 2

@@ -85,8 +85,10 @@ def test_a_raw_key_that_changes_with_the_jvm_is_a_rewind(before, after):
 
 
 def test_a_bootstrap_reads_all_before_it_decides():
-    older = record("files", PARTITION, {"position": 1}, log_offset=3, at=NOW - 900, raw_key=REST)
-    newer = record("files", PARTITION, {"position": 2}, log_offset=1, at=NOW - 5, raw_key=OWN)
+    older = record(
+        "files", PARTITION, {"position": 1}, log_offset=3, moment=NOW - 900, raw_key=REST
+    )
+    newer = record("files", PARTITION, {"position": 2}, log_offset=1, moment=NOW - 5, raw_key=OWN)
     for records in ((older, newer), (newer, older)):
         book = SourceBook("lab", 10)
         book.apply(
@@ -94,14 +96,14 @@ def test_a_bootstrap_reads_all_before_it_decides():
                 record(
                     "files",
                     PARTITION,
-                    {"position": at.offset.number("position")},
-                    log_offset=at.log_offset,
-                    kafka_partition=at.log_offset,
-                    at=at.at,
-                    raw_key=at.raw_key,
+                    {"position": stored_record.offset.number("position")},
+                    log_offset=stored_record.log_offset,
+                    kafka_partition=stored_record.log_offset,
+                    moment=stored_record.at,
+                    raw_key=stored_record.raw_key,
                     live=False,
                 )
-                for at in records
+                for stored_record in records
             ),
             NOW,
             whole=True,
@@ -188,11 +190,11 @@ def restarted(world, *newest: tuple[bytes, int, float], times: int = 1):
             PARTITION,
             {"position": position},
             log_offset=number,
-            at=at,
+            moment=moment,
             raw_key=raw_key,
             live=False,
         )
-        for number, (raw_key, position, at) in enumerate(newest)
+        for number, (raw_key, position, moment) in enumerate(newest)
     ]
     other.tail(*records, whole=True)
     other._log_ends[OFFSETS, 0] = len(records)

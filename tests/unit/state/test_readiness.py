@@ -117,7 +117,7 @@ def test_a_syncs_topic_that_does_not_exist_is_not_waited_for():
 
 def test_each_connect_cluster_is_waited_for():
     world = World(sites=("lab", "prod"))
-    world.listed(site="lab")
+    world.listed(cluster="lab")
     assert "prod" in waiting_for(world)
     assert "lab" not in waiting_for(world)
 
@@ -186,7 +186,7 @@ def test_a_syncs_topic_that_is_denied_for_good_is_not_waited_for():
     assert str(SYNCS) in denied(world, SYNCS, DENIALS - 1)
     assert denied(world, SYNCS, 1) == ""
     assert world.mirrored() is None
-    (input_view,) = (at for at in world.snapshot().inputs if at.id.input == str(SYNCS))
+    (input_view,) = (view for view in world.snapshot().inputs if view.id.input == str(SYNCS))
     assert (input_view.up, input_view.last_reason) == (False, "denied")
 
 
@@ -197,7 +197,7 @@ def test_a_denied_offsets_topic_is_waited_for_while_no_other_one_is_read():
     other = replace(OFFSETS, topic="other-offsets")
     world = World(sites=tuple(sites))
     world.found()
-    world.found(other, site="other")
+    world.found(other, cluster="other")
     assert str(other) in denied(world, other)
     world.tail(whole=True)
     assert waiting_for(world) == ""
@@ -212,5 +212,5 @@ def test_a_topic_that_is_too_large_to_be_read_is_not_waited_for():
     assert str(SYNCS) in waiting_for(world)
     world.tail_failed("too_large", SYNCS)
     assert waiting_for(world) == ""
-    world.tail(topic=SYNCS, caught_up=False, behind=9)  # it is tried again
+    world.tail(topic=SYNCS, caught_up=False, lag=9)  # it is tried again
     assert waiting_for(world) == ""

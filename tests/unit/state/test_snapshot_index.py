@@ -46,12 +46,12 @@ def test_two_snapshots_are_the_same_whatever_of_them_was_indexed():
 
 
 def test_judgements_are_found_by_scope_and_verdict():
-    told = [
+    reports = [
         Judgement(scope, "lab", "files", "", Verdict.UNKNOWN, 1, "so it is", 0.0)
         for scope in (Scope.PARTITION, Scope.CONNECTOR)
     ]
-    index = replace(EMPTY_SNAPSHOT, judgements=tuple(told)).index
-    assert index.judgements(Scope.CONNECTOR, Verdict.UNKNOWN) == [told[1]]
+    index = replace(EMPTY_SNAPSHOT, judgements=tuple(reports)).index
+    assert index.judgements(Scope.CONNECTOR, Verdict.UNKNOWN) == [reports[1]]
     assert index.judgements(Scope.FLOW, Verdict.UNKNOWN) == ()
 
 

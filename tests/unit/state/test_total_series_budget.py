@@ -55,13 +55,13 @@ def exported(snapshot: Snapshot) -> Series:
     families = collect_families(
         snapshot, BuildInfo("1", "1", "3"), ConfigReloadStatus(successful=True, at=0.0)
     )
-    found: Series = {}
+    results: Series = {}
     for family in families:
         name = family.spec.name.removeprefix("offsetwatch_")
         for labels, number in zip(family.labels, family.numbers, strict=True):
-            assert (name, labels) not in found
-            found[name, labels] = number
-    return found
+            assert (name, labels) not in results
+            results[name, labels] = number
+    return results
 
 
 def named(snapshot: Snapshot, name: str) -> set[tuple[str, ...]]:
@@ -73,7 +73,7 @@ def shown_tasks(snapshot: Snapshot) -> set[tuple[str, str]]:
 
 
 def groups_left_out(snapshot: Snapshot) -> list[SeriesGroup]:
-    return [at.group for at in snapshot.left_out]
+    return [series.group for series in snapshot.left_out]
 
 
 def dropped(world: World) -> int:
@@ -83,9 +83,9 @@ def dropped(world: World) -> int:
 def room_for(snapshot: Snapshot) -> int:
     """As many series as inputs, connectors and their tasks have at most."""
     of_inputs = {"input_up", "input_last_success_timestamp_seconds", "input_errors_total"}
-    found = exported(snapshot)
-    inputs = sum(name in of_inputs for name, _ in found)
-    of_tasks = sum(name == "task_state" for name, _ in found)
+    result = exported(snapshot)
+    inputs = sum(name in of_inputs for name, _ in result)
+    of_tasks = sum(name == "task_state" for name, _ in result)
     return inputs + of_tasks + PER_CONNECTOR * len(snapshot.connectors)
 
 
@@ -102,12 +102,12 @@ def test_tasks_that_run_give_way_first_and_connector_tasks_counts_them_all():
     assert exported(three_tasks(series_max=room).snapshot()) == whole
     snapshot = three_tasks(series_max=room - 1).snapshot()
     assert shown_tasks(snapshot) == {("a", "1")}
-    found = exported(snapshot)
-    assert found["task_state", ("lab", "a", "1", "failed")] == 1
-    assert found["connector_tasks", ("lab", "a", "running")] == 2
-    left = {at: number for at, number in whole.items() if at not in found}
-    assert {labels[2] for _, labels in left} == {"0", "2"}
-    assert len(left) == 2 * PER_TASK
+    result = exported(snapshot)
+    assert result["task_state", ("lab", "a", "1", "failed")] == 1
+    assert result["connector_tasks", ("lab", "a", "running")] == 2
+    remaining = {item: number for item, number in whole.items() if item not in result}
+    assert {labels[2] for _, labels in remaining} == {"0", "2"}
+    assert len(remaining) == 2 * PER_TASK
 
 
 def test_the_connector_with_the_most_of_them_gives_way_first():
@@ -153,8 +153,8 @@ def test_a_state_that_is_new_to_us_is_reckoned_with():
 
 def test_what_is_usual_gives_way_with_its_connector():
     world = listed(source("a", tasks=()), source("b", tasks=()), series_max=1)
-    usual = BaselinesView(valid=True, of={("lab", "a"): BASELINE, ("lab", "b"): BASELINE})
-    world.book._usual._view = usual
+    baselines = BaselinesView(valid=True, of={("lab", "a"): BASELINE, ("lab", "b"): BASELINE})
+    world.book._usual._view = baselines
     snapshot = world.snapshot()
     assert snapshot.left_out_of(SeriesGroup.CONNECTORS) == {("lab", "a"), ("lab", "b")}
     assert named(snapshot, "expected_commit_interval_seconds") == set()
@@ -163,11 +163,11 @@ def test_what_is_usual_gives_way_with_its_connector():
 def test_one_connector_may_have_so_many_tasks_alone():
     states = ["running"] * 4 + ["failed"] * 2
     connector = source("a", tasks=tasks(*states))
-    for limit, shown in ((36, 6), (35, 2), (12, 2), (11, 0)):
+    for limit, output in ((36, 6), (35, 2), (12, 2), (11, 0)):
         snapshot = listed(connector, series_per_connector_max=limit).snapshot()
-        assert len(shown_tasks(snapshot)) == shown
-        limits = {at.limit for at in snapshot.left_out}
-        assert limits == ({"series_per_connector_max"} if shown < 6 else set())
+        assert len(shown_tasks(snapshot)) == output
+        limits = {series.limit for series in snapshot.left_out}
+        assert limits == ({"series_per_connector_max"} if output < 6 else set())
 
 
 # --- partitions --------------------------------------------------------------------------------
@@ -215,9 +215,9 @@ def judged(snapshot: Snapshot) -> Snapshot:
     return SnapshotJudge(JudgeSettings()).judged(snapshot)
 
 
-def owners(found: Series) -> dict[tuple[str, tuple[str, ...]], int]:
+def owners(result: Series) -> dict[tuple[str, tuple[str, ...]], int]:
     """How many series each connector or flow has of each metric."""
-    return Counter((name, labels[:2]) for name, labels in found)
+    return Counter((name, labels[:2]) for name, labels in result)
 
 
 NEVER_LEFT_OUT = {"findings", "series_dropped_total"}
@@ -228,32 +228,39 @@ def test_whatever_the_limit_series_stay_below_it_and_none_is_of_a_part():
     world = busy()
     whole = exported(judged(world.snapshot()))
     of_each = owners(whole)
-    seen = set()
+    observed = set()
     for room in range(len(whole) + 60, 0, -7):
         snapshot = judged(limited(world, room))
-        seen.update(groups_left_out(snapshot))
-        found = exported(snapshot)
-        bounded = [at for at in found if at[0] not in NEVER_LEFT_OUT and at[1][:1] == ("lab",)]
+        observed.update(groups_left_out(snapshot))
+        result = exported(snapshot)
+        bounded = [
+            item for item in result if item[0] not in NEVER_LEFT_OUT and item[1][:1] == ("lab",)
+        ]
         assert len(bounded) <= room
-        for (name, owner), count in owners(found).items():
+        for (name, owner), count in owners(result).items():
             if name in IN_PLACE:
                 continue
             if name == "task_state" and count != of_each[name, owner]:
                 assert not any(
                     on
-                    for (at, labels), on in found.items()
-                    if at == name and labels[:2] == owner and labels[3] == "running"
+                    for (value, labels), on in result.items()
+                    if value == name and labels[:2] == owner and labels[3] == "running"
                 )
             elif name not in NEVER_LEFT_OUT:
                 assert count == of_each[name, owner], (room, name, owner)
-        if ("mm2_topic_replication_lag_records", ("lab", "mm2", "west", "east", "orders")) in found:
-            of_topic = found[
+        if (
+            "mm2_topic_replication_lag_records",
+            ("lab", "mm2", "west", "east", "orders"),
+        ) in result:
+            of_topic = result[
                 "mm2_topic_replication_lag_records", ("lab", "mm2", "west", "east", "orders")
             ]
             assert of_topic == sum(
-                number for (at, _), number in whole.items() if at == "mm2_replication_lag_records"
+                number
+                for (value, _), number in whole.items()
+                if value == "mm2_replication_lag_records"
             )
-    assert seen == set(SeriesGroup)
+    assert observed == set(SeriesGroup)
 
 
 def test_groups_give_way_in_their_order():
@@ -261,16 +268,18 @@ def test_groups_give_way_in_their_order():
     for room in range(400, 0, -1):
         for group in groups_left_out(limited(world, room)):
             order.setdefault(group, room)
-    assert [group for group, _ in sorted(order.items(), key=lambda at: -at[1])] == list(SeriesGroup)
+    assert [group for group, _ in sorted(order.items(), key=lambda item: -item[1])] == list(
+        SeriesGroup
+    )
 
 
 def test_the_sink_with_the_most_partitions_gives_way_first():
     world = busy()
-    shown = [
+    rows = [
         {labels[1] for labels in named(limited(world, room), "sink_lag_records")}
         for room in range(400, 0, -1)
     ]
-    assert [at for number, at in enumerate(shown) if at != shown[number - 1]] == [
+    assert [at for number, at in enumerate(rows) if at != rows[number - 1]] == [
         {"sink-a", "sink-b"},
         {"sink-a"},
         set(),
@@ -290,7 +299,9 @@ def test_what_was_cut_is_counted_once_and_named():
     judge = SnapshotJudge(JudgeSettings())
     for _ in range(3):
         (finding,) = [
-            at for at in judge.judged(world.snapshot()).findings if at.name == "series_dropped"
+            result
+            for result in judge.judged(world.snapshot()).findings
+            if result.name == "series_dropped"
         ]
         world.listed()
         world.listed(source("a", tasks=tasks("running", "failed", "running")))
@@ -299,22 +310,26 @@ def test_what_was_cut_is_counted_once_and_named():
     assert finding.name is FindingName.SERIES_DROPPED
     assert (finding.severity, finding.subject) == (Severity.INFO, "series_max")
     assert "leave out states of running tasks beyond limits.series_max" in finding.summary
-    assert [(at.name, at.value) for at in finding.evidence] == [
+    assert [(item.name, item.value) for item in finding.evidence] == [
         ("states of running tasks", "lab/a"),
         ("states of running tasks, series", 12),
     ]
 
 
 def test_that_nothing_tells_how_far_a_connector_is_is_a_warning():
-    found = judged(busy(series_max=1).snapshot()).findings
-    (severity,) = {at.severity for at in found if at.name is FindingName.SERIES_DROPPED}
+    findings = judged(busy(series_max=1).snapshot()).findings
+    (severity,) = {
+        finding.severity for finding in findings if finding.name is FindingName.SERIES_DROPPED
+    }
     assert severity is Severity.WARNING
 
 
 def test_what_one_connector_has_too_much_of_is_named_too():
     world = busy(series_per_connector_max=20)
     finding = next(
-        at for at in judged(world.snapshot()).findings if at.name is FindingName.SERIES_DROPPED
+        result
+        for result in judged(world.snapshot()).findings
+        if result.name is FindingName.SERIES_DROPPED
     )
     assert finding.subject == "series_per_connector_max"
     assert "source partitions beyond limits.series_per_connector_max" in finding.summary
@@ -324,7 +339,7 @@ def test_nothing_is_said_while_all_is_shown():
     snapshot = judged(busy().snapshot())
     assert snapshot.left_out == ()
     assert "series_max" not in dict(snapshot.dropped)
-    assert FindingName.SERIES_DROPPED not in {at.name for at in snapshot.findings}
+    assert FindingName.SERIES_DROPPED not in {finding.name for finding in snapshot.findings}
 
 
 def test_what_came_and_went_is_counted_again_only_if_too_many_would_have_to_be_remembered(

@@ -24,30 +24,30 @@ def test_what_has_no_partition_has_none():
 
 def test_lags_are_summed_up_and_the_oldest_record_counts():
     second = replace(MIRROR, partition=8, lag=21, behind_since=AT - 300.0)
-    found = totals.compute_flow_totals(mirrored(MIRROR, second))[FLOW]
-    assert (found.partitions, found.lag_records, found.lag_seconds) == (2, 400, 300.0)
+    result = totals.compute_flow_totals(mirrored(MIRROR, second))[FLOW]
+    assert (result.partitions, result.lag_records, result.lag_seconds) == (2, 400, 300.0)
 
 
 @pytest.mark.parametrize("measure", ["lag", "behind_since"])
 def test_with_one_part_unknown_there_is_no_sum(measure):
     second = replace(MIRROR, partition=8, **{measure: None})
-    found = totals.compute_flow_totals(mirrored(MIRROR, second))[FLOW]
-    of = {"lag": found.lag_records, "behind_since": found.lag_seconds}
+    result = totals.compute_flow_totals(mirrored(MIRROR, second))[FLOW]
+    of = {"lag": result.lag_records, "behind_since": result.lag_seconds}
     assert of.pop(measure) is None
     assert None not in of.values()
 
 
 def test_a_flow_that_may_have_other_positions_is_not_summed_up():
-    seen = mirrored(MIRROR, partial=frozenset({("lab", "mirror")}))
-    found = totals.compute_flow_totals(seen)[FLOW]
-    assert (found.lag_records, found.lag_seconds) == (None, None)
-    assert totals.compute_connector_totals(seen)["lab", "mirror"].lag_records is None
+    snapshot = mirrored(MIRROR, partial=frozenset({("lab", "mirror")}))
+    result = totals.compute_flow_totals(snapshot)[FLOW]
+    assert (result.lag_records, result.lag_seconds) == (None, None)
+    assert totals.compute_connector_totals(snapshot)["lab", "mirror"].lag_records is None
 
 
 def test_one_that_is_caught_up_has_an_age_of_0_which_is_known():
     caught_up = replace(MIRROR, lag=0, caught_up=True, behind_since=None)
-    found = totals.compute_flow_totals(mirrored(caught_up))[FLOW]
-    assert (found.lag_records, found.lag_seconds) == (0, 0.0)
+    result = totals.compute_flow_totals(mirrored(caught_up))[FLOW]
+    assert (result.lag_records, result.lag_seconds) == (0, 0.0)
 
 
 def test_only_one_partition_has_a_position():
@@ -58,9 +58,10 @@ def test_only_one_partition_has_a_position():
 
 def test_a_position_beyond_2_to_the_53_is_exact():
     huge = source("{}", "a", number("lsn", 1.0, '{"lsn":9007199254740993}'))
-    seen = replace(EMPTY_SNAPSHOT, at=AT, source_partitions=(huge,))
+    snapshot = replace(EMPTY_SNAPSHOT, at=AT, source_partitions=(huge,))
     assert (
-        totals.compute_connector_totals(seen)["lab", "files"].position == '{"lsn":9007199254740993}'
+        totals.compute_connector_totals(snapshot)["lab", "files"].position
+        == '{"lsn":9007199254740993}'
     )
 
 
@@ -69,18 +70,18 @@ def test_a_source_has_no_lag_and_the_newest_of_its_commits():
         source("{}", "a", number("n", 1), connector="files"),
         replace(FORGOTTEN, identity="b", committed_at=5.0, advanced_at=4.0),
     )
-    found = totals.compute_connector_totals(
+    result = totals.compute_connector_totals(
         replace(EMPTY_SNAPSHOT, at=AT, source_partitions=views)
     )["lab", "files"]
-    assert (found.lag_records, found.lag_seconds) == (None, None)
-    assert (found.committed_at, found.advanced_at) == (1_763_712_000.123, 1_763_711_940.5)
+    assert (result.lag_records, result.lag_seconds) == (None, None)
+    assert (result.committed_at, result.advanced_at) == (1_763_712_000.123, 1_763_711_940.5)
 
 
 def test_of_a_sink_nobody_knows_when_it_committed():
-    found = totals.compute_connector_totals(
+    result = totals.compute_connector_totals(
         replace(EMPTY_SNAPSHOT, at=AT, sink_partitions=(SINK,))
     )["lab", "out"]
-    assert (found.committed_at, found.lag_records, found.lag_seconds) == (None, 15, 10.0)
+    assert (result.committed_at, result.lag_records, result.lag_seconds) == (None, 15, 10.0)
 
 
 def test_a_sink_has_a_position_if_it_reads_one_partition():
@@ -96,6 +97,6 @@ def test_a_sink_has_a_position_if_it_reads_one_partition():
 
 
 def test_a_mirror_has_the_lag_of_its_flows_and_the_advances_of_its_offsets():
-    found = totals.compute_connector_totals(full())["lab", "mirror"]
-    assert found.lag_records is None  # of one partition it is not known
-    assert found.advanced_at == 1_763_711_940.5
+    result = totals.compute_connector_totals(full())["lab", "mirror"]
+    assert result.lag_records is None  # of one partition it is not known
+    assert result.advanced_at == 1_763_711_940.5

@@ -17,8 +17,10 @@ START = 1_763_712_000.0  # a full minute
 MIB = 1024 * 1024
 
 
-def seen(at: float, *, lag: int | None = 15, name: str = "out") -> Snapshot:
-    return replace(EMPTY_SNAPSHOT, at=at, sink_partitions=(replace(SINK, connector=name, lag=lag),))
+def seen(moment: float, *, lag: int | None = 15, name: str = "out") -> Snapshot:
+    return replace(
+        EMPTY_SNAPSHOT, at=moment, sink_partitions=(replace(SINK, connector=name, lag=lag),)
+    )
 
 
 def records(marks: TrendMarks) -> list[float | None]:
@@ -104,24 +106,24 @@ def test_beyond_the_bound_they_are_cut_and_counted(monkeypatch):
 
 def size_of(marks: TrendMarks) -> int:
     """Bytes, each object once."""
-    seen: dict[int, int] = {}
+    observed: dict[int, int] = {}
 
-    def count(found: object) -> None:
-        if id(found) in seen:
+    def count(result: object) -> None:
+        if id(result) in observed:
             return
-        seen[id(found)] = sys.getsizeof(found)
-        if isinstance(found, tuple):
-            for each in found:
+        observed[id(result)] = sys.getsizeof(result)
+        if isinstance(result, tuple):
+            for each in result:
                 count(each)
-        elif isinstance(found, TrendColumn):
-            for field in fields(found):
-                count(getattr(found, field.name))
+        elif isinstance(result, TrendColumn):
+            for field in fields(result):
+                count(getattr(result, field.name))
 
     for mark in marks:
         count(mark)
         count(mark.connectors)
         count(mark.flows)
-    return sum(seen.values())
+    return sum(observed.values())
 
 
 @pytest.mark.parametrize("changing", [False, True], ids=["the same ones", "others each minute"])
@@ -132,9 +134,11 @@ def test_an_hour_of_2000_connectors_and_500_flows_takes_less_than_10_mib(changin
     for minute in range(MARKS_MAX):
         # With one that comes and goes no two columns have the same keys.
         fresh = replace(SINK, connector=f"new-{minute if changing else 0}")
-        at = START + minute * MARK_INTERVAL_S
+        moment = START + minute * MARK_INTERVAL_S
         trends.see(
-            replace(EMPTY_SNAPSHOT, at=at, sink_partitions=(*sinks, fresh), mirror_partitions=flows)
+            replace(
+                EMPTY_SNAPSHOT, at=moment, sink_partitions=(*sinks, fresh), mirror_partitions=flows
+            )
         )
     size = size_of(trends.marks)
     print(f"{size / MIB:.1f} MiB")  # noqa: T201 - pytest -rP

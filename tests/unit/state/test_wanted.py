@@ -39,8 +39,8 @@ def bounds(*topics: str, end: int = 100) -> dict[TopicPartition, LogBounds]:
 
 
 def test_a_named_flow_stands_in_for_the_one_that_was_found():
-    found = mirror(source_addresses=frozenset({"far:9092"}), syncs_topic=None)
-    world = world_of(found, flows=(NAMED,))
+    connector = mirror(source_addresses=frozenset({"far:9092"}), syncs_topic=None)
+    world = world_of(connector, flows=(NAMED,))
     world.commit("mm2", orders(), {"offset": 9})
     world.ends(100)
     policy = "DefaultReplicationPolicy"
@@ -79,7 +79,7 @@ def test_two_named_flows_of_one_connectors_name_are_told_apart_by_their_alias():
     world.assigned(0, 1)
     world.ends(100)
     views = world.snapshot().mirror_partitions
-    assert {(at.source, at.partition, at.committed, at.lag) for at in views} == {
+    assert {(view.source, view.partition, view.committed, view.lag) for view in views} == {
         ("west", 0, 9, 90),
         ("north", 1, 5, None),
     }
@@ -168,16 +168,16 @@ def test_without_any_list_the_patterns_hold_for_the_connectors_of_the_keys():
     world.tail(whole=True)
     world.commit("hidden", FILE, {"position": 1})
     world.commit("files", FILE, {"position": 1})
-    assert {at.connector for at in world.snapshot().source_partitions} == {"files"}
+    assert {partition.connector for partition in world.snapshot().source_partitions} == {"files"}
 
 
 def test_a_connector_that_nobody_asked_for_is_no_intruder_in_its_own_topic():
     """One of its name runs in another cluster."""
     world = World(sites=(site(wants_connector=lambda name: name != "files"), "prod"))
     world.listed(source("files"), source("more"))
-    world.listed(source("files"), site="prod")
+    world.listed(source("files"), cluster="prod")
     world.found()
-    world.found(KafkaTopic("east", "prod-offsets"), site="prod")
+    world.found(KafkaTopic("east", "prod-offsets"), cluster="prod")
     world.tail(whole=True)
     world.commit("files", FILE, {"position": 1})
     assert world.snapshot().topic_problems == ()
@@ -199,7 +199,7 @@ def summed() -> World:
     world = world_of(mirror(), sites=(site(by_topic=True),))
     world.commit("mm2", orders(0), {"offset": 9}, kafka_partition=3)
     world.commit("mm2", orders(1), {"offset": 19}, kafka_partition=4)
-    world.ends({TopicPartition("orders", at): LogBounds(0, 100, 100) for at in (0, 1)})
+    world.ends({TopicPartition("orders", number): LogBounds(0, 100, 100) for number in (0, 1)})
     return world
 
 

@@ -114,7 +114,7 @@ def record(
     offset: dict | bytes | None,
     *,
     log_offset: int,
-    at: float = NOW,
+    moment: float = NOW,
     kafka_partition: int = 0,
     live: bool = True,
     advanced_at: float | None = None,
@@ -131,8 +131,8 @@ def record(
         offset=decode_value(value),
         partition=kafka_partition,
         log_offset=log_offset,
-        at=at,
-        advanced_at=advanced_at if live or advanced_at is not None else at,
+        at=moment,
+        advanced_at=advanced_at if live or advanced_at is not None else moment,
         live=live,
     )
 
@@ -143,7 +143,7 @@ def sync(
     downstream: int | None = None,
     topic: str = "orders",
     partition: int = 0,
-    at: float = NOW,
+    moment: float = NOW,
 ) -> SyncRecord:
     pair = OffsetSync(
         topic=topic,
@@ -151,7 +151,7 @@ def sync(
         upstream_offset=upstream,
         downstream_offset=upstream if downstream is None else downstream,
     )
-    return SyncRecord(sync=pair, log_offset=0, at=at)
+    return SyncRecord(sync=pair, log_offset=0, at=moment)
 
 
 class World:
@@ -169,8 +169,10 @@ class World:
         self.now = NOW
         self.book = Book(
             sites=tuple(
-                ConnectClusterSettings(name=site, kafka="east") if isinstance(site, str) else site
-                for site in sites
+                ConnectClusterSettings(name=cluster, kafka="east")
+                if isinstance(cluster, str)
+                else cluster
+                for cluster in sites
             ),
             kafkas={"east": frozenset({"east:9092"}), "west": frozenset({"west:9092"})},
             stale_after_s=STALE_S,
@@ -183,8 +185,8 @@ class World:
         self._as_of: dict[KafkaTopic, float] = {}
         self._askings = count(1)
 
-    def see(self, *seen) -> None:
-        for observation in seen:
+    def see(self, *observed) -> None:
+        for observation in observed:
             self.book.apply(observation, self.now)
 
     def snapshot(self) -> Snapshot:
@@ -192,22 +194,22 @@ class World:
 
     # --- REST ------------------------------------------------------------------------------------
 
-    def listed(self, *connectors: Connector, site: str = "lab") -> None:
+    def listed(self, *connectors: Connector, cluster: str = "lab") -> None:
         """The list, for long enough to be believed: who is not in it is not there any more."""
         answer = ConnectorsListed(
-            connect_cluster=site,
+            connect_cluster=cluster,
             connectors=connectors,
-            names=frozenset(at.name for at in connectors),
+            names=frozenset(connector.name for connector in connectors),
         )
-        names = {at.name for at in connectors}
-        before = self._names.get(site)
+        names = {connector.name for connector in connectors}
+        before = self._names.get(cluster)
         moments = [self.now - 86_400.0] if before is None else []
         if before is not None and before - names:
             moments = [self.now + 86_400.0 * number for number in range(1, 5)]
-        self._names[site] = names
+        self._names[cluster] = names
         for moment in (*moments, self.now):
             self.book.apply(answer, moment)
-        self.see(InputSucceeded(InputId(CONNECT_REST, connect_cluster=site), self.now))
+        self.see(InputSucceeded(InputId(CONNECT_REST, connect_cluster=cluster), self.now))
 
     def rest_offsets(
         self, connector: str, offsets: dict[str, str | None], *, whole: bool = True
@@ -227,8 +229,11 @@ class World:
     ) -> None:
         """REST tells these (source partition, offset) pairs of a connector, and no others."""
         pairs = tuple(
-            (encode_sorted(at).decode(), None if offset is None else encode_sorted(offset).decode())
-            for at, offset in offsets
+            (
+                encode_sorted(entry).decode(),
+                None if offset is None else encode_sorted(offset).decode(),
+            )
+            for entry, offset in offsets
         )
         self.see(
             OffsetsPolled(site, connector, pairs, self.now, whole),
@@ -246,8 +251,8 @@ class World:
 
     # --- tails -----------------------------------------------------------------------------------
 
-    def found(self, topic: KafkaTopic = OFFSETS, *, site: str = "lab") -> None:
-        self.see(OffsetsTopicFound(connect_cluster=site, topic=topic))
+    def found(self, topic: KafkaTopic = OFFSETS, *, cluster: str = "lab") -> None:
+        self.see(OffsetsTopicFound(connect_cluster=cluster, topic=topic))
 
     def tail(
         self,
@@ -255,28 +260,28 @@ class World:
         topic: KafkaTopic = OFFSETS,
         whole: bool = False,
         caught_up: bool = True,
-        behind: int | None = 0,
+        lag: int | None = 0,
         undecodable: tuple[tuple[str, int], ...] = (),
         positions: tuple[tuple[int, int], ...] = (),
         frozen: tuple[int | Frozen, ...] = (),
-        at: float | None = None,
+        moment: float | None = None,
     ) -> None:
         """`frozen` names Kafka partitions that an open transaction holds. `at` None is now. What is
         not behind has read to the end as of then; what is, as of when it last was not.
         """
-        asked_at = self.now if at is None else at
+        requested_at = self.now if moment is None else moment
         held = sum(one.hidden for one in frozen if isinstance(one, Frozen))
-        if behind is not None and behind <= held:
-            self._as_of[topic] = asked_at
+        if lag is not None and lag <= held:
+            self._as_of[topic] = requested_at
         self.see(
             TailRead(
                 input=InputId.of_tail(topic),
                 topic=topic,
-                at=asked_at,
+                at=requested_at,
                 records=records,
                 positions=positions or self._positions(topic),
                 caught_up=caught_up,
-                behind=behind,
+                behind=lag,
                 as_of=self._as_of.get(topic),
                 undecodable=undecodable,
                 whole=whole,
@@ -289,18 +294,18 @@ class World:
 
     def _positions(self, topic: KafkaTopic) -> tuple[tuple[int, int], ...]:
         """After all that was committed here."""
-        ends = ((place, end) for (of, place), end in self._log_ends.items() if of == topic)
-        return tuple((place, end + 1) for place, end in sorted(ends))
+        ends = ((location, end) for (of, location), end in self._log_ends.items() if of == topic)
+        return tuple((location, end + 1) for location, end in sorted(ends))
 
     def reads(self, *inputs: InputId) -> None:
         """Each of them, now, and nothing new."""
         tails = {view.id: view.tail for view in self.snapshot().inputs}
-        for at in inputs:
-            tail = tails.get(at)
+        for input_id in inputs:
+            tail = tails.get(input_id)
             if tail is not None and tail.caught_up:
                 self.tail(topic=tail.topic, frozen=tail.frozen)
             else:
-                self.see(InputSucceeded(at, self.now))
+                self.see(InputSucceeded(input_id, self.now))
 
     def tail_ended(self, topic: KafkaTopic = OFFSETS) -> None:
         self.see(InputRetired(InputId.of_tail(topic)))
@@ -318,9 +323,9 @@ class World:
         **changes,
     ) -> None:
         """One live record at the end of the topic, written now."""
-        place = (topic, changes.get("kafka_partition", 0))
-        self._log_ends[place] += 1
-        fields = {"log_offset": self._log_ends[place], "at": self.now, **changes}
+        location = (topic, changes.get("kafka_partition", 0))
+        self._log_ends[location] += 1
+        fields = {"log_offset": self._log_ends[location], "at": self.now, **changes}
         self.tail(record(connector, partition, offset, **fields), topic=topic)
 
     def synced(self, upstream: int, *, syncs_topic: KafkaTopic = SYNCS, **changes) -> None:
@@ -328,8 +333,8 @@ class World:
 
     def assigned(self, *partitions: int, connector: str = "mm2", site: str = "lab") -> None:
         """These partitions of `orders`."""
-        found = frozenset(TopicPartition("orders", at) for at in partitions)
-        self.see(PartitionsAssigned(site, connector, found))
+        result = frozenset(TopicPartition("orders", partition) for partition in partitions)
+        self.see(PartitionsAssigned(site, connector, result))
 
     def see_assigned(self, *topics: str) -> None:
         """Partition 0 of each of these topics."""
@@ -354,12 +359,12 @@ class World:
         """The answer, to a question of now unless `number` names an earlier one. A number as
         `bounds` is the end of orders-0.
         """
-        asked = self.ask_ends(kafka) if number is None else number
+        request = self.ask_ends(kafka) if number is None else number
         if isinstance(bounds, int):
             bounds = {TopicPartition("orders", 0): LogBounds(0, bounds, bounds)}
         self.see(
             LogEndsRead(
-                kafka=kafka, number=asked, bounds=bounds, ids=ids, partitions=partitions or {}
+                kafka=kafka, number=request, bounds=bounds, ids=ids, partitions=partitions or {}
             ),
             InputSucceeded(InputId(LOG_ENDS, kafka=kafka), self.now),
         )
@@ -367,17 +372,17 @@ class World:
     def probed(
         self,
         start: int,
-        found: FirstRecord | NoRecordBefore,
+        result: FirstRecord | NoRecordBefore,
         *,
-        asked_at: float | None = None,
+        requested_at: float | None = None,
         partition: int = 0,
     ) -> None:
         """What a read of orders found for mm2, from this offset on; begun now, or before."""
         who = ("lab", "mm2", MirrorPartition("west", "orders", partition))
-        at = self.now if asked_at is None else asked_at
+        moment = self.now if requested_at is None else requested_at
         self.see(
             ProbeRoundRead(
-                kafka="west", at=at, answers=(ProbeResult(of=who, start=start, found=found),)
+                kafka="west", at=moment, answers=(ProbeResult(of=who, start=start, found=result),)
             )
         )
 
@@ -390,16 +395,19 @@ class World:
     # --- reading ---------------------------------------------------------------------------------
 
     def partitions(self) -> dict[tuple[str, str], SourcePartitionView]:
-        return {(at.connector, at.label): at for at in self.snapshot().source_partitions}
+        return {
+            (partition.connector, partition.label): partition
+            for partition in self.snapshot().source_partitions
+        }
 
     def file(self) -> SourcePartitionView:
         """The source partition FILE of connector `files`."""
         return self.partitions()["files", "filename=/data/in.txt"]
 
     def mirrored(self, connector: str = "mm2", partition: int = 0) -> MirrorPartitionView | None:
-        for at in self.snapshot().mirror_partitions:
-            if (at.connector, at.partition) == (connector, partition):
-                return at
+        for item in self.snapshot().mirror_partitions:
+            if (item.connector, item.partition) == (connector, partition):
+                return item
         return None
 
     def sunk(self) -> tuple[SinkPartitionView, ...]:

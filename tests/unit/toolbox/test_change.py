@@ -70,9 +70,11 @@ class Way:
         self,
         connector: str,
         present: tuple[PartitionOffset, ...],
-        wanted: Collection[TopicPartition],
+        expected: Collection[TopicPartition],
     ) -> ValidationFacts:
-        logs = {at: log for at, log in self.known.logs.items() if at in wanted}
+        logs = {
+            partition: log for partition, log in self.known.logs.items() if partition in expected
+        }
         return replace(self.known, present=present, logs=logs)
 
     def plan_steps(
@@ -92,8 +94,8 @@ def way(
 
 def prepared(at: Way, *pairs: tuple[str, str | None], **more: object) -> PreparedChange:
     request = OffsetsRequest(NAME, tuple(PartitionOffset(*pair) for pair in pairs), NAME)
-    asked = ConnectorChangeRequest(request, "alter", **more)  # type: ignore[arg-type]
-    return prepare_change(at, asked, Author("id", 1.0, "me"))  # type: ignore[arg-type]
+    requested = ConnectorChangeRequest(request, "alter", **more)  # type: ignore[arg-type]
+    return prepare_change(at, requested, Author("id", 1.0, "me"))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -119,38 +121,38 @@ def test_a_connector_is_stopped_and_is_then_what_it_was(
 
 
 def test_only_what_differs_is_asked_for() -> None:
-    at = way((ORDERS, '{"offset":9}'), (EU, '{"offset":3}'))
-    found = prepared(at, (ORDERS, '{"offset":9}'), (EU, '{"offset":4}'))
-    assert found.plan is not None
-    assert Alter((PartitionOffset(EU, '{"offset":4}'),)) in found.plan.steps
+    offsets = way((ORDERS, '{"offset":9}'), (EU, '{"offset":3}'))
+    change = prepared(offsets, (ORDERS, '{"offset":9}'), (EU, '{"offset":4}'))
+    assert change.plan is not None
+    assert Alter((PartitionOffset(EU, '{"offset":4}'),)) in change.plan.steps
     forward = "1 partition(s) go forward: the records in between are skipped for good"
-    assert found.notes == ("as it is", "odd", forward, "by request")
+    assert change.notes == ("as it is", "odd", forward, "by request")
 
 
 def test_what_is_so_already_makes_no_plan() -> None:
-    found = prepared(way((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":9}'))
-    assert (found.problems, found.changes, found.plan) == ((), (), None)
+    change = prepared(way((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":9}'))
+    assert (change.problems, change.changes, change.plan) == ((), (), None)
 
 
 def test_a_problem_makes_no_plan_and_shows_what_was_meant() -> None:
-    found = prepared(way((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":9999}'))
-    assert found.plan is None
-    assert [at.where for at in found.problems] == [f"{NAME}[0].offset.offset"]
-    assert len(found.changes) == 1
+    change = prepared(way((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":9999}'))
+    assert change.plan is None
+    assert [problem.where for problem in change.problems] == [f"{NAME}[0].offset.offset"]
+    assert len(change.changes) == 1
 
 
 def test_a_connector_that_cannot_be_changed_is_not_looked_into_any_further() -> None:
     request = OffsetsRequest("other", (), "other")
-    found = prepare_change(way(), ConnectorChangeRequest(request, "x"), Author("id", 1.0, "me"))  # type: ignore[arg-type]
-    assert [str(at) for at in found.problems] == ["other: is not there"]
+    change = prepare_change(way(), ConnectorChangeRequest(request, "x"), Author("id", 1.0, "me"))  # type: ignore[arg-type]
+    assert [str(problem) for problem in change.problems] == ["other: is not there"]
 
 
 def test_a_whole_reset_removes_what_is_there_whatever_it_is() -> None:
-    found = prepared(way((ORDERS, '{"offset":9}'), ('{"odd":1}', "{}"), (EU, None)), whole=True)
-    assert [at.partition for at in found.changes] == [ORDERS, '{"odd":1}']
-    assert found.plan is not None
-    assert Reset() in found.plan.steps
-    assert found.recheck is None
+    change = prepared(way((ORDERS, '{"offset":9}'), ('{"odd":1}', "{}"), (EU, None)), whole=True)
+    assert [item.partition for item in change.changes] == [ORDERS, '{"odd":1}']
+    assert change.plan is not None
+    assert Reset() in change.plan.steps
+    assert change.recheck is None
 
 
 def test_what_is_to_be_done_besides_is_done_while_the_connector_is_stopped() -> None:
@@ -174,15 +176,15 @@ def test_a_skip_that_has_become_a_rewind_is_said() -> None:
     recheck = prepared(way((ORDERS, '{"offset":9}')), (ORDERS, '{"offset":50}')).recheck
     assert recheck is not None
     assert recheck(frozen((ORDERS, '{"offset":50}'))) == ()
-    (said,) = recheck(frozen((ORDERS, '{"offset":51}')))
-    assert said.endswith("was a step forward and would be one back")
+    (answer,) = recheck(frozen((ORDERS, '{"offset":51}')))
+    assert answer.endswith("was a step forward and would be one back")
 
 
 def test_a_log_that_was_cut_meanwhile_is_said() -> None:
-    at = way((ORDERS, '{"offset":9}'))
-    recheck = prepared(at, (ORDERS, '{"offset":5}')).recheck
+    offsets = way((ORDERS, '{"offset":9}'))
+    recheck = prepared(offsets, (ORDERS, '{"offset":5}')).recheck
     assert recheck is not None
     logs = {TopicPartition("orders", 0): ReadableRange(1000, 5000)}
-    at.known = replace(at.known, logs=logs)
-    (said,) = recheck(frozen((ORDERS, '{"offset":9}')))
-    assert "5 is before the first record of orders-0, which is 1000" in said
+    offsets.known = replace(offsets.known, logs=logs)
+    (answer,) = recheck(frozen((ORDERS, '{"offset":9}')))
+    assert "5 is before the first record of orders-0, which is 1000" in answer

@@ -33,21 +33,21 @@ PRESENT = (PartitionOffset('{"a":1}', '{"b":2}'),)
 
 @pytest.fixture(scope="module")
 def west() -> Iterator[MockBroker]:
-    made = MockBroker()
+    built = MockBroker()
     for number in range(5):
-        made.produce("orders", b"k", b"v", at=100.0 + number)
-    yield made
-    made.stop()
+        built.produce("orders", b"k", b"v", at=100.0 + number)
+    yield built
+    built.stop()
 
 
 @pytest.fixture
 def kafkas(west: MockBroker) -> Iterator[KafkaClusterPool]:
     east = MockBroker()
-    made = KafkaClusterPool(
+    built = KafkaClusterPool(
         {"west": Kafka(bootstrap=west.bootstrap), "east": Kafka(bootstrap=east.bootstrap)}
     )
-    yield made
-    made.close()
+    yield built
+    built.close()
     east.stop()
 
 
@@ -62,60 +62,62 @@ def from_west(west: MockBroker, **changes) -> ConnectorSettings:
 def gathered(
     kafkas: KafkaClusterPool, settings: ConnectorSettings | None, **more
 ) -> connector_facts.ValidationFacts:
-    wanted = (ORDERS, MISSING, TopicPartition("orders", PARTITIONS), TopicPartition("orders", -1))
+    expected = (ORDERS, MISSING, TopicPartition("orders", PARTITIONS), TopicPartition("orders", -1))
     return connector_facts.gather_facts(
-        "c", settings, PRESENT, wanted, kafkas=kafkas, home="east", **more
+        "c", settings, PRESENT, expected, kafkas=kafkas, home="east", **more
     )
 
 
 def test_a_mirrors_logs_are_those_of_the_cluster_that_its_addresses_name(west, kafkas):
-    found = gathered(kafkas, from_west(west))
-    assert found.topics == {"orders": PARTITIONS}
-    assert found.logs == {ORDERS: ReadableRange(0, 5)}
-    assert (found.present, found.unknown) == (PRESENT, ())
-    assert found.mirror is not None
+    facts = gathered(kafkas, from_west(west))
+    assert facts.topics == {"orders": PARTITIONS}
+    assert facts.logs == {ORDERS: ReadableRange(0, 5)}
+    assert (facts.present, facts.unknown) == (PRESENT, ())
+    assert facts.mirror is not None
 
 
 def test_the_configuration_can_name_what_no_address_tells(kafkas):
-    found = gathered(kafkas, of(mirror()), upstream="west")
-    assert found.logs == {ORDERS: ReadableRange(0, 5)}
+    facts = gathered(kafkas, of(mirror()), upstream="west")
+    assert facts.logs == {ORDERS: ReadableRange(0, 5)}
 
 
 def test_a_cluster_that_nobody_knows_is_said_with_what_to_configure(kafkas):
-    found = gathered(kafkas, of(mirror()))
-    assert (found.topics, found.logs) == (None, {})
-    assert "west:9092" in found.unknown[0]
-    assert "under flows" in found.unknown[0]
+    facts = gathered(kafkas, of(mirror()))
+    assert (facts.topics, facts.logs) == (None, {})
+    assert "west:9092" in facts.unknown[0]
+    assert "under flows" in facts.unknown[0]
 
 
 def test_a_sink_reads_where_it_was_told_to_and_else_where_its_workers_are(west, kafkas):
     away = SinkSettings("connect-c", frozenset({west.bootstrap}))
     sink = ConnectorSettings(kind=ConnectorKind.SINK, class_name="S", sink=away)
     assert gathered(kafkas, sink).logs == {ORDERS: ReadableRange(0, 5)}
-    usual = replace(sink, sink=SinkSettings("connect-c", frozenset()))
-    at_home = connector_facts.gather_facts("c", usual, (), (ORDERS,), kafkas=kafkas, home="west")
+    connector = replace(sink, sink=SinkSettings("connect-c", frozenset()))
+    at_home = connector_facts.gather_facts(
+        "c", connector, (), (ORDERS,), kafkas=kafkas, home="west"
+    )
     assert at_home.logs == {ORDERS: ReadableRange(0, 5)}
     lost = replace(sink, sink=SinkSettings("connect-c", frozenset({"far:1"})))
     assert "far:1" in gathered(kafkas, lost).unknown[0]
-    homeless = connector_facts.gather_facts("c", usual, (), (ORDERS,), kafkas=kafkas, home=None)
+    homeless = connector_facts.gather_facts("c", connector, (), (ORDERS,), kafkas=kafkas, home=None)
     assert "--kafka" in homeless.unknown[0]
 
 
 def test_of_other_sources_no_cluster_is_asked(kafkas):
     settings = ConnectorSettings(kind=ConnectorKind.SOURCE, class_name="F", filename="/in")
-    found = gathered(kafkas, settings)
-    assert (found.topics, found.unknown, found.filename) == (None, (), "/in")
+    facts = gathered(kafkas, settings)
+    assert (facts.topics, facts.unknown, facts.filename) == (None, (), "/in")
 
 
 def test_without_a_configuration_nothing_is_known_and_that_is_said(kafkas):
-    found = gathered(kafkas, None)
-    assert found.kind is ConnectorKind.UNKNOWN
-    assert "--connect" in found.unknown[0]
+    facts = gathered(kafkas, None)
+    assert facts.kind is ConnectorKind.UNKNOWN
+    assert "--connect" in facts.unknown[0]
 
 
 def test_a_position_is_as_old_as_the_record_that_stands_there(kafkas):
-    found = connector_facts.read_record_times(kafkas, "west", {ORDERS: 3}, committed=False)
-    assert found == {ORDERS: 103.0}
+    partition = connector_facts.read_record_times(kafkas, "west", {ORDERS: 3}, committed=False)
+    assert partition == {ORDERS: 103.0}
     assert connector_facts.read_record_times(kafkas, "west", {ORDERS: 5}, committed=False) == {}
     assert connector_facts.read_record_times(kafkas, "west", {}, committed=False) == {}
 
@@ -129,8 +131,8 @@ def test_a_position_whose_record_does_not_come_in_time_is_not_one_without_an_age
 
 
 def worker(body: object) -> Iterator[Connect]:
-    with serving(ok(json.dumps(body).encode())) as found:
-        yield Connect(name="lab", kafka="east", url=found.url)
+    with serving(ok(json.dumps(body).encode())) as result:
+        yield Connect(name="lab", kafka="east", url=result.url)
 
 
 def entry(name: str, **config: str) -> dict[str, object]:

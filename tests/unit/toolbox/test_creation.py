@@ -55,28 +55,28 @@ BEGIN = document((HERE, {"position": 7}))
 def prepared(worker: fake.Connect, offsets: bytes | None = BEGIN, **more: Any) -> PreparedChange:
     connect = ConnectConfig(name="cc", kafka="k", url=worker.url)
     config = Config(kafka={"k": Kafka(bootstrap="127.0.0.1:1")}, connect=[connect])
-    wanted = NewConnector(
+    expected = NewConnector(
         name="new",
         config={**FILE, **more.pop("config", {})},
         offsets=offsets,
         state=more.pop("state", RequestedState.RUNNING),
         **more,
     )
-    return prepare_create(config, connect, wanted, Author("p-1", 0.0, "me"), clock=CLOCK)
+    return prepare_create(config, connect, expected, Author("p-1", 0.0, "me"), clock=CLOCK)
 
 
-def carried_out(found: PreparedChange, folder: Path) -> tuple[PlanResult, list[str]]:
-    said: list[str] = []
-    assert found.plan is not None, found.problems
+def carried_out(change: PreparedChange, folder: Path) -> tuple[PlanResult, list[str]]:
+    messages: list[str] = []
+    assert change.plan is not None, change.problems
     with closing(Journal(folder)) as journal:
         runner = Runner(
             journal=journal,
-            driver=found.driver,
+            driver=change.driver,
             clock=CLOCK,
-            tell=said.append,
+            tell=messages.append,
             pause=CLOCK.advance,
         )
-        return runner.run(found.plan, found.recheck), said
+        return runner.run(change.plan, change.recheck), messages
 
 
 @pytest.mark.parametrize(
@@ -112,13 +112,13 @@ def test_what_a_namesake_left_is_backed_up_and_not_merged(worker, tmp_path):
 def test_offsets_that_the_connector_refuses_undo_its_creation(worker, tmp_path):
     worker.commit("new", {"filename": "/long/gone"}, {"position": 99})
     worker.fail("PATCH", "/offsets", 500, "Partition objects should contain the key 'x'")
-    result, said = carried_out(prepared(worker), tmp_path)
+    result, answer = carried_out(prepared(worker), tmp_path)
     assert result.ending is PlanEnding.RESTORED
     assert result.exit_code == 3
     assert "new" not in worker.connectors
     assert worker.offsets["new"] == {'{"filename":"/long/gone"}': {"position": 99}}
     assert "should contain the key" in result.said
-    assert any("set the offsets" in line for line in said)
+    assert any("set the offsets" in line for line in answer)
 
 
 def test_a_configuration_that_connect_refuses_leaves_nothing_and_says_which_setting(
@@ -130,11 +130,11 @@ def test_a_configuration_that_connect_refuses_leaves_nothing_and_says_which_sett
         "Connector configuration is invalid and contains the following 1 error(s):\n"
         "Invalid value hunter2 for configuration database.password: too short",
     )
-    result, said = carried_out(prepared(worker), tmp_path)
+    result, answer = carried_out(prepared(worker), tmp_path)
     assert result.ending is not PlanEnding.SUCCEEDED
     assert worker.connectors == {}
     assert "database.password" in result.said
-    assert "hunter2" not in "".join((result.said, *said))
+    assert "hunter2" not in "".join((result.said, *answer))
 
 
 def test_a_creation_that_is_carried_out_late_is_deleted_again(worker, tmp_path):
@@ -146,12 +146,12 @@ def test_a_creation_that_is_carried_out_late_is_deleted_again(worker, tmp_path):
 
 
 def test_no_secret_is_in_plan_journal_or_words(worker, tmp_path):
-    found = prepared(worker)
-    result, said = carried_out(found, tmp_path)
-    assert isinstance(found.plan.steps[0], Create)
+    change = prepared(worker)
+    result, answer = carried_out(change, tmp_path)
+    assert isinstance(change.plan.steps[0], Create)
     everything = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
     assert b"hunter2" not in everything
-    assert "hunter2" not in repr((found, result, said))
+    assert "hunter2" not in repr((change, result, answer))
     assert worker.connectors["new"].config["database.password"] == "hunter2"
 
 
@@ -167,9 +167,9 @@ def test_no_secret_is_in_plan_journal_or_words(worker, tmp_path):
     ],
 )
 def test_offsets_that_cannot_be_its_own_are_refused_before_it_is_created(worker, offsets, wrong):
-    found = prepared(worker, offsets)
-    assert found.plan is None
-    assert wrong in " ".join(str(problem) for problem in found.problems)
+    change = prepared(worker, offsets)
+    assert change.plan is None
+    assert wrong in " ".join(str(problem) for problem in change.problems)
     assert worker.changes() == []
 
 
@@ -211,10 +211,10 @@ def test_one_body_holds_the_offsets_and_the_state_too(worker, tmp_path):
     pairs = b'[{"partition": {"filename": "/a"}, "offset": {"position": 12345678901234567890}}]'
     body = {"name": "new", "config": FILE, "initial_state": "PAUSED"}
     raw = json.dumps(body).encode()[:-1] + b', "initial_offsets": ' + pairs + b"}"
-    found = parse_request("new", raw)
-    assert isinstance(found, CreationRequest)
-    assert (found.offsets, found.state) == (pairs, RequestedState.PAUSED)
-    assert "hunter2" not in repr(found)
+    request = parse_request("new", raw)
+    assert isinstance(request, CreationRequest)
+    assert (request.offsets, request.state) == (pairs, RequestedState.PAUSED)
+    assert "hunter2" not in repr(request)
     small = pairs.replace(b"12345678901234567890", b"7")
     result, _ = carried_out(prepared(worker, small, state=RequestedState.PAUSED), tmp_path)
     assert result.ending is PlanEnding.SUCCEEDED
@@ -223,9 +223,9 @@ def test_one_body_holds_the_offsets_and_the_state_too(worker, tmp_path):
 
 def test_without_offsets_it_begins_as_connect_lets_it(worker, tmp_path):
     worker.commit("new", {"filename": "/long/gone"}, {"position": 99})
-    found = prepared(worker, None)
-    assert "continues from offsets that an earlier connector" in found.notes[0]
-    result, _ = carried_out(found, tmp_path)
+    change = prepared(worker, None)
+    assert "continues from offsets that an earlier connector" in change.notes[0]
+    result, _ = carried_out(change, tmp_path)
     assert result.ending is PlanEnding.SUCCEEDED
     assert worker.connectors["new"].state == "RUNNING"
     assert worker.offsets["new"] == {'{"filename":"/long/gone"}': {"position": 99}}
@@ -241,12 +241,12 @@ def test_without_offsets_it_begins_as_connect_lets_it(worker, tmp_path):
 def test_a_connector_that_takes_no_offsets_is_deleted_again_at_once(worker, tmp_path, message):
     worker.fail("PATCH", "/offsets", 500, message)
     began = CLOCK.now()
-    result, said = carried_out(prepared(worker), tmp_path)
+    result, answer = carried_out(prepared(worker), tmp_path)
     assert (result.ending, result.exit_code) == (PlanEnding.RESTORED, 3)
     assert "new" not in worker.connectors
     assert message in result.said
     assert sum(method == "PATCH" for method, _, _ in worker.requests) == 1
-    assert CLOCK.now() - began < 60.0, said
+    assert CLOCK.now() - began < 60.0, answer
 
 
 @pytest.mark.parametrize(
@@ -264,13 +264,13 @@ def test_a_connector_that_takes_no_offsets_is_deleted_again_at_once(worker, tmp_
     ],
 )
 def test_a_configuration_that_is_none_is_refused_without_its_values(raw, wrong):
-    found = parse_request("new", raw)
-    assert isinstance(found, tuple)
-    text = " ".join(str(problem) for problem in found)
+    request = parse_request("new", raw)
+    assert isinstance(request, tuple)
+    text = " ".join(str(problem) for problem in request)
     assert wrong in text
     assert "hunter2" not in text
 
 
 def test_a_plan_that_was_made_does_not_show_the_configuration():
-    wanted = NewConnector("new", FILE, b"", RequestedState.RUNNING)
-    assert "hunter2" not in repr(wanted)
+    expected = NewConnector("new", FILE, b"", RequestedState.RUNNING)
+    assert "hunter2" not in repr(expected)

@@ -31,15 +31,15 @@ def test_what_is_the_same_or_not_named_is_no_change() -> None:
 
 
 def test_what_is_added_changed_and_removed_is_told_apart() -> None:
-    found = compute_changes(
+    changes = compute_changes(
         NOW, (PartitionOffset(C, at(1)), PartitionOffset(A, at(4)), PartitionOffset(B, None))
     )
-    assert [(one.partition, one.kind) for one in found] == [
+    assert [(one.partition, one.kind) for one in changes] == [
         (C, OffsetChangeKind.ADDED),
         (A, OffsetChangeKind.CHANGED),
         (B, OffsetChangeKind.REMOVED),
     ]
-    assert found[1].pair == PartitionOffset(A, at(4))
+    assert changes[1].pair == PartitionOffset(A, at(4))
 
 
 def test_a_number_and_the_same_number_with_a_fraction_differ() -> None:
@@ -47,8 +47,8 @@ def test_a_number_and_the_same_number_with_a_fraction_differ() -> None:
 
 
 def test_a_partition_that_is_listed_without_an_offset_has_none() -> None:
-    (found,) = compute_changes((PartitionOffset(A, None),), (PartitionOffset(A, at(5)),))
-    assert found.kind is OffsetChangeKind.ADDED
+    (change,) = compute_changes((PartitionOffset(A, None),), (PartitionOffset(A, at(5)),))
+    assert change.kind is OffsetChangeKind.ADDED
 
 
 def test_between_two_states_what_only_the_first_has_differs_too() -> None:
@@ -57,16 +57,16 @@ def test_between_two_states_what_only_the_first_has_differs_too() -> None:
 
 
 def test_what_going_forward_and_back_means_is_said_where_it_is_known() -> None:
-    found = compute_changes(
+    changes = compute_changes(
         NOW,
         (PartitionOffset(A, at(6)), PartitionOffset(B, at(1)), PartitionOffset(C, at(1))),
         FILES,
     )
-    assert describe_directions(found) == (
+    assert describe_directions(changes) == (
         "1 partition(s) go forward: the records in between are skipped for good",
         "1 partition(s) go back: the records in between are processed again",
     )
-    assert describe_directions(found[2:]) == ()
+    assert describe_directions(changes[2:]) == ()
 
 
 @pytest.mark.parametrize(
@@ -112,17 +112,17 @@ def test_a_direction_is_told_where_the_connector_keeps_one(
 @pytest.mark.parametrize("class_name", ["", "MirrorSourceConnector"])
 def test_a_direction_of_mirrormaker_is_told_by_its_shape(class_name: str) -> None:
     partition = '{"cluster":"w","partition":0,"topic":"t"}'
-    found = compute_change(partition, '{"offset":5}', '{"offset":9}', class_name=class_name)
-    assert (found.order, found.distance) == (Order.AHEAD, 4)
+    change = compute_change(partition, '{"offset":5}', '{"offset":9}', class_name=class_name)
+    assert (change.order, change.distance) == (Order.AHEAD, 4)
 
 
 @pytest.mark.parametrize("class_name", ["", "com.example.CameraSource"])
 def test_an_offset_of_another_meaning_has_neither_direction_nor_distance(class_name: str) -> None:
-    (found,) = compute_differences(
+    (difference,) = compute_differences(
         (PartitionOffset(A, at(7)),), (PartitionOffset(A, at(5)),), class_name
     )
-    assert found.order is Order.UNORDERED
-    assert found.distance is None
+    assert difference.order is Order.UNORDERED
+    assert difference.distance is None
     (known,) = compute_differences(
         (PartitionOffset(A, at(7)),), (PartitionOffset(A, at(5)),), FILES
     )

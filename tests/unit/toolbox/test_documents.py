@@ -28,9 +28,9 @@ SAMPLE = b"""{
 
 
 def mistakes(raw: bytes, patch_of: str | None = None, *, list_of: str | None = None) -> list[str]:
-    found = parse_document(raw, patch_of=patch_of, list_of=list_of)
-    assert isinstance(found, tuple), found
-    return [f"{problem.where}: {problem.wrong}" for problem in found]
+    document = parse_document(raw, patch_of=patch_of, list_of=list_of)
+    assert isinstance(document, tuple), document
+    return [f"{problem.where}: {problem.wrong}" for problem in document]
 
 
 def test_the_sample_of_kip_199_is_read() -> None:
@@ -76,7 +76,7 @@ def test_a_byte_order_mark_is_no_mistake() -> None:
 
 
 @pytest.mark.parametrize(
-    ("raw", "said"),
+    ("raw", "answer"),
     [
         (b"", ["$: empty"]),
         (b"  \n", ["$: empty"]),
@@ -118,25 +118,25 @@ def test_a_byte_order_mark_is_no_mistake() -> None:
         (b"[" * 100_000, ["$: nested too deeply for an offset"]),
     ],
 )
-def test_what_is_no_document_is_told_with_its_place(raw: bytes, said: list[str]) -> None:
-    assert mistakes(raw) == said
+def test_what_is_no_document_is_told_with_its_place(raw: bytes, answer: list[str]) -> None:
+    assert mistakes(raw) == answer
 
 
 def test_a_number_of_thousands_of_digits_is_a_mistake_and_no_crash() -> None:
-    (said,) = mistakes(b'{"a": [{"partition": {"x": %s}, "offset": {}}]}' % (b"9" * 5000))
-    assert said.startswith("$: not JSON that Connect can keep")
+    (mistake,) = mistakes(b'{"a": [{"partition": {"x": %s}, "offset": {}}]}' % (b"9" * 5000))
+    assert mistake.startswith("$: not JSON that Connect can keep")
 
 
 def test_all_mistakes_are_told_at_once_and_a_misspelt_name_with_what_it_meant() -> None:
-    found = parse_document(b'{"a": [{"partition": {}, "ofset": {}}], "b": 3}')
-    assert isinstance(found, tuple)
-    assert [problem.where for problem in found] == ["a[0].ofset", "a[0]", "b"]
-    assert found[0].right == "did you mean `offset`?"
+    document = parse_document(b'{"a": [{"partition": {}, "ofset": {}}], "b": 3}')
+    assert isinstance(document, tuple)
+    assert [problem.where for problem in document] == ["a[0].ofset", "a[0]", "b"]
+    assert document[0].right == "did you mean `offset`?"
 
 
 def test_the_same_partition_twice_is_a_mistake_whatever_its_order_of_fields() -> None:
     orders = (b'{"x": 1, "y": 2}', b'{"y": 2, "x": 1}')
-    raw = b'{"a": [%s]}' % b",".join(b'{"partition": %s, "offset": {}}' % at for at in orders)
+    raw = b'{"a": [%s]}' % b",".join(b'{"partition": %s, "offset": {}}' % order for order in orders)
     assert mistakes(raw) == ['a[1]: the same partition as a[0]: {"x":1,"y":2}']
 
 
@@ -160,8 +160,10 @@ def test_a_patch_body_is_about_the_connector_that_was_named() -> None:
 
 def test_a_list_alone_is_about_the_connector_that_was_named_as_kip_995_writes_it() -> None:
     alone = b'[{"partition": {"x": 1}, "offset": {"y": 2}}]'
-    wanted = OffsetsDocument((OffsetsSection("c", (PartitionOffset('{"x":1}', '{"y":2}'),), "$"),))
-    assert parse_document(alone, list_of="c") == wanted
+    expected = OffsetsDocument(
+        (OffsetsSection("c", (PartitionOffset('{"x":1}', '{"y":2}'),), "$"),)
+    )
+    assert parse_document(alone, list_of="c") == expected
     assert mistakes(alone, patch_of="c") == ["$: a list and no object"]
     assert mistakes(b'[{"partition": {}}]', list_of="c") == [
         "$[0]: `offset` is missing, which Connect would take for a reset of this partition"
@@ -194,6 +196,6 @@ def test_a_pair_of_a_command_line_is_read_like_one_of_a_document() -> None:
     assert wrong == "pair 1.offset.x: a list inside"
 
 
-def _problems(found: object) -> list[str]:
-    assert isinstance(found, tuple)
-    return [f"{problem.where}: {problem.wrong}" for problem in found]
+def _problems(result: object) -> list[str]:
+    assert isinstance(result, tuple)
+    return [f"{problem.where}: {problem.wrong}" for problem in result]

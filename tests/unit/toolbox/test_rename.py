@@ -18,9 +18,9 @@ def document(**sections: list[tuple[str, str]]) -> OffsetsDocument:
     return parsed
 
 
-def said(found: object) -> list[str]:
-    assert isinstance(found, tuple), found
-    return [str(problem) for problem in found]
+def said(result: object) -> list[str]:
+    assert isinstance(result, tuple), result
+    return [str(problem) for problem in result]
 
 
 def test_a_connector_takes_its_offsets_to_its_new_name() -> None:

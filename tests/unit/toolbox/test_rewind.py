@@ -19,12 +19,12 @@ def rewound(world: World, *pairs: PartitionOffset, allow_skip: bool = False) -> 
 
 
 def test_what_goes_back_is_counted_and_planned():
-    found = rewound(World(), pair(4000, ORDERS), pair(None, EU))
-    assert found.prepared.plan is not None
-    assert found.prepared.plan.verb == "set mm2-source back to noon"
-    assert Alter((pair(4000, ORDERS), pair(None, EU))) in found.prepared.plan.steps
-    assert [at.again for at in found.counts] == [999, 300]
-    assert any("1299 records of 2 partitions" in note for note in found.prepared.notes)
+    change = rewound(World(), pair(4000, ORDERS), pair(None, EU))
+    assert change.prepared.plan is not None
+    assert change.prepared.plan.verb == "set mm2-source back to noon"
+    assert Alter((pair(4000, ORDERS), pair(None, EU))) in change.prepared.plan.steps
+    assert [count.again for count in change.counts] == [999, 300]
+    assert any("1299 records of 2 partitions" in note for note in change.prepared.notes)
 
 
 def test_what_stood_further_ahead_then_is_no_way_back():
@@ -42,16 +42,16 @@ def test_what_would_start_over_now_is_no_way_back_either():
 
 def test_of_an_offset_without_an_order_it_is_said_that_the_direction_is_not_known():
     world = World(worlds.unknown_type())
-    found = rewound(world, PartitionOffset(SHARD, '{"at":3,"mark":"b"}'))
-    assert found.prepared.plan is not None
-    assert found.counts == ()
-    assert any("it is unknown whether" in note for note in found.prepared.notes)
+    change = rewound(world, PartitionOffset(SHARD, '{"at":3,"mark":"b"}'))
+    assert change.prepared.plan is not None
+    assert change.counts == ()
+    assert any("it is unknown whether" in note for note in change.prepared.notes)
 
 
 def test_what_is_wrong_with_the_offsets_of_that_moment_is_refused_first():
-    found = rewound(World(), pair(9999, ORDERS))
-    assert found.prepared.problems
-    assert found.prepared.plan is None
+    change = rewound(World(), pair(9999, ORDERS))
+    assert change.prepared.problems
+    assert change.prepared.plan is None
 
 
 def test_the_count_is_made_again_once_it_has_stopped():

@@ -48,9 +48,9 @@ def test_the_kafka_of_a_connect_cluster_is_known_by_any_of_its_addresses(bootstr
     resources = NamespaceResources(
         "ns", kafkas=(KAFKA,), connects=(connect(bootstrapServers=bootstrap),)
     )
-    found = discover_config(resources, folder="f")
-    assert found.kafka == {"main": {"bootstrap": bootstrap}}
-    assert found.connect == [
+    result = discover_config(resources, folder="f")
+    assert result.kafka == {"main": {"bootstrap": bootstrap}}
+    assert result.connect == [
         {
             "name": "my-connect",
             "kafka": "main",
@@ -106,9 +106,9 @@ def test_credentials_become_properties_that_name_files(
 
 def test_an_authentication_that_is_not_known_is_said_and_not_guessed() -> None:
     resources = NamespaceResources("ns", connects=(connect(authentication={"type": "oauth"}),))
-    found = discover_config(resources, folder="f")
-    assert "properties" not in found.kafka["main-kafka-bootstrap"]
-    assert any("oauth" in note for note in found.notes)
+    result = discover_config(resources, folder="f")
+    assert "properties" not in result.kafka["main-kafka-bootstrap"]
+    assert any("oauth" in note for note in result.notes)
 
 
 @pytest.mark.parametrize(
@@ -153,15 +153,15 @@ def test_a_mirror_maker_is_a_connect_cluster_beside_the_clusters_it_copies_from(
     spec: dict[str, Any],
 ) -> None:
     resources = NamespaceResources("ns", mirrors=({"metadata": {"name": "mm"}, "spec": spec},))
-    found = discover_config(resources, folder="f")
-    assert {name: at["bootstrap"] for name, at in found.kafka.items()} == {
+    result = discover_config(resources, folder="f")
+    assert {name: labels["bootstrap"] for name, labels in result.kafka.items()} == {
         "east": "east:9092",
         "west": "west:9092",
     }
-    (entry,) = found.connect
+    (entry,) = result.connect
     assert (entry["kafka"], entry["offsets_topic"]) == ("west", "offsets")
     assert entry["url"] == "http://mm-mirrormaker2-api.ns.svc:8083"
-    assert found.owners == {("mm", "east->west.MirrorSourceConnector"): "KafkaMirrorMaker2 mm"}
+    assert result.owners == {("mm", "east->west.MirrorSourceConnector"): "KafkaMirrorMaker2 mm"}
 
 
 def test_what_is_found_is_a_configuration_that_loads(tmp_path: Path) -> None:
@@ -175,18 +175,18 @@ def test_what_is_found_is_a_configuration_that_loads(tmp_path: Path) -> None:
             {"metadata": {"name": "other", "labels": {"strimzi.io/cluster": "else"}}},
         ),
     )
-    found = discover_config(resources, folder=str(tmp_path))
+    result = discover_config(resources, folder=str(tmp_path))
     secrets = {
         "main-cluster-ca-cert": secret(**{"ca.crt": "a certificate"}),
         "app": secret(password="hidden"),
     }
-    for name, parts in found.files.items():
+    for name, parts in result.files.items():
         (tmp_path / name).write_text(build_file_text(parts, secrets))
         (tmp_path / name).chmod(0o600)
-    assert found.owners == {("my-connect", "orders"): "KafkaConnector orders"}
-    loaded = config.parse({"kafka": found.kafka, "connect": found.connect}, {})
+    assert result.owners == {("my-connect", "orders"): "KafkaConnector orders"}
+    loaded = config.parse({"kafka": result.kafka, "connect": result.connect}, {})
     assert loaded.kafka["main"].client_properties()["sasl.password"] == "hidden"
-    assert "hidden" not in str(found)
+    assert "hidden" not in str(result)
 
 
 def test_certificates_that_a_pattern_names_are_all_taken() -> None:

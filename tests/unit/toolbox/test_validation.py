@@ -123,9 +123,9 @@ def found(case: dict[str, object], facts: ValidationFacts) -> tuple[ValidationPr
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
 def test_every_request_is_refused_unless_it_is_sound(case: dict[str, object]) -> None:
-    said = found(case, WORLDS[str(case["connector"])])
-    assert bool(said) == (case["case"] not in SOUND)
-    assert all(problem.wrong for problem in said)
+    messages = found(case, WORLDS[str(case["connector"])])
+    assert bool(messages) == (case["case"] not in SOUND)
+    assert all(problem.wrong for problem in messages)
 
 
 @pytest.mark.parametrize("name", ACCEPTED_THOUGH_WRONG)
@@ -135,10 +135,10 @@ def test_what_connect_accepts_though_it_is_wrong_is_told_with_what_would_be_righ
     case = next(case for case in CASES if case["case"] == name)
     assert case["status"] == 200
     where, wrong, right = ACCEPTED_THOUGH_WRONG[name]
-    (said,) = found(case, WORLDS[str(case["connector"])])
-    assert said.where == where
-    assert said.wrong == wrong
-    assert right in said.right
+    (problem,) = found(case, WORLDS[str(case["connector"])])
+    assert problem.where == where
+    assert problem.wrong == wrong
+    assert right in problem.right
 
 
 def test_no_case_that_connect_accepts_is_left_unjudged() -> None:
@@ -156,8 +156,8 @@ def ask(
 
 
 def test_an_entry_without_an_offset_is_no_reset() -> None:
-    said = documents.parse_document(b'{"c": [{"partition": {"filename": "/data/t.txt"}}]}')
-    (problem,) = said if isinstance(said, tuple) else ()
+    document = documents.parse_document(b'{"c": [{"partition": {"filename": "/data/t.txt"}}]}')
+    (problem,) = document if isinstance(document, tuple) else ()
     assert "take for a reset" in problem.wrong
     assert '"offset": null' in problem.right
 
@@ -178,8 +178,8 @@ def test_a_mirror_has_copied_a_record_that_is_there_or_the_one_before_the_first(
     offset: int, ends: str | None
 ) -> None:
     facts = mirror(logs={TopicPartition("orders", 0): ReadableRange(100, 5000)})
-    said = ask(facts, (ORDERS, f'{{"offset":{offset}}}'))
-    assert [line.split(";")[0] for line in said] == ([] if ends is None else [ends])
+    answer = ask(facts, (ORDERS, f'{{"offset":{offset}}}'))
+    assert [line.split(";")[0] for line in answer] == ([] if ends is None else [ends])
 
 
 @pytest.mark.parametrize(("offset", "sound"), [(99, False), (100, True), (500, True), (501, False)])
@@ -193,16 +193,16 @@ def test_a_sink_reads_a_record_next_that_is_there_or_the_one_to_come(
 
 def test_of_an_empty_partition_no_record_can_have_been_copied() -> None:
     facts = mirror(logs={TopicPartition("orders", 0): ReadableRange(0, 0)})
-    (said,) = ask(facts, (ORDERS, '{"offset":0}'))
-    assert said.endswith(
+    (answer,) = ask(facts, (ORDERS, '{"offset":0}'))
+    assert answer.endswith(
         "orders-0 is empty, its next record will be 0; only null: null starts at the first record"
     )
 
 
 def test_null_is_not_called_the_first_record_where_it_is_the_end() -> None:
     facts = mirror(mirror=mirror_settings(from_start=False))
-    (said,) = ask(facts, (ORDERS, '{"offset":5000}'))
-    assert said.endswith("null starts at the END")
+    (answer,) = ask(facts, (ORDERS, '{"offset":5000}'))
+    assert answer.endswith("null starts at the END")
     (note,) = collect_notes(OffsetsRequest("c", (PartitionOffset(ORDERS, None),), "c"), facts)
     assert "starts at the END" in note
 
@@ -218,37 +218,39 @@ def test_a_file_that_nobody_names_may_be_one_that_was_read_before() -> None:
     facts = file_source(filename=None)
     pair = ('{"filename":"/other"}', '{"position":0}')
     assert ask(facts, ('{"filename":"/data/t.txt"}', '{"position":0}')) == []
-    (said,) = ask(facts, pair)
-    assert "never there before" in said
+    (answer,) = ask(facts, pair)
+    assert "never there before" in answer
     assert ask(facts, pair, allow_new=True) == []
     assert ask(facts, (pair[0], None)) == []
 
 
 def test_all_problems_are_told_at_once() -> None:
-    said = ask(
+    answer = ask(
         mirror(),
         ('{"cluster":"north","partition":7,"topic":"orders"}', '{"offset":1}'),
         ('{"cluster":"west","partition":0,"topic":"ordres"}', '{"offset":"1"}'),
     )
-    assert [line.split(":")[0] for line in said] == [
+    assert [line.split(":")[0] for line in answer] == [
         "c[0].partition.cluster",
         "c[0].partition.partition",
         "c[1].partition.topic",
         "c[1].offset.offset",
     ]
-    assert "did you mean orders?" in said[2]
+    assert "did you mean orders?" in answer[2]
 
 
 def test_a_topic_named_as_it_is_called_downstream_is_told_its_name_upstream() -> None:
-    (said,) = ask(mirror(), ('{"cluster":"west","partition":0,"topic":"west.orders"}', None))
-    assert said.endswith("upstream it is orders")
+    (answer,) = ask(mirror(), ('{"cluster":"west","partition":0,"topic":"west.orders"}', None))
+    assert answer.endswith("upstream it is orders")
 
 
 def test_what_is_not_known_is_refused_once_with_what_to_configure() -> None:
     facts = mirror(topics=None, logs={}, unknown=("add a cluster with 127.0.0.1:29192 to kafka:",))
-    (said,) = ask(facts, (ORDERS, '{"offset":1}'), (ORDERS.replace("orders", "x"), '{"offset":1}'))
-    assert said.startswith("c: the first and last record of orders-0, x-0 cannot be read")
-    assert "add a cluster with 127.0.0.1:29192 to kafka:; --allow-new" in said
+    (answer,) = ask(
+        facts, (ORDERS, '{"offset":1}'), (ORDERS.replace("orders", "x"), '{"offset":1}')
+    )
+    assert answer.startswith("c: the first and last record of orders-0, x-0 cannot be read")
+    assert "add a cluster with 127.0.0.1:29192 to kafka:; --allow-new" in answer
 
 
 def test_what_is_not_known_is_written_unchecked_only_where_that_is_asked_for() -> None:
@@ -264,8 +266,8 @@ def test_a_connector_of_which_nobody_tells_the_type_may_be_a_mirror() -> None:
     facts = ValidationFacts(
         "c", ConnectorKind.UNKNOWN, "", present=(PartitionOffset(ORDERS, '{"offset":1}'),)
     )
-    (said,) = ask(facts, (ORDERS, '{"offset":2}'))
-    assert "orders-0 cannot be read" in said
+    (answer,) = ask(facts, (ORDERS, '{"offset":2}'))
+    assert "orders-0 cannot be read" in answer
     assert ask(facts, (ORDERS, '{"offset":2}'), allow_new=True) == []
 
 
@@ -285,20 +287,20 @@ def test_a_dead_entry_can_be_removed_whatever_it_looks_like() -> None:
 def test_a_topic_that_no_task_copies_is_refused_unless_that_is_about_to_change() -> None:
     facts = mirror(assigned=frozenset({TopicPartition("orders", 0)}))
     pair = ('{"cluster":"west","partition":1,"topic":"payments"}', '{"offset":3}')
-    (said,) = ask(facts, pair)
-    assert "none of its tasks copies payments-1; it copies: orders" in said
+    (answer,) = ask(facts, pair)
+    assert "none of its tasks copies payments-1; it copies: orders" in answer
     assert ask(facts, pair, allow_new=True) == []
     assert ask(replace(facts, assigned=None), pair) == []
 
 
 def test_a_topic_that_the_sink_does_not_read_is_refused() -> None:
     pair = ('{"kafka_partition":0,"kafka_topic":"lines"}', '{"kafka_offset":3}')
-    (said,) = ask(sink(), pair)
-    assert "it does not read lines; it reads: tlines" in said
+    (answer,) = ask(sink(), pair)
+    assert "it does not read lines; it reads: tlines" in answer
 
 
 @pytest.mark.parametrize(
-    ("partition", "said"),
+    ("partition", "text"),
     [
         ("0", None),
         ("1", "orders has no partition 1; only 0"),
@@ -307,27 +309,27 @@ def test_a_topic_that_the_sink_does_not_read_is_refused() -> None:
         ("-1", "-1 is negative; from 0"),
     ],
 )
-def test_a_partition_is_one_that_the_topic_has(partition: str, said: str | None) -> None:
+def test_a_partition_is_one_that_the_topic_has(partition: str, text: str | None) -> None:
     where = f'{{"cluster":"west","partition":{partition},"topic":"orders"}}'
-    found = ask(mirror(), (where, '{"offset":1}'))
-    assert found == ([] if said is None else [f"c[0].partition.partition: {said}"])
+    answer = ask(mirror(), (where, '{"offset":1}'))
+    assert answer == ([] if text is None else [f"c[0].partition.partition: {text}"])
 
 
 @pytest.mark.parametrize(("topic", "right"), [("7", '"topic": "7"'), ("null", '"topic": "…"')])
 def test_a_topic_is_a_text(topic: str, right: str) -> None:
-    (said,) = ask(mirror(), (f'{{"cluster":"west","partition":0,"topic":{topic}}}', None))
-    assert said == f"c[0].partition.topic: {topic} is no text; {right}"
+    (answer,) = ask(mirror(), (f'{{"cluster":"west","partition":0,"topic":{topic}}}', None))
+    assert answer == f"c[0].partition.topic: {topic} is no text; {right}"
 
 
 def test_the_number_of_a_partition_is_no_truth_value() -> None:
-    (said,) = ask(mirror(), ('{"cluster":"west","partition":true,"topic":"orders"}', None))
-    assert "true is no whole number" in said
+    (answer,) = ask(mirror(), ('{"cluster":"west","partition":true,"topic":"orders"}', None))
+    assert "true is no whole number" in answer
 
 
 def test_a_connector_of_an_unknown_type_may_use_the_partitions_that_it_has_used() -> None:
     assert ask(unknown_type(), ('{"shard":"eu-1"}', '{"at":3,"mark":"b"}')) == []
-    (said,) = ask(unknown_type(), ('{"shard":"eu-2"}', '{"at":3}'))
-    assert said == (
+    (answer,) = ask(unknown_type(), ('{"shard":"eu-2"}', '{"at":3}'))
+    assert answer == (
         'c[0].partition: never there before; did you mean {"shard":"eu-1"}?; '
         "--allow-new if it is to be made"
     )
@@ -335,15 +337,15 @@ def test_a_connector_of_an_unknown_type_may_use_the_partitions_that_it_has_used(
 
 
 def test_a_field_of_another_type_than_the_connector_wrote_is_refused() -> None:
-    (said,) = ask(unknown_type(), ('{"shard":"eu-1"}', '{"at":"3","mark":"b"}'))
-    assert said.startswith('c[0].offset.at: "3" is a text, where it has 17; a whole number')
+    (answer,) = ask(unknown_type(), ('{"shard":"eu-1"}', '{"at":"3","mark":"b"}'))
+    assert answer.startswith('c[0].offset.at: "3" is a text, where it has 17; a whole number')
 
 
 def test_text_where_a_task_expects_a_long_is_refused_whoever_says_otherwise() -> None:
     pair = ('{"table":"t"}', '{"incrementing":"3"}')
     jdbc = unknown_type(present=(), class_name="io.confluent.connect.jdbc.JdbcSourceConnector")
-    (said,) = ask(jdbc, pair, allow_new=True)
-    assert "at which its task would fail" in said
+    (answer,) = ask(jdbc, pair, allow_new=True)
+    assert "at which its task would fail" in answer
     assert ask(unknown_type(present=()), pair, allow_new=True) == []  # another class may take it
 
 
@@ -352,15 +354,15 @@ def test_text_where_a_task_of_this_shape_expects_a_long_is_written_only_if_it_is
 ):
     pair = ('{"table":"t"}', '{"incrementing":"3"}')
     nameless = unknown_type(present=(PartitionOffset(*pair),), class_name="")
-    (said,) = ask(nameless, pair)
-    assert "at which a task of jdbc would fail" in said
-    assert "--allow-new" in said
+    (answer,) = ask(nameless, pair)
+    assert "at which a task of jdbc would fail" in answer
+    assert "--allow-new" in answer
     assert ask(nameless, pair, allow_new=True) == []
 
 
 def test_a_key_whose_bytes_nobody_can_tell_is_not_made() -> None:
-    (said,) = ask(unknown_type(), ('{"shard":1e-7}', '{"at":3}'), allow_new=True)
-    assert "the bytes under which" in said
+    (answer,) = ask(unknown_type(), ('{"shard":1e-7}', '{"at":3}'), allow_new=True)
+    assert "the bytes under which" in answer
 
 
 @pytest.mark.parametrize("kind", ["Checkpoint", "Heartbeat"])
@@ -375,8 +377,8 @@ def test_a_connector_whose_offsets_nobody_reads_is_told_so(kind: str) -> None:
         class_name=f"org.apache.kafka.connect.mirror.Mirror{kind}Connector",
         present=(PartitionOffset(partition, '{"offset":0}'),),
     )
-    (said,) = ask(facts, (partition, '{"offset":5}'))
-    assert f'5, where a Mirror{kind}Connector has 0; {{"offset":0}}' in said
+    (answer,) = ask(facts, (partition, '{"offset":5}'))
+    assert f'5, where a Mirror{kind}Connector has 0; {{"offset":0}}' in answer
     assert len(ask(facts, (partition, '{"offset":false}'))) == 1
     assert ask(facts, (partition, None)) == []
     assert ask(replace(facts, present=()), (partition, '{"offset":0}')) == []  # put back
@@ -386,14 +388,16 @@ def test_a_connector_whose_offsets_nobody_reads_is_told_so(kind: str) -> None:
 
 def test_ten_thousand_wrong_partitions_are_all_told_and_the_first_with_what_was_meant() -> None:
     count = 10_000
-    present = tuple(PartitionOffset(f'{{"shard":"eu-{at}"}}', '{"at":1}') for at in range(count))
+    present = tuple(
+        PartitionOffset(f'{{"shard":"eu-{number}"}}', '{"at":1}') for number in range(count)
+    )
     facts = unknown_type(present=present)
-    said = ask(facts, *((f'{{"shard":"us-{at}"}}', '{"at":1}') for at in range(count)))
-    assert len(said) == count
-    assert "did you mean" in said[0]
-    assert said[-1] == "c[9999].partition: never there before; --allow-new if it is to be made"
+    answer = ask(facts, *((f'{{"shard":"us-{number}"}}', '{"at":1}') for number in range(count)))
+    assert len(answer) == count
+    assert "did you mean" in answer[0]
+    assert answer[-1] == "c[9999].partition: never there before; --allow-new if it is to be made"
     request = OffsetsRequest(
-        "c", tuple(PartitionOffset(f'{{"s":{at}}}', None) for at in range(count)), "c"
+        "c", tuple(PartitionOffset(f'{{"s":{number}}}', None) for number in range(count)), "c"
     )
     (note,) = collect_notes(request, facts)
     assert "and 9995 more: has no offset" in note

@@ -63,17 +63,17 @@ def clusters() -> list[str]:
 @pytest.fixture
 def daemon(clusters: list[str]) -> Iterator[tuple[int, list[Snapshot]]]:
     """A daemon's listener: its port, and in a list of one what it shows."""
-    shown = [seen()]
+    rows = [seen()]
     server = ReadServer(
         "127.0.0.1:0",
-        snapshot=lambda: shown[0],
+        snapshot=lambda: rows[0],
         pulse=LoopHeartbeat(lambda: True),
         reload=Future,
         reloaded=lambda: ConfigReloadStatus(successful=True, at=0.0),
         page_facts=PageFacts(clusters=lambda: " ".join(clusters)),
     )
     server.start()
-    yield server.port, shown
+    yield server.port, rows
     server.stop()
 
 
@@ -196,27 +196,27 @@ def test_offsets_are_those_that_the_daemon_read_though_connect_is_down(tmp_path,
     world = files()
     world.commit("files", FILE, {"position": 9})
     snapshot = world.snapshot()
-    inputs = (*(at for at in snapshot.inputs if at.id != CONNECT.id), CONNECT)
+    inputs = (*(view for view in snapshot.inputs if view.id != CONNECT.id), CONNECT)
     daemon[1][0] = replace(
         snapshot, at=time.time(), ready=False, inputs=inputs, judgements=(replace(JUDGED),)
     )
     where = str(config(tmp_path, daemon[0]))
     done = typed("offsets", "list", "-c", where, "--connect", "lab", "--timeout", "5")
-    (position,) = {at.offset.text for at in snapshot.source_partitions}
+    (position,) = {partition.offset.text for partition in snapshot.source_partitions}
     assert position in done.stdout
     assert "not read: Connect cluster lab" in done.stderr
     assert done.exit_code == 1
 
 
 @pytest.mark.parametrize(
-    "shown",
+    "output",
     [
         pytest.param({"ready": False, "judgements": ()}, id="it knows nothing"),
         pytest.param({"judgements": (replace(JUDGED, connect_cluster="other"),)}, id="of others"),
     ],
 )
-def test_a_daemon_that_cannot_tell_is_not_believed(tmp_path, daemon, shown):
-    daemon[1][0] = seen(**shown)
+def test_a_daemon_that_cannot_tell_is_not_believed(tmp_path, daemon, output):
+    daemon[1][0] = seen(**output)
     with serving(connectors={"files": Made({"connector.class": "org.example.Source"})}) as near:
         where = str(config(tmp_path, daemon[0], near=near.url))
         done = typed("connectors", "status", "-c", where, "--timeout", "5")
@@ -244,8 +244,8 @@ def test_a_daemon_that_stands_still_is_not_believed(tmp_path, daemon):
     ],
 )
 def test_one_cluster_of_two_is_frozen_and_the_other_is_told(tmp_path, frozen, verb, printed):
-    made = Made({"connector.class": "org.example.Source"}, failing=True)
-    with serving(connectors={"files": made}) as near:
+    built = Made({"connector.class": "org.example.Source"}, failing=True)
+    with serving(connectors={"files": built}) as near:
         near.offsets = {"files": {'{"file":"a"}': {"position": 7}}}
         where = str(config(tmp_path, free_port(), near=near.url, west=frozen))
         done = process(*verb, "-c", where)
@@ -276,9 +276,9 @@ def test_a_port_on_which_nothing_listens_is_told_from_a_cluster_that_is_frozen(t
         check=False,
     )
     assert done.returncode == 7
-    said = " ".join((done.stdout + done.stderr).split())
-    assert f"nothing listens at 127.0.0.1:{port}: connection refused" in said
-    assert "frozen" not in said
+    text = " ".join((done.stdout + done.stderr).split())
+    assert f"nothing listens at 127.0.0.1:{port}: connection refused" in text
+    assert "frozen" not in text
 
 
 def test_a_connector_that_may_be_in_what_was_not_read_is_not_said_to_be_none(tmp_path, frozen):
@@ -353,11 +353,11 @@ def test_a_plan_rests_on_the_clusters_that_its_flows_read_and_write(tmp_path, co
 
     loaded = load(config(tmp_path, free_port()), {})
     flow = MirrorFlow("lab", "mm2", "west", "east", upstream="west", offset_syncs=None)
-    look = waiting_for_west(flow)
+    snapshot = waiting_for_west(flow)
     silent = {ClusterName(KAFKA, "west"): "no answer"}
-    assert own_inspection._is_complete(look, silent, loaded, ("lab", connector)) is complete
-    assert not own_inspection._is_complete(look, {}, loaded, ("lab", connector))
-    assert not own_inspection._is_complete(look, silent, loaded, None)
+    assert own_inspection._is_complete(snapshot, silent, loaded, ("lab", connector)) is complete
+    assert not own_inspection._is_complete(snapshot, {}, loaded, ("lab", connector))
+    assert not own_inspection._is_complete(snapshot, silent, loaded, None)
 
 
 def test_groups_of_a_flow_wait_for_its_upstream_too(tmp_path):
@@ -366,14 +366,14 @@ def test_groups_of_a_flow_wait_for_its_upstream_too(tmp_path):
 
     loaded = load(config(tmp_path, free_port()), {})
     waiting = ("groups lab/west->east: waiting for a first attempt",)
-    look = replace(SNAPSHOT, ready=False, waiting_for=waiting)
+    snapshot = replace(SNAPSHOT, ready=False, waiting_for=waiting)
     silent = {ClusterName(KAFKA, "west"): "no answer"}
-    assert _is_wait_over(look, silent, loaded, 1.0)
+    assert _is_wait_over(snapshot, silent, loaded, 1.0)
     (missing,) = collect_unread_clusters((), waiting, config=loaded, silent=silent)
     assert missing.cluster == "west"
     assert missing.text.endswith("missing: groups of west->east")
-    assert not _is_wait_over(look, {}, loaded, 1.0)
-    sinks = replace(look, waiting_for=("groups lab: waiting for a first attempt",))
+    assert not _is_wait_over(snapshot, {}, loaded, 1.0)
+    sinks = replace(snapshot, waiting_for=("groups lab: waiting for a first attempt",))
     assert not _is_wait_over(sinks, silent, loaded, 1.0)
 
 
@@ -389,7 +389,7 @@ def test_findings_that_are_only_worth_knowing_are_no_failure(tmp_path, daemon):
 def test_findings_of_a_newer_daemon_are_shown_by_the_names_that_they_have(tmp_path, daemon):
     newer = (replace(FOUND, name="unheard_of"), FOUND)
     daemon[1][0] = replace(seen(), findings=newer, inputs=())
-    shown = typed("status", "-c", str(config(tmp_path, daemon[0])))
-    assert shown.exit_code == 1
-    assert "unheard_of" in shown.output
-    assert FOUND.name.value in shown.output
+    result = typed("status", "-c", str(config(tmp_path, daemon[0])))
+    assert result.exit_code == 1
+    assert "unheard_of" in result.output
+    assert FOUND.name.value in result.output

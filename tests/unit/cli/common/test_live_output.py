@@ -65,7 +65,7 @@ def test_where_no_terminal_is_one_output_follows_the_other(capsys, form, before)
     assert watch(counter(), 1.5, form, waits) == 0
     printed = capsys.readouterr()
     assert printed.out.count(f"{before}Things") == 3
-    assert [at for at in printed.err.split() if at.startswith("beside")] == [
+    assert [item for item in printed.err.split() if item.startswith("beside")] == [
         "beside-1",
         "beside-2",
         "beside-3",
@@ -78,10 +78,10 @@ def test_a_terminal_is_redrawn_in_place_and_keeps_the_last_output(monkeypatch, c
     monkeypatch.setenv("TERM", "xterm")
     with redirect_stdout(Terminal()) as terminal:
         assert watch(counter(), 90.0, OutputFormat.TABLE, Waits(2)) == 0
-    shown = terminal.getvalue()
-    screen, left, after = shown.partition("\x1b[?1049l")
+    text = terminal.getvalue()
+    screen, remaining, after = text.partition("\x1b[?1049l")
     assert "\x1b[?1049h" in screen
-    assert left
+    assert remaining
     assert "\x1b[2J" not in screen  # a cleared screen flickers
     assert screen.index("drawing-1") < screen.index("drawing-2")
     assert "Every 1m30s, " in screen

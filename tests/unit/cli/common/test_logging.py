@@ -22,8 +22,8 @@ def test_a_logger_that_was_used_before_follows_what_is_set_up_now(
     log.warning("this")
     configure_logging("info", "json")
     log.info("now_this")
-    told = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
-    assert [event["event"] for event in told] == ["this", "now_this"]
+    reports = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [event["event"] for event in reports] == ["this", "now_this"]
 
 
 HOSTILE = "a\x1b[2Jb\x9b31m\u202ec\r\nlevel=info forged"
@@ -53,8 +53,8 @@ def test_the_colours_are_ours_alone(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     configure_logging("info", "console")
     log.info("tail_started", topic="\x1b[2J")
-    assert "\x1b[2J" not in (told := capsys.readouterr().err)
-    assert "\x1b[" in told
+    assert "\x1b[2J" not in (err := capsys.readouterr().err)
+    assert "\x1b[" in err
 
 
 def test_a_log_that_cannot_be_written_stops_nobody_and_goes_on_when_there_is_room(

@@ -132,30 +132,30 @@ def test_yaml_has_the_content_of_json_with_its_numbers_as_they_were(capsys):
     printed = capsys.readouterr().out
     assert "exact: 1.10\n" in printed
     assert "\x1b" not in printed
-    found = yaml.safe_load(printed)
-    assert found["texts"] == value["texts"]
-    assert found["none"] == []
-    assert found["raw"]["big"] == 12345678901234567890123
+    result = yaml.safe_load(printed)
+    assert result["texts"] == value["texts"]
+    assert result["none"] == []
+    assert result["raw"]["big"] == 12345678901234567890123
 
 
 def verbs(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, found in group.commands.items():
-        if isinstance(found, click.Group):
-            yield from verbs(found, (*path, name))
+    for name, result in group.commands.items():
+        if isinstance(result, click.Group):
+            yield from verbs(result, (*path, name))
         else:
-            yield (*path, name), found
+            yield (*path, name), result
 
 
 def test_every_verb_with_json_has_the_one_option_of_formats():
-    found = {" ".join(path): [at.opts for at in verb.params] for path, verb in verbs(cli)}
-    formatted = {name for name, options in found.items() if ["-o"] in options}
+    results = {" ".join(path): [param.opts for param in verb.params] for path, verb in verbs(cli)}
+    formatted = {name for name, options in results.items() if ["-o"] in options}
     assert {"status", "plan list", "metrics", "history audit", "doctor"} <= formatted
-    assert {name for name, options in found.items() if ["--json"] in options} == formatted
+    assert {name for name, options in results.items() if ["--json"] in options} == formatted
 
 
-@pytest.mark.parametrize("given", [("--json",), ("-o", "json"), ("--json", "-o", "json")])
-def test_json_is_short_for_the_format(given):
-    printed = CliRunner().invoke(cli, ["metrics", *given]).stdout
+@pytest.mark.parametrize("inputs", [("--json",), ("-o", "json"), ("--json", "-o", "json")])
+def test_json_is_short_for_the_format(inputs):
+    printed = CliRunner().invoke(cli, ["metrics", *inputs]).stdout
     of_yaml = CliRunner().invoke(cli, ["metrics", "-o", "yaml"]).stdout
     assert json.loads(printed) == yaml.safe_load(of_yaml)
     assert len(json.loads(printed)) > 10

@@ -24,34 +24,34 @@ sys.stderr.write("left\\n")
 
 
 def seen_on_a_terminal(code: str) -> bytes:
-    ours, its = pty.openpty()
+    own, its = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80"}
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdin=its, stdout=its, stderr=its, env=environment
     )
     os.close(its)
-    seen = b""
+    observed = b""
     try:
-        while chunk := os.read(ours, 4096):
-            seen += chunk
+        while chunk := os.read(own, 4096):
+            observed += chunk
     except OSError:
         pass  # the other end is closed: it has ended
     finally:
-        os.close(ours)
-    assert process.wait(30) == 0, seen
-    return seen
+        os.close(own)
+    assert process.wait(30) == 0, observed
+    return observed
 
 
 def test_a_bar_is_drawn_on_a_terminal_and_nothing_of_it_is_left() -> None:
-    seen = seen_on_a_terminal(ON_A_TERMINAL)
-    assert b"reading records" in seen
-    assert b"\x1b[2K" in seen  # erased again
-    asked, left = seen.index(b"asked\r\n"), seen.index(b"left\r\n")
-    assert b"reading records" in seen[:asked]
-    assert b"reading records" in seen[asked:left]  # a second read draws it again
-    assert b"a b c\r\n" in seen
-    assert seen.endswith(b"left\r\n")
-    assert seen.count(b"\x1b[?25l") == seen.count(b"\x1b[?25h")  # the cursor is there again
+    observed = seen_on_a_terminal(ON_A_TERMINAL)
+    assert b"reading records" in observed
+    assert b"\x1b[2K" in observed  # erased again
+    request, remaining = observed.index(b"asked\r\n"), observed.index(b"left\r\n")
+    assert b"reading records" in observed[:request]
+    assert b"reading records" in observed[request:remaining]  # a second read draws it again
+    assert b"a b c\r\n" in observed
+    assert observed.endswith(b"left\r\n")
+    assert observed.count(b"\x1b[?25l") == observed.count(b"\x1b[?25h")  # the cursor is there again
 
 
 def test_where_nobody_sees_it_there_is_none(capsys) -> None:

@@ -42,19 +42,19 @@ class Site:
         self, topology: Topology = TOPOLOGY, *more: Connect, **named: Any
     ) -> dict[KafkaTopic, AuxiliaryTopic]:
         connect = Connect(name="lab", kafka="east", url="http://127.0.0.1:1", **named)
-        found = choose_topics(
+        topics = choose_topics(
             (connect, *more), topology, {"east": self.admin}, lambda _: FakeReader(self.kafka)
         )
-        return {each.at: each for each in found}
+        return {each.at: each for each in topics}
 
 
 @pytest.fixture
 def site() -> Site:
-    site = Site()
-    site.create(CONFIGS.topic, b"connector-jdbc", b"commit-jdbc")
-    site.create(STATUS.topic, b"status-connector-jdbc")
-    site.create(CHECKPOINTS.topic)
-    return site
+    cluster = Site()
+    cluster.create(CONFIGS.topic, b"connector-jdbc", b"commit-jdbc")
+    cluster.create(STATUS.topic, b"status-connector-jdbc")
+    cluster.create(CHECKPOINTS.topic)
+    return cluster
 
 
 def test_they_are_found_beside_the_offsets_topic_and_on_the_target(site: Site) -> None:
@@ -96,8 +96,8 @@ def test_of_two_that_look_alike_neither_is_taken(site: Site) -> None:
 
 def test_a_name_that_is_given_stands_in_the_place_of_the_usual_one(site: Site) -> None:
     site.create("other-status")
-    found = site.chosen(status_topic="other-status")
-    assert set(found) == {CONFIGS, KafkaTopic("east", "other-status"), CHECKPOINTS}
+    result = site.chosen(status_topic="other-status")
+    assert set(result) == {CONFIGS, KafkaTopic("east", "other-status"), CHECKPOINTS}
 
 
 def test_one_that_two_connect_clusters_claim_is_nobodys(site: Site) -> None:

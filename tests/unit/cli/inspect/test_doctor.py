@@ -43,7 +43,7 @@ def test_doctor_where_nothing_answers_exits_7_and_still_reports_the_rest(
         monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
     monkeypatch.setattr("offsetwatch.daemon.monitor.STOP_TIMEOUT_S", 0.5)
     lines = Doctor(load(nobody), timeout_s=0.5).lines()
-    verdicts = {(at.about, at.check): at.verdict for at in lines}
+    verdicts = {(line.about, line.check): line.verdict for line in lines}
     assert compute_exit_code(lines) == 7
     assert verdicts["kafka east", "reachable"] == "fail"
     assert verdicts["connect lab", "connectors"] == "fail"
@@ -86,15 +86,15 @@ def test_doctor_says_it_in_a_line_and_goes_on_with_the_others(
     for module in ("kafka.clients", "kafka.inspector"):
         monkeypatch.setattr(f"offsetwatch.clients.{module}.REQUEST_TIMEOUT_S", 0.5)
     lines = Doctor(load(misspelt), timeout_s=0.5).lines()
-    found = {(at.about, at.check): at for at in lines}
+    results = {(check.about, check.check): check for check in lines}
     for about in ("kafka east", "kafka west"):
-        line = found[about, "reachable"]
+        line = results[about, "reachable"]
         assert (line.verdict, line.unreachable) == ("fail", False)
         assert line.found.startswith("settings: ")
         assert "properties" in (line.advice or "")
-    assert found["kafka north", "reachable"].unreachable
-    assert found["connect lab", "connectors"].verdict == "fail"
-    assert found["disk", "history.path"].verdict == "ok"
+    assert results["kafka north", "reachable"].unreachable
+    assert results["connect lab", "connectors"].verdict == "fail"
+    assert results["disk", "history.path"].verdict == "ok"
 
 
 def test_no_verb_calls_such_a_cluster_unreachable(misspelt: Path) -> None:

@@ -142,7 +142,7 @@ def test_a_topic_that_is_hidden_or_missing_does_not_hide_the_others():
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict"),
+    ("result", "verdict"),
     [
         (frozenset({"DESCRIBE"}), "ok"),
         (frozenset({"READ"}), "ok"),  # implies Describe
@@ -151,8 +151,8 @@ def test_a_topic_that_is_hidden_or_missing_does_not_hide_the_others():
         (None, "unknown"),
     ],
 )
-def test_groups_need_describe(found, verdict: str):
-    lines = diagnosis.check_permissions("kafka east", {}, {"connect-out": found})
+def test_groups_need_describe(result, verdict: str):
+    lines = diagnosis.check_permissions("kafka east", {}, {"connect-out": result})
     assert told(*lines) == [("group ACLs", verdict)]
 
 
@@ -218,8 +218,8 @@ def test_offsets_over_rest_are_good_to_have(error, verdict: str):
 
 
 def linted(*facts: TopicFacts) -> list[DoctorCheck]:
-    found = diagnosis.check_internal_topics("kafka east", facts, find_topic_problems(facts))
-    return [line for line in found if "beside" not in line.found]
+    result = diagnosis.check_internal_topics("kafka east", facts, find_topic_problems(facts))
+    return [line for line in result if "beside" not in line.found]
 
 
 def test_every_problem_of_a_topic_has_an_advice():

@@ -32,16 +32,16 @@ LINKED = Connect(
 
 @pytest.fixture
 def server() -> Server:
-    made = Server()
-    made.resource["metadata"]["labels"] = {CLUSTER_LABEL: "pipes"}
-    made.cluster = {
+    built = Server()
+    built.resource["metadata"]["labels"] = {CLUSTER_LABEL: "pipes"}
+    built.cluster = {
         "metadata": {
             "name": "pipes",
             "namespace": "kafka",
             "annotations": {USE_RESOURCES_ANNOTATION: "true"},
         }
     }
-    return made
+    return built
 
 
 def told(server: Server, *, acts: bool = True) -> list[DoctorCheck]:
@@ -54,9 +54,9 @@ def verdicts(lines: list[DoctorCheck]) -> list[tuple[str, str]]:
 
 
 def test_what_can_be_changed_is_said(server: Server):
-    found = told(server)
-    assert verdicts(found) == [("strimzi", "ok"), ("strimzi rights", "ok")]
-    assert "KafkaConnect kafka/pipes, 1 connector(s)" in found[0].found
+    result = told(server)
+    assert verdicts(result) == [("strimzi", "ok"), ("strimzi rights", "ok")]
+    assert "KafkaConnect kafka/pipes, 1 connector(s)" in result[0].found
 
 
 @pytest.mark.parametrize(("acts", "verdict"), [(True, "warn"), (False, "ok")])
@@ -64,10 +64,10 @@ def test_rights_that_are_missing_matter_where_remedies_are_made(
     server: Server, acts: bool, verdict: str
 ):
     server.denied = {"patch configmaps"}
-    found = told(server, acts=acts)
-    assert verdicts(found)[-1] == ("strimzi rights", verdict)
-    assert "patch configmaps" in found[-1].found
-    assert (found[-1].advice is not None) is acts
+    result = told(server, acts=acts)
+    assert verdicts(result)[-1] == ("strimzi rights", verdict)
+    assert "patch configmaps" in result[-1].found
+    assert (result[-1].advice is not None) is acts
 
 
 def test_what_a_repository_owns_is_named(server: Server):
@@ -105,7 +105,7 @@ FIT = TopicSettings(
 
 
 @pytest.mark.parametrize(
-    ("found", "verdict", "advice"),
+    ("topic", "verdict", "advice"),
     [
         (None, "fail", "journal create"),
         (replace(FIT, in_sync_min=1), "fail", "high-availability"),
@@ -113,9 +113,9 @@ FIT = TopicSettings(
     ],
 )
 def test_the_journal_has_to_be_there_and_fit(
-    monkeypatch: pytest.MonkeyPatch, found: TopicSettings | None, verdict: str, advice: str
+    monkeypatch: pytest.MonkeyPatch, topic: TopicSettings | None, verdict: str, advice: str
 ):
-    monkeypatch.setattr(doctor, "read_journal_topic", lambda *_: found)
+    monkeypatch.setattr(doctor, "read_journal_topic", lambda *_: topic)
     (line,) = doctor.check_journal(WANTED)
     assert (line.check, line.verdict) == ("topic", verdict)
     assert advice in (line.advice or "")
@@ -129,7 +129,7 @@ def test_a_quarantine_that_would_refuse_a_copy_is_named(problems: tuple[str, ...
         def problems(self) -> tuple[str, ...]:
             return problems
 
-    found = [*doctor.check_quarantine(Quarantine())]
-    assert {line.about for line in found} == {"quarantine east/offsetwatch.quarantine"}
-    assert [line.verdict for line in found] == (["fail"] * len(problems) or ["ok"])
-    assert all(any(problem in line.found for line in found) for problem in problems)
+    results = [*doctor.check_quarantine(Quarantine())]
+    assert {line.about for line in results} == {"quarantine east/offsetwatch.quarantine"}
+    assert [line.verdict for line in results] == (["fail"] * len(problems) or ["ok"])
+    assert all(any(problem in line.found for line in results) for problem in problems)

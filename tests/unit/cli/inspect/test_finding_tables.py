@@ -46,4 +46,6 @@ def test_the_next_command_is_a_line_of_its_own_and_has_the_file_that_was_typed(c
     for arguments, more in ((["-c", "a b.yaml"], " --config 'a b.yaml'"), ([], "")):
         printed.main(arguments, standalone_mode=False)
         lines = capsys.readouterr().out.splitlines()
-        assert f"next: offsetwatch explain mm2 --connect lab{more}" in [at.strip() for at in lines]
+        assert f"next: offsetwatch explain mm2 --connect lab{more}" in [
+            line.strip() for line in lines
+        ]

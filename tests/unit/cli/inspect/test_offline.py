@@ -29,19 +29,19 @@ def lines(result: Result) -> list[dict]:
 
 
 def test_each_record_gives_one_line_and_keeps_its_other_fields() -> None:
-    found = decode(record(KEY, b'{"position":5}', topic="t", partition=3) + record(KEY, None))
-    assert found.exit_code == 0
-    first, second = lines(found)
+    result = decode(record(KEY, b'{"position":5}', topic="t", partition=3) + record(KEY, None))
+    assert result.exit_code == 0
+    first, second = lines(result)
     assert (first["topic"], first["partition"]) == ("t", 3)
     assert first["observation"]["source_offset"] == {"position": 5}
     assert second["observation"]["value"] == "tombstone"
 
 
 def test_an_undecodable_record_gives_its_reason_and_exit_code_1() -> None:
-    found = decode(record(b"junk", b"{}", offset=7) + record(KEY, b"{}"))
-    assert found.exit_code == 1
-    assert lines(found)[0] == {"offset": 7, "undecodable": "key_not_json"}
-    assert "observation" in lines(found)[1]
+    result = decode(record(b"junk", b"{}", offset=7) + record(KEY, b"{}"))
+    assert result.exit_code == 1
+    assert lines(result)[0] == {"offset": 7, "undecodable": "key_not_json"}
+    assert "observation" in lines(result)[1]
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,11 @@ def test_an_undecodable_record_gives_its_reason_and_exit_code_1() -> None:
     ],
 )
 def test_a_line_that_is_no_record_is_named_and_exit_code_2(line: str, reason: str) -> None:
-    found = decode("\n" + record(b"junk", None) + line + "\n" + record(KEY, None))
-    assert found.exit_code == 2
-    assert found.stderr.startswith("line 3: ")
-    assert reason in found.stderr
-    assert len(lines(found)) == 2
+    result = decode("\n" + record(b"junk", None) + line + "\n" + record(KEY, None))
+    assert result.exit_code == 2
+    assert result.stderr.startswith("line 3: ")
+    assert reason in result.stderr
+    assert len(lines(result)) == 2
 
 
 def test_base64_is_taken_where_a_key_or_a_value_is_no_hex() -> None:
@@ -75,8 +75,8 @@ def test_base64_is_taken_where_a_key_or_a_value_is_no_hex() -> None:
     assert refused.exit_code == 2
     assert '"key" is not hex' in refused.stderr
     # "e30=" is no hex, "e3e3" would be, and is not read as hex beside a key that is none.
-    beside = decode(json.dumps({"key": texts[0], "value": "e3e3"}))
-    assert lines(beside) == [{"undecodable": "value_not_json"}]
+    result = decode(json.dumps({"key": texts[0], "value": "e3e3"}))
+    assert lines(result) == [{"undecodable": "value_not_json"}]
 
 
 @pytest.mark.parametrize(
@@ -90,13 +90,13 @@ def test_base64_is_taken_where_a_key_or_a_value_is_no_hex() -> None:
     ],
 )
 def test_a_json_array_of_records_is_read_too(role: str, name: str, count: int) -> None:
-    found = CliRunner().invoke(cli, ["decode", "--topic-role", role, str(GOLDEN / f"{name}.json")])
-    assert (found.exit_code, len(lines(found))) == (0, count)
+    result = CliRunner().invoke(cli, ["decode", "--topic-role", role, str(GOLDEN / f"{name}.json")])
+    assert (result.exit_code, len(lines(result))) == (0, count)
 
 
 def test_a_record_of_an_array_is_named_by_its_number() -> None:
-    found = decode("[" + record(KEY, None) + ", 7]")
-    assert (found.exit_code, found.stderr) == (2, "record 2: not a JSON map\n")
+    result = decode("[" + record(KEY, None) + ", 7]")
+    assert (result.exit_code, result.stderr) == (2, "record 2: not a JSON map\n")
     assert decode("[{").stderr == "line 1: not a JSON map\n"
 
 

@@ -26,9 +26,9 @@ from tests.unit.remedy.agency import POLICY, Agency
 
 @pytest.fixture
 def agency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agency:
-    made = Agency(tmp_path / "state")
-    watched(made, monkeypatch)
-    return made
+    built = Agency(tmp_path / "state")
+    watched(built, monkeypatch)
+    return built
 
 
 def watched(agency: Agency, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,19 +64,19 @@ def asked(agency: Agency):
 def test_what_would_be_done_is_told_with_every_guard_and_nothing_is_written(agency, capsys):
     failing(agency)
     before = agency.ledger.journal.verify()
-    (found,) = asked(agency)
-    assert (found.action, found.comes_to) == ("skip_one", Permission.PROPOSE)
-    assert "skip the record at offset 5 of east/" in found.plan
-    names = [at.guard for at in found.guards]
+    (result,) = asked(agency)
+    assert (result.action, result.comes_to) == ("skip_one", Permission.PROPOSE)
+    assert "skip the record at offset 5 of east/" in result.plan
+    names = [guard.guard for guard in result.guards]
     assert len(names) > 30
     assert "start_grace" not in names
     assert agency.ledger.journal.verify() == before
     assert agency.changes() == []
-    print_previews((found,))
-    shown = capsys.readouterr().out
-    assert "it is proposed to people" in shown
-    assert "G14  identified" in shown
-    (document,) = build_preview_documents((found,))
+    print_previews((result,))
+    out = capsys.readouterr().out
+    assert "it is proposed to people" in out
+    assert "G14  identified" in out
+    (document,) = build_preview_documents((result,))
     assert (document["action"], document["comes_to"]) == ("skip_one", "propose")
 
 
@@ -90,11 +90,11 @@ def test_in_observe_it_is_told_that_it_would_be_done(tmp_path, monkeypatch, caps
 
 def test_of_what_no_plan_can_be_made_the_reason_is_told(agency, capsys, monkeypatch):
     failing(agency)
-    found = asked(agency)[0]._replace(plan=None, said="two records are bad", recommend=("a DLQ",))
-    print_previews((found,))
-    shown = capsys.readouterr().out
-    assert "no plan can be made: two records are bad" in shown
-    assert "Better than that\n  a DLQ" in shown
+    result = asked(agency)[0]._replace(plan=None, said="two records are bad", recommend=("a DLQ",))
+    print_previews((result,))
+    out = capsys.readouterr().out
+    assert "no plan can be made: two records are bad" in out
+    assert "Better than that\n  a DLQ" in out
 
 
 def test_where_nothing_is_wrong_nobody_is_asked(agency):

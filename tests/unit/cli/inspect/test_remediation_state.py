@@ -84,14 +84,19 @@ def trouble(bureau: Bureau, **more) -> None:
 def test_each_guard_is_told_with_its_answer_and_why_those_against_it_first(bureau, capsys):
     trouble(bureau)
     print_connector_remediation(told(bureau))
-    shown = capsys.readouterr().out
-    assert "DataException" in shown
-    assert "skip_one, as of 2027-01-15 07:59:30Z in mode propose: it is not done" in shown
-    places = [shown.index(name) for name in ("unknown", "deny", "asks for approval", "pass")]
-    assert places == sorted(places)
-    assert "3 failures over 700 s" in shown
-    (looked,) = build_remediation_document(told(bureau))["looked"]
-    assert [at.guard for at in looked["guards"]] == ["repeat", "breaker", "read_just_now", "proven"]
+    out = capsys.readouterr().out
+    assert "DataException" in out
+    assert "skip_one, as of 2027-01-15 07:59:30Z in mode propose: it is not done" in out
+    locations = [out.index(name) for name in ("unknown", "deny", "asks for approval", "pass")]
+    assert locations == sorted(locations)
+    assert "3 failures over 700 s" in out
+    (result,) = build_remediation_document(told(bureau))["looked"]
+    assert [guard.guard for guard in result["guards"]] == [
+        "repeat",
+        "breaker",
+        "read_just_now",
+        "proven",
+    ]
 
 
 def test_what_would_be_done_is_told_as_that(bureau, capsys):
@@ -108,16 +113,16 @@ def test_what_would_be_done_is_told_as_that(bureau, capsys):
 def test_what_is_better_than_a_skip_is_told(bureau, capsys):
     trouble(bureau, recommend=("errors.tolerance=all with a dead letter queue",))
     print_connector_remediation(told(bureau))
-    shown = capsys.readouterr().out
-    assert "Better than that\n  errors.tolerance=all with a dead letter queue\n" in shown
+    out = capsys.readouterr().out
+    assert "Better than that\n  errors.tolerance=all with a dead letter queue\n" in out
 
 
 def test_a_persons_plan_that_is_held_back_is_told_with_why_until_it_is_over(bureau):
     bureau.approved("p3", incident="")
     trouble(bureau, incident="")
     bureau.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
-    (looked,) = told(bureau).looked
-    assert looked.incident == ""
+    (result,) = told(bureau).looked
+    assert result.incident == ""
     bureau.office.reject("p3", "ada", "no")
     assert told(bureau).looked == ()
 
@@ -125,9 +130,9 @@ def test_a_persons_plan_that_is_held_back_is_told_with_why_until_it_is_over(bure
 def test_trouble_that_is_over_is_not_told_any_more(bureau, capsys):
     trouble(bureau)
     bureau.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
-    found = told(bureau)
-    assert (found.incidents, found.looked) == ((), ())
-    print_connector_remediation(found)
+    result = told(bureau)
+    assert (result.incidents, result.looked) == ((), ())
+    print_connector_remediation(result)
     assert "incidents  none" in capsys.readouterr().out
 
 
@@ -145,16 +150,16 @@ def test_what_people_have_set_and_what_waits_for_them_is_told(bureau, capsys):
     bureau.bench.world.offsets = {PARTITION: AT}
     bureau.bench.world.proven = StepInspection(StepStatus.FOREIGN, "it failed again")
     bureau.bench.runner().run(skip_of("p1"))
-    found = told(bureau)
-    assert found.mode is Mode.OBSERVE
-    assert [row.plan_id for row in found.plans] == ["p2"]
-    print_connector_remediation(found)
-    shown = capsys.readouterr().out
+    result = told(bureau)
+    assert result.mode is Mode.OBSERVE
+    assert [row.plan_id for row in result.plans] == ["p2"]
+    print_connector_remediation(result)
+    out = capsys.readouterr().out
     for part in ("observe: reports", "by ada", "open since", "did not help", "plan show p2"):
-        assert part in shown
-    text = msgspec.json.decode(documents.encode(build_remediation_document(found)))
+        assert part in out
+    text = msgspec.json.decode(documents.encode(build_remediation_document(result)))
     assert text["pause"]["until"] == "2027-01-15T08:01:00Z"
-    assert [at["scope"] for at in text["breakers"]] == ["lab/orders"]
+    assert [breaker["scope"] for breaker in text["breakers"]] == ["lab/orders"]
     assert text["plans"][0]["stands"] == "proposed"
 
 

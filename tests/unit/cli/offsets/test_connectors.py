@@ -39,10 +39,10 @@ class Shell:
         )
 
     def run(self, *arguments: str, stdin: str = "") -> Result:
-        found = CliRunner().invoke(cli, [*arguments, "--config", str(self.config)], input=stdin)
-        if found.exception is not None and not isinstance(found.exception, SystemExit):
-            raise found.exception
-        return found
+        result = CliRunner().invoke(cli, [*arguments, "--config", str(self.config)], input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
 
     def change(self, *arguments: str) -> Result:
         return self.run(*arguments, "--yes")
@@ -132,8 +132,8 @@ def test_a_deleted_connector_leaves_a_backup_and_words_about_what_stays(shell, w
     assert done.exit_code == 0, done.output
     assert "src" not in worker.connectors
     assert "1 offset stays behind" in done.stderr
-    (kept,) = (shell.folder / "state" / "backups").glob("*.json")
-    assert json.loads(kept.read_text()) == {
+    (retained,) = (shell.folder / "state" / "backups").glob("*.json")
+    assert json.loads(retained.read_text()) == {
         "src": [{"partition": {"filename": "/a"}, "offset": {"position": 10}}]
     }
 
@@ -177,8 +177,8 @@ def test_a_refused_login_ends_with_6(shell, worker):
 
 def test_nobody_there_ends_with_7(shell, worker):
     shell.config.write_text(shell.config.read_text().replace(worker.url, "http://127.0.0.1:1"))
-    found = shell_exit(shell, "connectors", "stop", "src", "--yes")
-    assert found == 7
+    result = shell_exit(shell, "connectors", "stop", "src", "--yes")
+    assert result == 7
 
 
 def shell_exit(shell: Shell, *arguments: str) -> Any:
@@ -280,7 +280,7 @@ def test_a_creation_without_its_files_is_a_wrong_use(shell, more):
 
 
 def test_one_document_says_all_of_a_creation(shell, worker):
-    given = files(shell)
+    inputs = files(shell)
     body = {
         "name": "new",
         "config": json.loads((shell.folder / "new.json").read_text()),
@@ -288,7 +288,7 @@ def test_one_document_says_all_of_a_creation(shell, worker):
         "initial_offsets": [{"partition": {"filename": "/a"}, "offset": {"position": 7}}],
     }
     (shell.folder / "new.json").write_text(json.dumps(body))
-    done = shell.change("connectors", "create", "new", *given[:2])
+    done = shell.change("connectors", "create", "new", *inputs[:2])
     assert done.exit_code == 0, done.output
     assert worker.connectors["new"].state == "PAUSED"
     assert worker.offsets["new"] == {'{"filename":"/a"}': {"position": 7}}
@@ -296,7 +296,7 @@ def test_one_document_says_all_of_a_creation(shell, worker):
 
 @pytest.mark.parametrize("twice", [(), ("--initial-state", "running")])
 def test_what_is_said_twice_is_a_wrong_use(shell, worker, twice):
-    given = files(shell)
+    inputs = files(shell)
     body = {
         "config": json.loads((shell.folder / "new.json").read_text()),
         "initial_state": "PAUSED",
@@ -304,24 +304,24 @@ def test_what_is_said_twice_is_a_wrong_use(shell, worker, twice):
     if not twice:
         body["initial_offsets"] = [{"partition": {"filename": "/a"}, "offset": {"position": 7}}]
     (shell.folder / "new.json").write_text(json.dumps(body))
-    assert shell_exit(shell, "connectors", "create", "new", *given, *twice, "--yes") == 2
+    assert shell_exit(shell, "connectors", "create", "new", *inputs, *twice, "--yes") == 2
     assert worker.changes() == []
 
 
 def test_a_configuration_that_cannot_be_read_is_a_wrong_use_without_its_text(shell, worker):
-    given = files(shell)
+    inputs = files(shell)
     (shell.folder / "new.json").write_text("password=hunter2")
-    assert shell_exit(shell, "connectors", "create", "new", *given, "--yes") == 2
+    assert shell_exit(shell, "connectors", "create", "new", *inputs, "--yes") == 2
     assert worker.changes() == []
 
 
 def test_a_worker_that_gives_no_answer_is_named_before_a_person_says_yes(shell, worker):
     worker.add("src")
-    nobody = f"http://127.0.0.1:{free_port()}"
+    unauthenticated = f"http://127.0.0.1:{free_port()}"
     text = shell.config.read_text().replace(
-        f"url: '{worker.url}'", f"urls: ['{worker.url}', '{nobody}']"
+        f"url: '{worker.url}'", f"urls: ['{worker.url}', '{unauthenticated}']"
     )
     shell.config.write_text(text)
     done = shell.change("connectors", "stop", "src")
     assert done.exit_code == 0, done.output
-    assert f"the worker at {nobody} gives no answer" in done.stderr
+    assert f"the worker at {unauthenticated} gives no answer" in done.stderr

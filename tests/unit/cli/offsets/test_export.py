@@ -64,11 +64,11 @@ class Shell:
 
     def run(self, *arguments: str, stdin: str = "", status: int = 0) -> Result:
         where = ("--connect", "cc", "--config", str(self.config))
-        found = CliRunner().invoke(cli, ["offsets", *arguments, *where], input=stdin)
-        if found.exception is not None and not isinstance(found.exception, SystemExit):
-            raise found.exception
-        assert found.exit_code == status, found.output
-        return found
+        result = CliRunner().invoke(cli, ["offsets", *arguments, *where], input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == status, result.output
+        return result
 
     def change(self, *arguments: str, stdin: str = "", status: int = 0) -> Result:
         return self.run(*arguments, "--yes", stdin=stdin, status=status)
@@ -106,15 +106,17 @@ def test_what_is_exported_is_imported_again_and_then_nothing_differs(
     shell: Shell, worker: fake.Connect
 ) -> None:
     stopped(worker, "src")
-    kept = shell.folder / "kept.json"
-    shell.run("export", "--output", str(kept))
-    assert json.loads(kept.read_text()) == {"src": [{"partition": A, "offset": {"position": 40}}]}
-    assert shell.run("export").stdout == kept.read_text()
+    retained = shell.folder / "kept.json"
+    shell.run("export", "--output", str(retained))
+    assert json.loads(retained.read_text()) == {
+        "src": [{"partition": A, "offset": {"position": 40}}]
+    }
+    assert shell.run("export").stdout == retained.read_text()
 
     done = shell.change("reset", "src")
     assert "src: reset offsets of src: done and read back" in done.stderr
     assert worker.offsets["src"] == {}
-    differs = shell.run("diff", "--offsets", str(kept), "--json", status=1)
+    differs = shell.run("diff", "--offsets", str(retained), "--json", status=1)
     assert json.loads(differs.stdout) == [
         {
             "connector": "src",
@@ -125,9 +127,9 @@ def test_what_is_exported_is_imported_again_and_then_nothing_differs(
         }
     ]
 
-    shell.change("import", stdin=kept.read_text())
+    shell.change("import", stdin=retained.read_text())
     assert worker.offsets["src"] == {'{"filename":"/a"}': {"position": 40}}
-    assert "no differences" in shell.run("diff", "--offsets", str(kept)).stderr
+    assert "no differences" in shell.run("diff", "--offsets", str(retained)).stderr
     assert worker.connectors["src"].state == "STOPPED"
     assert [method for method, _ in worker.changes()] == ["DELETE", "PATCH"]
 
@@ -182,25 +184,25 @@ def test_all_problems_of_all_connectors_are_told_before_anything_is_begun(
         ),
         status=3,
     )
-    for said in (
+    for answer in (
         'src[0].partition.filename: "/b" is not the file that it reads; "filename": "/a"',
         'src[0].offset.position: "1" is no whole number; "position": 1',
         "other[0].partition: never there before",
         "none: Connect cluster cc has no such connector; it has: other, src",
         "4 problems: nothing was changed",
     ):
-        assert said in done.stderr
+        assert answer in done.stderr
     assert worker.changes() == []
 
 
 def test_the_body_of_a_get_is_told_from_a_document(shell: Shell, worker: fake.Connect) -> None:
     body = json.dumps({"offsets": [{"partition": A, "offset": {"position": 5}}]})
-    wanted = "give it to `offsets alter NAME --offsets FILE`"
-    assert wanted in shell.change("import", stdin=body, status=3).stderr
+    expected = "give it to `offsets alter NAME --offsets FILE`"
+    assert expected in shell.change("import", stdin=body, status=3).stderr
     path = shell.folder / "body.json"
     path.write_text(body)
     done = shell.run("diff", "--offsets", str(path), status=1)
-    assert wanted in done.stderr
+    assert expected in done.stderr
     assert worker.changes() == []
 
 
@@ -253,9 +255,9 @@ def test_a_partition_that_is_not_named_stays_and_null_removes(
     worker.commit("any", {"s": 1}, {"x": 1})
     worker.commit("any", {"s": 2}, {"x": 2})
     worker.commit("any", {"s": 3}, {"x": 3})
-    asked = document(any=[({"s": 1}, None), ({"s": 2}, {"x": 5}), ({"s": 4}, {"x": 1})])
-    shell.change("import", stdin=asked, status=3)
-    shell.change("import", "--allow-new", stdin=asked)
+    request = document(any=[({"s": 1}, None), ({"s": 2}, {"x": 5}), ({"s": 4}, {"x": 1})])
+    shell.change("import", stdin=request, status=3)
+    shell.change("import", "--allow-new", stdin=request)
     assert worker.offsets["any"] == {
         '{"s":2}': {"x": 5},
         '{"s":3}': {"x": 3},
@@ -269,13 +271,13 @@ def test_a_table_that_nobody_could_read_is_cut_and_says_so(
     shell: Shell, worker: fake.Connect
 ) -> None:
     worker.add("any")
-    wanted = document(any=[({"s": at}, {"x": 1}) for at in range(1100)])
-    done = shell.run("diff", "--offsets", "-", stdin=wanted, status=1)
+    expected = document(any=[({"s": number}, {"x": 1}) for number in range(1100)])
+    done = shell.run("diff", "--offsets", "-", stdin=expected, status=1)
     assert "1100 added" in done.stdout
     assert done.stdout.count('{"x":1}') == 1000
     assert "100 more are not shown" in done.stderr
-    told = shell.run("diff", "--json", "--offsets", "-", stdin=wanted, status=1)
-    assert len(json.loads(told.stdout)) == 1100
+    result = shell.run("diff", "--json", "--offsets", "-", stdin=expected, status=1)
+    assert len(json.loads(result.stdout)) == 1100
 
 
 def test_rows_without_an_offset_are_not_exported(shell: Shell, worker: fake.Connect) -> None:
@@ -296,7 +298,7 @@ def test_a_list_shows_every_offset(shell: Shell, worker: fake.Connect) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "answer"),
     [
         (("alter",), "Missing argument 'CONNECTOR'"),
         (("alter", "c"), "--partition with --offset, or --offsets"),
@@ -318,12 +320,12 @@ def test_a_list_shows_every_offset(shell: Shell, worker: fake.Connect) -> None:
     ids=lambda of: " ".join(of) if isinstance(of, tuple) else "",
 )
 def test_a_verb_that_is_used_wrongly_says_how_it_is_used(
-    shell: Shell, arguments: tuple[str, ...], said: str
+    shell: Shell, arguments: tuple[str, ...], answer: str
 ) -> None:
     done = shell.run(*arguments, status=2)
     assert done.stdout == ""
     assert done.stderr.startswith("Usage: ")
-    assert said in done.stderr
+    assert answer in done.stderr
 
 
 def test_what_an_earlier_run_left_is_finished_before_anything_else(
@@ -413,11 +415,11 @@ class File:
 
     def run(self, *arguments: str, stdin: str = "", status: int = 0) -> Result:
         where = ("--worker-config", str(self.properties))
-        found = CliRunner().invoke(cli, ["offsets", *arguments, *where], input=stdin)
-        if found.exception is not None and not isinstance(found.exception, SystemExit):
-            raise found.exception
-        assert found.exit_code == status, found.output
-        return found
+        result = CliRunner().invoke(cli, ["offsets", *arguments, *where], input=stdin)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == status, result.output
+        return result
 
     def change(self, *arguments: str, stdin: str = "", status: int = 0) -> Result:
         more = ("--yes", "--state-dir", str(self.folder / "state"))
@@ -427,21 +429,21 @@ class File:
 def test_a_file_of_offsets_is_written_wiped_and_put_back(tmp_path: Path) -> None:
     file = File(tmp_path)
     assert json.loads(file.run("export").stdout) == {}
-    wanted = document(src=[(A, {"position": 2**62})], other=[({"x": 1}, {"y": None})])
-    said = file.change("import", stdin=wanted, status=3).stderr
-    assert "never there before" in said
+    expected = document(src=[(A, {"position": 2**62})], other=[({"x": 1}, {"y": None})])
+    stderr = file.change("import", stdin=expected, status=3).stderr
+    assert "never there before" in stderr
     assert not file.offsets.exists()
 
-    file.change("import", "--allow-new", stdin=wanted)
-    kept = file.run("export").stdout
-    assert json.loads(kept) == json.loads(wanted)
+    file.change("import", "--allow-new", stdin=expected)
+    retained = file.run("export").stdout
+    assert json.loads(retained) == json.loads(expected)
     file.change("alter", "src", "--partition", '{"filename":"/a"}', "--offset", '{"position":7}')
     file.change("reset", "src")
     assert set(json.loads(file.run("export").stdout)) == {"other"}
-    file.run("diff", "--offsets", "-", stdin=kept, status=1)
-    file.change("import", "--allow-new", stdin=kept)
-    file.run("diff", "--offsets", "-", stdin=kept)
-    assert "nothing to change" in file.change("import", stdin=kept).stderr
+    file.run("diff", "--offsets", "-", stdin=retained, status=1)
+    file.change("import", "--allow-new", stdin=retained)
+    file.run("diff", "--offsets", "-", stdin=retained)
+    assert "nothing to change" in file.change("import", stdin=retained).stderr
 
 
 def test_a_rehearsal_shows_the_difference_although_a_worker_may_run(
@@ -451,12 +453,12 @@ def test_a_rehearsal_shows_the_difference_although_a_worker_may_run(
     file.change("import", "--allow-new", stdin=document(src=[(A, {"position": 3})]))
     before = file.offsets.read_bytes()
     monkeypatch.setattr(WorkerOffsetStore, "busy", lambda *_: ("process 7 is a standalone worker",))
-    wanted = document(src=[(A, {"position": 9})])
-    dry = file.run("import", "--dry-run", stdin=wanted, status=3)
+    expected = document(src=[(A, {"position": 9})])
+    dry = file.run("import", "--dry-run", stdin=expected, status=3)
     assert '{"position":3}  {"position":9}' in dry.stdout
     assert "process 7 is a standalone worker" in dry.stderr
     assert "the run itself would be refused" in dry.stderr
-    assert file.change("import", stdin=wanted, status=3).stdout == ""
+    assert file.change("import", stdin=expected, status=3).stdout == ""
     assert file.offsets.read_bytes() == before
 
 
@@ -472,8 +474,8 @@ def test_offsets_under_a_key_of_another_order_are_shown_altered_kept_and_put_bac
     before = write_offsets_file(((own, b'{"position":24}'),))
     file.offsets.write_bytes(before)
     assert '"position": 24' in file.run("list", "--json").stdout
-    kept = file.run("export").stdout
-    (entry,) = json.loads(kept)["fpl"]
+    retained = file.run("export").stdout
+    (entry,) = json.loads(retained)["fpl"]
     assert (entry["offset"], entry["key"]) == ({"position": 24}, own.decode())
 
     # Whatever order the partition is given in, it is the one that is there.
@@ -485,11 +487,13 @@ def test_offsets_under_a_key_of_another_order_are_shown_altered_kept_and_put_bac
         assert read_offsets_file(file.offsets.read_bytes()) == ((own, position.encode()),)
     backups = [*(file.folder / "state" / "backups").glob("*-fpl-*.json")]
     assert len(backups) == 2
-    assert all(own.decode() in json.loads(at.read_text())["fpl"][0]["key"] for at in backups)
-    file.change("import", stdin=kept)
+    assert all(
+        own.decode() in json.loads(backup.read_text())["fpl"][0]["key"] for backup in backups
+    )
+    file.change("import", stdin=retained)
     assert read_offsets_file(file.offsets.read_bytes()) == ((own, b'{"position":24}'),)
     file.offsets.unlink()
-    file.change("import", "--allow-new", stdin=kept)
+    file.change("import", "--allow-new", stdin=retained)
     assert read_offsets_file(file.offsets.read_bytes()) == ((own, b'{"position":24}'),)
 
 
@@ -511,8 +515,8 @@ def test_a_reset_of_what_is_not_there_is_a_mistake_and_a_second_reset_is_none(
 ) -> None:
     file = File(tmp_path)
     file.change("import", "--allow-new", stdin=document(src=[(A, {"position": 1})]))
-    said = file.change("reset", "srcc", status=3).stderr
-    assert "has this name; did you mean src?" in said
+    stderr = file.change("reset", "srcc", status=3).stderr
+    assert "has this name; did you mean src?" in stderr
     file.change("reset", "src")
     assert "nothing to change" in file.change("reset", "src").stderr
     assert "has this name" in file.change("import", stdin=document(none=[(A, None)])).stderr
@@ -529,8 +533,8 @@ def test_an_alias_of_a_flow_may_be_empty(flow: tuple[str, str]) -> None:
 
 
 def test_an_alias_that_is_renamed_may_be_empty() -> None:
-    given = ("=west", "east=")
-    assert _parse_renames("--rename-alias", given, empty=True) == (("", "west"), ("east", ""))
+    inputs = ("=west", "east=")
+    assert _parse_renames("--rename-alias", inputs, empty=True) == (("", "west"), ("east", ""))
     for wrong in ("=", "west"):
         with pytest.raises(UsageError):
             _parse_renames("--rename-alias", (wrong,), empty=True)
@@ -553,13 +557,13 @@ def filepulse(worker: fake.Connect) -> None:
 def test_an_offset_that_rest_cannot_reach_is_not_altered_over_rest(
     shell: Shell, worker: fake.Connect
 ) -> None:
-    asked = ("alter", "fpl", "--partition", ORDERED, "--offset", '{"position":5}')
-    refused = shell.change(*asked, status=3)
+    requests = ("alter", "fpl", "--partition", ORDERED, "--offset", '{"position":5}')
+    refused = shell.change(*requests, status=3)
     assert "A change over REST would not reach its task" in refused.output
     assert "--worker-config" in refused.output
     assert "never there before" not in refused.output
     assert worker.changes() == []
-    done = shell.change(*asked, "--allow-new")
+    done = shell.change(*requests, "--allow-new")
     assert "done and read back" in done.stderr
     assert "confirms its new offsets" not in done.stderr
     assert "explain fpl" in done.stderr
@@ -568,9 +572,9 @@ def test_an_offset_that_rest_cannot_reach_is_not_altered_over_rest(
 @pytest.mark.usefixtures("filepulse")
 def test_what_rest_cannot_show_is_said_by_every_verb_that_reads(shell: Shell) -> None:
     for verb in (("list",), ("export",), ("export", "--connectors", "fpl")):
-        said = shell.run(*verb).stderr
-        assert f"fpl: {ORDERED} has no offset over REST" in said
-        assert "--worker-config" in said
+        stderr = shell.run(*verb).stderr
+        assert f"fpl: {ORDERED} has no offset over REST" in stderr
+        assert "--worker-config" in stderr
     reset = shell.change("reset", "fpl")
     assert "does not reach it" in reset.output
 
@@ -637,7 +641,7 @@ def test_a_connector_that_cannot_be_read_keeps_no_other_from_being_compared(
     assert f"{name}: not read: " in done.stderr
     other = {name: [(B, {"position": 1})], "src": [(A, {"position": 41})]}
     done = shell.run("diff", "--offsets", "-", "--json", stdin=document(**other), status=1)
-    assert [at["connector"] for at in json.loads(done.stdout)] == ["src"]
+    assert [load["connector"] for load in json.loads(done.stdout)] == ["src"]
 
 
 def test_a_difference_is_not_denied_where_a_connector_could_not_be_read(
@@ -656,8 +660,8 @@ def test_a_connector_that_cannot_be_read_is_named_before_any_is_changed(
     worker.add("odd")
     for _ in range(10):
         worker.fail("GET", "/connectors/odd/offsets", 403, "no")
-    wanted = document(odd=[(B, {"x": 1})], src=[({"filename": "/b"}, {"position": 1})])
-    done = shell.change("import", stdin=wanted, status=3)
+    expected = document(odd=[(B, {"x": 1})], src=[({"filename": "/b"}, {"position": 1})])
+    done = shell.change("import", stdin=expected, status=3)
     assert "odd: not read: denied: cc: GET /connectors/odd/offsets: HTTP 403" in done.stderr
     assert "src[0].partition.filename" in done.stderr
     assert "2 problems: nothing was changed" in done.stderr
@@ -675,9 +679,9 @@ def test_states_are_printed_without_the_connect_cluster_that_is_away(
     )
     shell.config.write_text(text)
     for name in ((), ("src",)):
-        asked = ["connectors", "status", *name, "--json", "--config", str(shell.config)]
-        done = CliRunner().invoke(cli, asked)
-        assert (done.exit_code, [at["name"] for at in json.loads(done.stdout)]) == (1, ["src"])
+        requests = ["connectors", "status", *name, "--json", "--config", str(shell.config)]
+        done = CliRunner().invoke(cli, requests)
+        assert (done.exit_code, [load["name"] for load in json.loads(done.stdout)]) == (1, ["src"])
         assert done.stderr.startswith("not read: Connect cluster away (http://127.0.0.1:1): ")
     with pytest.raises(TargetUnreachable):
         CliRunner().invoke(

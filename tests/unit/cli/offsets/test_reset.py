@@ -38,11 +38,11 @@ class Shell:
 
     def reset(self, *arguments: str, flow: str = "west->east", status: int = 0) -> Result:
         where = ("--connect", "cc", "--config", str(self.config), "--flow", flow)
-        found = CliRunner().invoke(cli, ["offsets", "reset", *where, *arguments])
-        if found.exception is not None and not isinstance(found.exception, SystemExit):
-            raise found.exception
-        assert found.exit_code == status, found.output
-        return found
+        result = CliRunner().invoke(cli, ["offsets", "reset", *where, *arguments])
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        assert result.exit_code == status, result.output
+        return result
 
     def offsets(self) -> dict[str, object]:
         return {
@@ -53,18 +53,18 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def west() -> Iterator[MockBroker]:
-    made = MockBroker()
+    built = MockBroker()
     for number in (0,) * 10 + (1,) * 5:
-        made.produce("orders", b"k", b"v", partition=number)
-    yield made
-    made.stop()
+        built.produce("orders", b"k", b"v", partition=number)
+    yield built
+    built.stop()
 
 
 @pytest.fixture(scope="module")
 def east() -> Iterator[MockBroker]:
-    made = MockBroker()
-    yield made
-    made.stop()
+    built = MockBroker()
+    yield built
+    built.stop()
 
 
 @pytest.fixture

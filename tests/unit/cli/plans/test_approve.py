@@ -45,22 +45,22 @@ from tests.unit.remedy.plans import AT, PARTITION, plan_of, skip_of
 
 @pytest.fixture
 def bureau(tmp_path: Path) -> Bureau:
-    made = Bureau(tmp_path / "state")
-    made.bench.world.offsets = {PARTITION: AT}
-    return made
+    built = Bureau(tmp_path / "state")
+    built.bench.world.offsets = {PARTITION: AT}
+    return built
 
 
 def typed(*arguments: str, bureau: Bureau, stdin: str = "") -> Result:
-    found = CliRunner().invoke(cli, [*arguments, "--state-dir", str(bureau.folder)], input=stdin)
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    return found
+    result = CliRunner().invoke(cli, [*arguments, "--state-dir", str(bureau.folder)], input=stdin)
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
 
 
 def state(bureau: Bureau, plan_id: str = "p1") -> PlanState:
-    told = bureau.office.plan(plan_id)
-    assert told is not None
-    return told.row.state
+    plan_details = bureau.office.plan(plan_id)
+    assert plan_details is not None
+    return plan_details.row.state
 
 
 # --- what is shown --------------------------------------------------------------------------------
@@ -82,8 +82,8 @@ def test_a_proposal_is_shown_with_its_evidence_its_guards_and_its_exact_requests
         EvidenceItem("inspected", 3, "records"),
     )
     bureau.proposed(evidence=evidence)
-    shown = typed("plan", "show", "p1", bureau=bureau)
-    flat = re.sub(r"\s+", "", shown.stdout)
+    result = typed("plan", "show", "p1", bureau=bureau)
+    flat = re.sub(r"\s+", "", result.stdout)
     assert "offset7isnoJSON" in flat
     assert "G11repeatpassfailed3times" in flat
     assert "PUT/connectors/orders/stop" in flat
@@ -92,8 +92,8 @@ def test_a_proposal_is_shown_with_its_evidence_its_guards_and_its_exact_requests
         '"kafka_topic":"orders"},"offset":{"kafka_offset":8}}]}' in flat
     )
     assert "inspected3records" in flat
-    assert f"plan approve p1 --sha256 {skip_of(evidence=evidence).sha256}" in shown.stderr
-    assert shown.exit_code == 0
+    assert f"plan approve p1 --sha256 {skip_of(evidence=evidence).sha256}" in result.stderr
+    assert result.exit_code == 0
 
 
 def test_guards_that_speak_against_it_are_shown_first(bureau):
@@ -104,10 +104,10 @@ def test_guards_that_speak_against_it_are_shown_first(bureau):
         "p1",
         (PlanProposed(at=now, plan=plan, mode="propose", expires_at=now + 60.0, answers=answers),),
     )
-    shown = typed("plan", "show", "p1", bureau=bureau).stdout
-    assert shown.index("freshness") < shown.index("repeat")
-    told = json.loads(typed("plan", "show", "p1", "--json", bureau=bureau).stdout)
-    assert [at["guard"] for at in told["guards"]] == ["repeat", "cool_down", "freshness"]
+    stdout = typed("plan", "show", "p1", bureau=bureau).stdout
+    assert stdout.index("freshness") < stdout.index("repeat")
+    document = json.loads(typed("plan", "show", "p1", "--json", bureau=bureau).stdout)
+    assert [guard["guard"] for guard in document["guards"]] == ["repeat", "cool_down", "freshness"]
 
 
 def test_a_proposal_has_nothing_to_recover_or_to_resolve(bureau):
@@ -150,8 +150,8 @@ def test_nobody_is_asked_where_nobody_can_answer(bureau):
 def test_the_connectors_name_has_to_be_typed(bureau, monkeypatch, typed_name, code, then):
     bureau.proposed()
     monkeypatch.setattr("sys.stdin", Terminal(f"{typed_name}\n"))
-    asked = ApprovalOptions("p1", wait=False)
-    assert approve.approve_plan(ServiceAccess(state_dir=bureau.folder), asked) == code
+    options = ApprovalOptions("p1", wait=False)
+    assert approve.approve_plan(ServiceAccess(state_dir=bureau.folder), options) == code
     assert state(bureau) is then
 
 
@@ -209,10 +209,10 @@ def test_where_there_is_no_journal_nothing_is_decided_and_none_is_made(tmp_path)
     assert not folder.exists()
 
 
-@pytest.mark.parametrize("said", ["", "  ", "two\nlines", "\x1b[2J", "x" * 501])
-def test_a_reason_is_one_line_that_shows_all_that_is_in_it(bureau, said):
+@pytest.mark.parametrize("answer", ["", "  ", "two\nlines", "\x1b[2J", "x" * 501])
+def test_a_reason_is_one_line_that_shows_all_that_is_in_it(bureau, answer):
     bureau.proposed()
-    done = typed("plan", "reject", "p1", "--because", said, bureau=bureau)
+    done = typed("plan", "reject", "p1", "--because", answer, bureau=bureau)
     assert done.exit_code == 2
     assert state(bureau) is PlanState.PROPOSED
 
@@ -239,10 +239,10 @@ class Daemon:
 def test_an_approved_plan_is_followed_to_its_end(bureau, capsys):
     plan = bureau.proposed()
     assert Daemon(bureau, lambda: bureau.bench.runner().run(plan)).approved() == 0
-    said = capsys.readouterr().err
-    assert "plan p1 is approved" in said
-    assert "2. stop the connector: done" in said
-    assert said.endswith("skip one record of orders: succeeded\n")
+    err = capsys.readouterr().err
+    assert "plan p1 is approved" in err
+    assert "2. stop the connector: done" in err
+    assert err.endswith("skip one record of orders: succeeded\n")
 
 
 @pytest.mark.parametrize(
@@ -293,10 +293,10 @@ def test_what_holds_an_approved_plan_back_is_said_once(bureau, capsys):
 
     assert plan.plan_id == "p1"
     assert Daemon(bureau, refuse, nothing, lapse).approved() == 3
-    said = capsys.readouterr().err
-    assert said.count("not begun yet: storm: 5 of 9 connectors are unhealthy") == 1
-    assert "it begins by itself if this passes within 10m of the approval" in said
-    assert "expired: storm: still" in said
+    err = capsys.readouterr().err
+    assert err.count("not begun yet: storm: 5 of 9 connectors are unhealthy") == 1
+    assert "it begins by itself if this passes within 10m of the approval" in err
+    assert "expired: storm: still" in err
 
 
 def test_a_plan_that_somebody_else_rejects_meanwhile_is_told_as_that(bureau):
@@ -403,10 +403,10 @@ def test_the_one_who_has_logged_in_is_who_decides(monkeypatch, tmp_path):
 
 def test_a_desk_is_closed_and_opened_again(bureau):
     bureau.proposed()
-    with open_service(ServiceAccess(state_dir=bureau.folder)) as at:
-        first = at.desk.plans()
-    with open_service(ServiceAccess(state_dir=bureau.folder)) as at:
-        assert at.desk.plans() == first
+    with open_service(ServiceAccess(state_dir=bureau.folder)) as session:
+        first = session.desk.plans()
+    with open_service(ServiceAccess(state_dir=bureau.folder)) as session:
+        assert session.desk.plans() == first
     assert approve.POLL_S > 0
     assert isinstance(bureau.proposed("p2"), Plan)
 
@@ -417,31 +417,31 @@ def test_a_desk_is_closed_and_opened_again(bureau):
 @pytest.fixture
 def agency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agency:
     """A sink that a record has spoiled twice, and a loop that has proposed to skip it."""
-    made = Agency(tmp_path / "daemon")
-    monkeypatch.setattr(service_access, "SystemClock", lambda: made.connect.line)
-    made.bad()
-    made.wait(5.0)
-    made.restart()
-    made.go_on(3)
-    return made
+    built = Agency(tmp_path / "daemon")
+    monkeypatch.setattr(service_access, "SystemClock", lambda: built.connect.line)
+    built.bad()
+    built.wait(5.0)
+    built.restart()
+    built.go_on(3)
+    return built
 
 
 def decided(agency: Agency, *, yes: bool = True) -> int:
     with closing(StateDir(agency.folder)):
         (dossier,) = agency.dossiers(PlanStatus.PROPOSED)
-        asked = ApprovalOptions(dossier.plan.plan_id, yes=yes)
+        options = ApprovalOptions(dossier.plan.plan_id, yes=yes)
         return approve.approve_plan(
-            ServiceAccess(state_dir=agency.folder), asked, pause=lambda _: agency.go_on(1)
+            ServiceAccess(state_dir=agency.folder), options, pause=lambda _: agency.go_on(1)
         )
 
 
 def test_a_person_approves_and_the_loop_skips_exactly_the_one_record(agency, capsys):
     assert decided(agency) == 0
-    said = capsys.readouterr()
-    assert re.search(r"1\. copy east/\S+ to \S+: done", said.err)
-    assert said.err.endswith("for rows-sink: succeeded\n")
-    assert re.search(r"\d+ guards let it pass: .*\bidentified\b", said.out)
-    assert re.search(r"G47\s+proven\s+asks for approval", said.out)
+    answer = capsys.readouterr()
+    assert re.search(r"1\. copy east/\S+ to \S+: done", answer.err)
+    assert answer.err.endswith("for rows-sink: succeeded\n")
+    assert re.search(r"\d+ guards let it pass: .*\bidentified\b", answer.out)
+    assert re.search(r"G47\s+proven\s+asks for approval", answer.out)
     (dossier,) = agency.dossiers(PlanStatus.ENDED)
     assert dossier.approved_by == find_operator_name()
 
@@ -452,9 +452,9 @@ def test_what_a_guard_holds_back_to_the_end_is_told_as_denied(agency, capsys):
         PauseSet(at=now, paused=True, until=None, by="ada", because="a release")
     )
     assert decided(agency) == 3
-    said = capsys.readouterr().err
-    assert said.count("not begun yet: pause:") == 1
-    assert "expired: pause:" in said
+    err = capsys.readouterr().err
+    assert err.count("not begun yet: pause:") == 1
+    assert "expired: pause:" in err
     assert agency.changes() == []
 
 

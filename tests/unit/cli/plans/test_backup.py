@@ -30,10 +30,10 @@ def typed(folder: Path, worker: fake.Connect, *arguments: str) -> Result:
         f"connect: [{{name: cc, kafka: k, url: '{worker.url}'}}]\n"
         f"state_dir: {folder / 'state'}\n"
     )
-    found = CliRunner().invoke(cli, ["backup", *arguments, "--config", str(config)])
-    if found.exception is not None and not isinstance(found.exception, SystemExit):
-        raise found.exception
-    return found
+    result = CliRunner().invoke(cli, ["backup", *arguments, "--config", str(config)])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result
 
 
 def test_every_offset_is_kept_and_the_connector_is_left_alone(tmp_path, worker):
@@ -41,8 +41,10 @@ def test_every_offset_is_kept_and_the_connector_is_left_alone(tmp_path, worker):
     assert done.exit_code == 0, done.output
     path = Path(done.stdout.strip())
     assert path.parent == tmp_path / "state" / "backups"
-    kept = {at["partition"]["shard"]: at["offset"] for at in json.loads(path.read_text())["src"]}
-    assert kept == {"a": {"position": 40}, "b": {"position": 2**63 - 1}}
+    retained = {
+        item["partition"]["shard"]: item["offset"] for item in json.loads(path.read_text())["src"]
+    }
+    assert retained == {"a": {"position": 40}, "b": {"position": 2**63 - 1}}
     assert worker.changes() == []
     (listed,) = json.loads(typed(tmp_path, worker, "list", "--json").stdout)
     assert (listed["path"], listed["connectors"]) == (str(path), {"src": 2})

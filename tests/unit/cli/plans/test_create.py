@@ -31,19 +31,23 @@ SKIP = (
 
 @pytest.fixture
 def bureau(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bureau:
-    made = Bureau(tmp_path / "state")
+    built = Bureau(tmp_path / "state")
     configure(tmp_path)
-    world = ServiceCallbacks(made.planner, made.woken.append, frozenset)
+    world = ServiceCallbacks(built.planner, built.woken.append, frozenset)
     monkeypatch.setattr(create, "open_plan_inputs", lambda *_: nullcontext(world))
-    return made
+    return built
 
 
 def test_a_skip_is_planned_exactly_as_it_was_typed_and_waits_for_somebody_else(bureau):
     done = typed(*SKIP, bureau=bureau)
     assert done.exit_code == 0, done.output
-    ((asked, by),) = bureau.planner.seen
-    assert (asked.wish, asked.connect_cluster, asked.connector) == (Wish.SKIP_ONE, "lab", "orders")
-    assert (asked.pair, asked.because, by) == (
+    ((request, by),) = bureau.planner.seen
+    assert (request.wish, request.connect_cluster, request.connector) == (
+        Wish.SKIP_ONE,
+        "lab",
+        "orders",
+    )
+    assert (request.pair, request.because, by) == (
         PartitionOffset(PARTITION, NEXT),
         "it is poison",
         find_operator_name(),
@@ -56,39 +60,39 @@ def test_a_skip_is_planned_exactly_as_it_was_typed_and_waits_for_somebody_else(b
 
 
 @pytest.mark.parametrize(
-    ("action", "wish"), [("stop", Wish.STOP), ("restart", Wish.RESTART_FAILED)]
+    ("action", "request"), [("stop", Wish.STOP), ("restart", Wish.RESTART_FAILED)]
 )
-def test_a_stop_and_a_restart_need_no_more_than_a_name(bureau, action, wish):
-    given = ("--connector", "orders", "--connect", "lab", "--because", "x")
-    typed("plan", "create", action, *given, bureau=bureau)
-    assert bureau.planner.seen[0][0].wish is wish
+def test_a_stop_and_a_restart_need_no_more_than_a_name(bureau, action, request):
+    inputs = ("--connector", "orders", "--connect", "lab", "--because", "x")
+    typed("plan", "create", action, *inputs, bureau=bureau)
+    assert bureau.planner.seen[0][0].wish is request
 
 
 def test_a_dry_run_shows_the_whole_plan_and_writes_nothing(bureau):
     done = typed(*SKIP, "--dry-run", "--json", bureau=bureau)
     assert done.exit_code == 0
-    told = json.loads(done.stdout)
-    assert [at["standing"] for at in told["steps"]][:1] == ["not begun"]
+    document = json.loads(done.stdout)
+    assert [step["standing"] for step in document["steps"]][:1] == ["not begun"]
     assert bureau.bench.journal.tail(1) == ()
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "answer"),
     [
         ("", "by another operator than"),
         ("second_person: true", "by another operator than"),
         ("second_person: false", "by any operator"),
     ],
 )
-def test_every_plan_says_who_may_approve_it(bureau, setting, said):
+def test_every_plan_says_who_may_approve_it(bureau, setting, answer):
     path = bureau.folder.parent / "offsetwatch.yaml"
     path.write_text(path.read_text().replace("{mode: propose}", f"{{mode: propose, {setting}}}"))
-    assert said in typed(*SKIP, bureau=bureau).stdout
+    assert answer in typed(*SKIP, bureau=bureau).stdout
     (row,) = bureau.office.plans()
-    assert said in typed("plan", "show", row.plan_id, bureau=bureau).stdout
+    assert answer in typed("plan", "show", row.plan_id, bureau=bureau).stdout
     own = ("--sha256", row.sha256, "--yes", "--no-wait")
     done = typed("plan", "approve", row.plan_id, *own, bureau=bureau)
-    if "any" in said:
+    if "any" in answer:
         assert done.exit_code == 0
     else:
         assert done.exit_code == 6
@@ -140,7 +144,7 @@ def test_a_connector_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bureau)
 
 
 @pytest.mark.parametrize(
-    ("known", "said"),
+    ("known", "answer"),
     [
         ({("lab", "order"), ("lab", "files")}, "did you mean order?"),
         ({("lab", "files"), ("lab", "lake")}, "it has: files, lake"),
@@ -148,12 +152,12 @@ def test_a_connector_that_nobody_knows_is_a_mistake_of_the_one_who_typed(bureau)
         ({("east", "orders")}, "Connect clusters: east"),
     ],
 )
-def test_an_unknown_name_comes_with_the_one_that_was_meant(bureau, monkeypatch, known, said):
+def test_an_unknown_name_comes_with_the_one_that_was_meant(bureau, monkeypatch, known, answer):
     bureau.planner.says = RequestTargetNotFound()
     known = frozenset(known)
     world = ServiceCallbacks(bureau.planner, bureau.woken.append, lambda: known)
     monkeypatch.setattr(create, "open_plan_inputs", lambda *_: nullcontext(world))
-    with pytest.raises(ConfigError, match=re.escape(f"({said})")):
+    with pytest.raises(ConfigError, match=re.escape(f"({answer})")):
         typed(*SKIP, bureau=bureau)
 
 
@@ -171,8 +175,8 @@ def test_an_unknown_name_comes_with_the_one_that_was_meant(bureau, monkeypatch, 
     ids=" ".join,
 )
 def test_what_does_not_go_together_is_a_usage_error(bureau, arguments):
-    given = ("--connector", "orders", "--because", "x")
-    done = typed("plan", "create", *arguments, *given, bureau=bureau)
+    inputs = ("--connector", "orders", "--because", "x")
+    done = typed("plan", "create", *arguments, *inputs, bureau=bureau)
     assert done.exit_code == 2
     assert "Usage:" in done.stderr
     assert bureau.planner.seen == []
@@ -184,10 +188,10 @@ def test_what_does_not_go_together_is_a_usage_error(bureau, arguments):
     ids=["no JSON", "removes it", "no object", "twice"],
 )
 def test_a_pair_that_is_none_is_refused_before_anybody_is_asked(bureau, partition, offset):
-    given = ("--connector", "orders", "--because", "x")
+    inputs = ("--connector", "orders", "--because", "x")
     pair = ("--partition", partition, "--offset", offset)
     with pytest.raises(ConfigError):
-        typed("plan", "create", "skip", *given, *pair, bureau=bureau)
+        typed("plan", "create", "skip", *inputs, *pair, bureau=bureau)
     assert bureau.planner.seen == []
 
 
@@ -202,16 +206,16 @@ def kept(bureau: Bureau) -> Path:
 
 @pytest.mark.parametrize("how", ["path", "name"])
 def test_a_backup_is_restored_to_the_connector_that_it_is_of(bureau, kept, how):
-    given = str(kept) if how == "path" else kept.name
-    done = typed("restore", "--from", given, "--because", "x", bureau=bureau)
+    inputs = str(kept) if how == "path" else kept.name
+    done = typed("restore", "--from", inputs, "--because", "x", bureau=bureau)
     assert done.exit_code == 0, done.output
-    ((asked, _),) = bureau.planner.seen
-    assert (asked.wish, asked.connector, asked.backup) == (Wish.RESTORE, "orders", kept.name)
+    ((request, _),) = bureau.planner.seen
+    assert (request.wish, request.connector, request.backup) == (Wish.RESTORE, "orders", kept.name)
 
 
 def test_plan_create_restore_is_the_same(bureau, kept):
-    given = ("--connector", "orders", "--backup", kept.name, "--because", "x")
-    typed("plan", "create", "restore", *given, bureau=bureau)
+    inputs = ("--connector", "orders", "--backup", kept.name, "--because", "x")
+    typed("plan", "create", "restore", *inputs, bureau=bureau)
     assert bureau.planner.seen[0][0].backup == kept.name
 
 

@@ -84,12 +84,12 @@ def test_a_folder_in_which_no_daemon_ran_is_no_empty_list(tmp_path, verb, there)
         folder.mkdir()
     if there == "backups alone":
         (folder / "backups").mkdir()
-    found = sorted(tmp_path.rglob("*"))
+    result = sorted(tmp_path.rglob("*"))
     done = CliRunner().invoke(cli, [*verb, "--state-dir", str(folder)])
     assert isinstance(done.exception, ConfigError)
     assert f"state_dir {folder}" in str(done.exception)
     assert "no daemon has run there" in str(done.exception)
-    assert sorted(tmp_path.rglob("*")) == found
+    assert sorted(tmp_path.rglob("*")) == result
 
 
 @pytest.mark.parametrize("verb", _FOLDER_VERBS)
@@ -110,9 +110,9 @@ def test_a_plan_is_shown_with_its_offsets_and_what_to_decide(parked):
 def test_a_plan_of_many_offsets_shows_some_and_says_how_many_more(bench):
     many = Alter(tuple(PartitionOffset(f'{{"n":{number}}}', "{}") for number in range(1000)))
     bench.runner().run(plan_of(many))
-    shown = typed("plan", "show", "p1", bench=bench).stdout
-    assert '{"n":19} -> {}; and 980 more: --json' in shown
-    assert '{"n":20}' not in shown
+    stdout = typed("plan", "show", "p1", bench=bench).stdout
+    assert '{"n":19} -> {}; and 980 more: --json' in stdout
+    assert '{"n":20}' not in stdout
 
 
 def test_a_plan_nobody_knows_is_a_mistake_of_the_one_who_typed(bench):
@@ -161,8 +161,8 @@ def test_a_plan_over_rest_is_recovered_with_the_configuration_that_names_its_clu
 
 def test_the_journal_is_shown_newest_last_and_verified(bench):
     bench.runner().run(plan_of())
-    told = json.loads(typed("journal", "tail", "--lines", "2", "--json", bench=bench).stdout)
-    assert [entry["record"]["record"] for entry in told] == ["verified", "ended"]
+    document = json.loads(typed("journal", "tail", "--lines", "2", "--json", bench=bench).stdout)
+    assert [entry["record"]["record"] for entry in document] == ["verified", "ended"]
     done = typed("journal", "verify", bench=bench)
     assert "each as it was written" in done.stderr
     assert "1 of 1 backups are as they were written" in done.stderr
@@ -170,17 +170,17 @@ def test_the_journal_is_shown_newest_last_and_verified(bench):
 
 
 @pytest.mark.parametrize(
-    ("spoil", "said"),
+    ("spoil", "answer"),
     [
         (lambda path: path.write_text("{}"), "is not what was written"),
         (lambda path: path.unlink(), "cannot be read: No such file"),
     ],
     ids=["changed", "gone"],
 )
-def test_a_backup_that_is_not_what_was_written_is_told(bench, spoil, said):
+def test_a_backup_that_is_not_what_was_written_is_told(bench, spoil, answer):
     spoil(Path(bench.runner().run(plan_of()).backup))
     done = typed("journal", "verify", bench=bench)
-    assert said in done.stderr
+    assert answer in done.stderr
     assert done.exit_code == 1
 
 
@@ -191,8 +191,8 @@ def test_backups_are_looked_for_where_the_journal_is_and_not_where_it_was(bench,
     there = replace(bench, folder=moved)
     done = typed("journal", "verify", bench=there)
     assert "1 of 1 backups are as they were written" in done.stderr
-    shown = typed("plan", "show", "p1", bench=there)
-    assert "elsewhere/backups" in "".join(shown.stdout.split())
+    result = typed("plan", "show", "p1", bench=there)
+    assert "elsewhere/backups" in "".join(result.stdout.split())
 
 
 def test_a_damaged_journal_is_told(bench):
@@ -208,12 +208,12 @@ def test_a_damaged_journal_is_told(bench):
 
 def test_backups_are_listed_and_shown_and_can_be_imported_as_they_are(bench):
     result = bench.runner().run(plan_of())
-    (kept,) = json.loads(typed("backup", "list", "--json", bench=bench).stdout)
-    assert (kept["path"], kept["connectors"]) == (result.backup, {"orders": 2})
+    (retained,) = json.loads(typed("backup", "list", "--json", bench=bench).stdout)
+    assert (retained["path"], retained["connectors"]) == (result.backup, {"orders": 2})
     name = Path(result.backup).name
     assert '{"position":10}' in typed("backup", "show", name, bench=bench).stdout
-    shown = typed("backup", "show", result.backup, "--json", bench=bench).stdout
-    assert shown == Path(result.backup).read_text()
+    stdout = typed("backup", "show", result.backup, "--json", bench=bench).stdout
+    assert stdout == Path(result.backup).read_text()
 
 
 @pytest.mark.parametrize("driver", ["rest", "storage", "strimzi"])
@@ -230,11 +230,11 @@ def test_every_command_that_a_person_is_told_can_be_typed(parked, driver):
     plan = msgspec.structs.replace(opened.plan, subject=subject)
     progress = replay_records((PlanOpened(at=opened.at, plan=plan), *records[1:]), EngineLimits())
     cut_off = replace(progress, parked=None)
-    said = [
+    messages = [
         plan_text.describe_ending(each, format_options(parked.folder, options))
         for each in (progress, cut_off)
     ]
-    commands = re.findall(r"`offsetwatch ([^`]*)`", " ".join(said))
+    commands = re.findall(r"`offsetwatch ([^`]*)`", " ".join(messages))
     assert len(commands) == 4
     for command in commands:
         words_of = shlex.split(command)

@@ -29,8 +29,8 @@ def config(tmp_path: Path) -> Path:
 def test_elsewhere_the_daemon_makes_the_plan(config):
     with create.open_plan_inputs(
         ServiceAccess(listener=ControlEndpoint("http://127.0.0.1:1")), 1.0, KEY
-    ) as made:
-        assert made is None
+    ) as plan:
+        assert plan is None
 
 
 def test_without_a_configuration_there_is_nothing_to_plan_with(tmp_path):

@@ -70,9 +70,9 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
-    made = tmp_path / "offsetwatch.yaml"
-    made.write_text(f"{CONFIG}state_dir: {tmp_path / 'state'}\n")
-    return made
+    built = tmp_path / "offsetwatch.yaml"
+    built.write_text(f"{CONFIG}state_dir: {tmp_path / 'state'}\n")
+    return built
 
 
 def typed(*arguments: str, folder: Path):
@@ -99,12 +99,12 @@ def test_copies_are_listed_with_all_but_what_they_hold(folder):
         1234,
     )
     assert (row["size_bytes"], row["sha256"]) == (RECORD.size_bytes, RECORD.sha256)
-    shown = typed("list", folder=folder).stdout
-    assert ID[:12] in shown
-    assert "DataException in converter_value" in shown
-    for told in (done.stdout, shown):
-        assert "4111" not in told
-        assert "customer-7" not in told
+    stdout = typed("list", folder=folder).stdout
+    assert ID[:12] in stdout
+    assert "DataException in converter_value" in stdout
+    for report in (done.stdout, stdout):
+        assert "4111" not in report
+        assert "customer-7" not in report
 
 
 def test_no_copies_are_no_findings(tmp_path):
@@ -127,13 +127,13 @@ def test_a_damaged_copy_is_a_finding(folder):
 
 def test_get_tells_all_but_what_the_record_holds(folder):
     done = typed("get", ID[:8], "--json", folder=folder)
-    told = json.loads(done.stdout)
-    assert (told["id"], told["key_bytes"], told["value_bytes"]) == (ID, 10, len(SECRET))
-    assert told["headers"] == [{"name": "h\x1b", "bytes": None}]
-    shown = typed("get", ID, folder=folder).stdout
-    assert "\x1b" not in shown
-    assert r"h\x1b: null" in shown
-    for text in (done.stdout, shown):
+    document = json.loads(done.stdout)
+    assert (document["id"], document["key_bytes"], document["value_bytes"]) == (ID, 10, len(SECRET))
+    assert document["headers"] == [{"name": "h\x1b", "bytes": None}]
+    stdout = typed("get", ID, folder=folder).stdout
+    assert "\x1b" not in stdout
+    assert r"h\x1b: null" in stdout
+    for text in (done.stdout, stdout):
         assert "4111" not in text
         assert "customer-7" not in text
 
@@ -168,12 +168,12 @@ def test_get_output_writes_the_whole_record_and_never_over_a_file(folder, tmp_pa
             )
 
 
-@pytest.mark.parametrize("given", ["0000", ""])
-def test_an_id_of_nothing_is_a_mistake(folder, given):
+@pytest.mark.parametrize("inputs", ["0000", ""])
+def test_an_id_of_nothing_is_a_mistake(folder, inputs):
     with pytest.raises(ConfigError, match="there is no record"):
         quarantine.print_copy(
             QuarantineOptions(None, folder),
-            given,
+            inputs,
             to=None,
             raw=False,
             output_format=OutputFormat.JSON,
@@ -207,35 +207,37 @@ def logs() -> FakeLogs:
 
 
 def replayed(logs: FakeLogs, path: Path, copy_id: str = ID, **more) -> int:
-    asked = {"topic": None, "kafka": None, "keep_timestamp": True, "dry_run": False, "yes": True}
+    requests = {"topic": None, "kafka": None, "keep_timestamp": True, "dry_run": False, "yes": True}
     return quarantine.replay_copy(
         QuarantineOptions(path, None),
-        QuarantineReplayOptions(copy_id, **{**asked, **more}),
+        QuarantineReplayOptions(copy_id, **{**requests, **more}),
         lambda kafka, _cluster: RecordReplayTarget(kafka, logs.open, logs.open),
     )
 
 
 def journalled(folder: Path) -> list[RecordReplayed]:
     journal = Journal(folder)
-    found = [entry.record for entry in journal.tail(10) if isinstance(entry.record, RecordReplayed)]
+    records = [
+        entry.record for entry in journal.tail(10) if isinstance(entry.record, RecordReplayed)
+    ]
     journal.close()
-    return found
+    return records
 
 
 def test_a_record_goes_back_exactly_as_it_was(logs, folder, path, capsys):
     assert replayed(logs, path) == 0
-    (found,) = logs.part("orders", 1).records.values()
-    assert (found.key, found.value, found.headers, found.timestamp_ms) == (
+    (record,) = logs.part("orders", 1).records.values()
+    assert (record.key, record.value, record.headers, record.timestamp_ms) == (
         RECORD.key,
         RECORD.value,
         RECORD.headers,
         RECORD.timestamp_ms,
     )
-    (told,) = journalled(folder)
-    assert (told.receipt, told.to) == (ID, "east/orders-1")
-    said = capsys.readouterr().err
-    assert "everybody who reads orders gets this record again, orders-sink among them" in said
-    assert "written to east/orders-1@0" in said
+    (report,) = journalled(folder)
+    assert (report.receipt, report.to) == (ID, "east/orders-1")
+    err = capsys.readouterr().err
+    assert "everybody who reads orders gets this record again, orders-sink among them" in err
+    assert "written to east/orders-1@0" in err
 
 
 def test_a_rehearsal_writes_nothing_anywhere(logs, folder, path, capsys):
@@ -254,9 +256,9 @@ def test_without_a_person_or_their_word_nothing_is_written(logs, path, folder, c
 def test_another_topic_with_fewer_partitions_is_said(logs, path, folder, capsys):
     assert replayed(logs, path, topic="retry", kafka="west") == 0
     assert len(logs.part("retry", 0).records) == 1
-    said = capsys.readouterr().err
-    assert "it was in partition 1, and there are 1: it goes to 0" in said
-    assert "everybody who reads" not in said
+    err = capsys.readouterr().err
+    assert "it was in partition 1, and there are 1: it goes to 0" in err
+    assert "everybody who reads" not in err
     assert journalled(folder)[0].to == "west/retry-0"
 
 
@@ -275,7 +277,7 @@ def test_a_record_that_is_too_large_for_the_topic_is_not_tried(logs, path, folde
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "answer"),
     [
         ({"compacted": True}, "is compacted"),
         ({"topic_id": "id-2"}, "was recreated"),
@@ -283,16 +285,16 @@ def test_a_record_that_is_too_large_for_the_topic_is_not_tried(logs, path, folde
         ({"retention_ms": 86_400_000}, "older than the 1 days"),
     ],
 )
-def test_what_a_replay_means_beside_is_said_before(logs, path, folder, capsys, settings, said):
+def test_what_a_replay_means_beside_is_said_before(logs, path, folder, capsys, settings, answer):
     logs.topics["orders"] = replace(SETTINGS, **settings)
     assert replayed(logs, path, dry_run=True) == 0
-    assert said in capsys.readouterr().err
+    assert answer in capsys.readouterr().err
 
 
 def test_the_timestamp_is_its_own_or_that_of_now(logs, path, folder):
     replayed(logs, path, keep_timestamp=False)
-    (found,) = logs.part("orders", 1).records.values()
-    assert found.timestamp_ms == logs.clock.now() * 1000
+    (record,) = logs.part("orders", 1).records.values()
+    assert record.timestamp_ms == logs.clock.now() * 1000
 
 
 @pytest.mark.parametrize(
@@ -319,9 +321,9 @@ def test_a_record_is_not_written_back_twice_without_a_word(logs, path, folder, c
     capsys.readouterr()
     for dry_run in (True, False):
         assert replayed(logs, path, dry_run=dry_run) == 3
-        said = capsys.readouterr().err
-        assert "this record was written to east/orders-1 at " in said
-        assert "--again" in said
+        err = capsys.readouterr().err
+        assert "this record was written to east/orders-1 at " in err
+        assert "--again" in err
     assert replayed(logs, path, topic="retry") == 3
     assert len(logs.part("orders", 1).records) == len(journalled(folder)) == 1
     assert replayed(logs, path, again=True) == 0

@@ -25,9 +25,9 @@ NOW = 1_800_000_000.0
 
 @pytest.fixture
 def bureau(tmp_path: Path) -> Bureau:
-    made = Bureau(tmp_path / "state", mode=Mode.PROPOSE)
+    built = Bureau(tmp_path / "state", mode=Mode.PROPOSE)
     configure(tmp_path)
-    return made
+    return built
 
 
 def newest(bureau: Bureau) -> object:
@@ -36,9 +36,9 @@ def newest(bureau: Bureau) -> object:
 
 
 def test_the_mode_is_told_with_what_it_means(bureau):
-    shown = typed("mode", bureau=bureau)
-    assert shown.exit_code == 0
-    assert "propose: proposes plans, and carries out what an operator approves" in shown.stdout
+    result = typed("mode", bureau=bureau)
+    assert result.exit_code == 0
+    assert "propose: proposes plans, and carries out what an operator approves" in result.stdout
     assert json.loads(typed("mode", "--json", bureau=bureau).stdout) == {
         "mode": "propose",
         "pause": None,
@@ -103,7 +103,7 @@ def test_the_mode_needs_the_configuration_that_limits_it(bureau):
 
 
 @pytest.mark.parametrize(
-    ("given", "until"),
+    ("inputs", "until"),
     [
         ({"span_s": 7200.0}, NOW + 7200.0),
         ({"until": "2027-01-15T10:00:00Z"}, NOW + 7200.0),
@@ -111,8 +111,8 @@ def test_the_mode_needs_the_configuration_that_limits_it(bureau):
     ],
     ids=["for", "until", "indefinitely"],
 )
-def test_a_pause_ends_when_it_is_said_to(bureau, given, until, capsys):
-    here, how = ServiceAccess(state_dir=bureau.folder), {"span_s": None, "until": None, **given}
+def test_a_pause_ends_when_it_is_said_to(bureau, inputs, until, capsys):
+    here, how = ServiceAccess(state_dir=bureau.folder), {"span_s": None, "until": None, **inputs}
     switches.pause_remediation(here, because="a release", clock=VirtualClock(NOW), **how)
     record = newest(bureau)
     assert isinstance(record, PauseSet)
@@ -122,12 +122,12 @@ def test_a_pause_ends_when_it_is_said_to(bureau, given, until, capsys):
 
 
 @pytest.mark.parametrize(
-    "given",
+    "inputs",
     [{"span_s": -7200.0}, {"span_s": 0.0}, {"until": "1000"}],
-    ids=lambda given: str(*given.values()),
+    ids=lambda inputs: str(*inputs.values()),
 )
-def test_a_pause_that_would_be_over_or_is_none_is_refused(bureau, given):
-    here, how = ServiceAccess(state_dir=bureau.folder), {"span_s": None, "until": None, **given}
+def test_a_pause_that_would_be_over_or_is_none_is_refused(bureau, inputs):
+    here, how = ServiceAccess(state_dir=bureau.folder), {"span_s": None, "until": None, **inputs}
     with pytest.raises(ConfigError):
         switches.pause_remediation(here, because="x", clock=VirtualClock(NOW), **how)
     assert bureau.bench.journal.tail(1) == ()
@@ -143,8 +143,8 @@ def test_the_length_of_a_pause_is_a_duration(bureau, span):
 
 def test_a_pause_is_told_and_ended(bureau):
     typed("pause", "--indefinitely", "--because", "a release", bureau=bureau)
-    shown = typed("mode", bureau=bureau).stdout
-    assert f"until an operator ends it, by {find_operator_name()}" in shown
+    stdout = typed("mode", bureau=bureau).stdout
+    assert f"until an operator ends it, by {find_operator_name()}" in stdout
     assert "the pause is over" in typed("unpause", "--because", "done", bureau=bureau).stderr
     assert "there was no pause" in typed("unpause", "--because", "done", bureau=bureau).stderr
 
@@ -160,7 +160,7 @@ def test_open_breakers_are_listed_until_somebody_has_looked(bureau):
     tripped(bureau)
     listed = typed("breaker", "list", "--json", bureau=bureau)
     assert listed.exit_code == 1
-    assert [at["scope"] for at in json.loads(listed.stdout)] == ["lab/orders"]
+    assert [load["scope"] for load in json.loads(listed.stdout)] == ["lab/orders"]
     assert "did not help" in typed("breaker", "list", bureau=bureau).stdout
     assert "lab/orders" in typed("mode", bureau=bureau).stdout
     closed = typed("breaker", "ack", "lab/orders", "--because", "mended", bureau=bureau)

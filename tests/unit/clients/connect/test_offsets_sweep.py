@@ -243,8 +243,8 @@ def test_workers_without_such_a_path_are_not_asked_for_everything_and_it_is_no_e
 )
 def test_a_sweep_ends_where_nothing_but_refusals_come(status, body, expected):
     with swept(lambda _: (status, body)) as no, swept(lambda _: (status, body)) as other:
-        found = error_of(sweep(no.url, other.url), NAMES)
-        assert type(found) is expected
+        error = error_of(sweep(no.url, other.url), NAMES)
+        assert type(error) is expected
         assert len(no.asked) + len(other.asked) <= REFUSALS_MAX + 2 * REQUESTS_IN_FLIGHT_MAX
 
 
@@ -289,7 +289,7 @@ def test_of_a_name_that_no_path_can_carry_the_reason_is_told(name):
 def one_segment(worker: SweptWorker) -> bool:
     """Would Jetty 12 take the path that was asked for last?"""
     segment = worker.paths[-1].split("/")[2]
-    return not any(at in segment.upper() for at in ("%2F", "%25", "%5C", "%2E", "%09"))
+    return not any(value in segment.upper() for value in ("%2F", "%25", "%5C", "%2E", "%09"))
 
 
 def test_a_worker_is_left_alone_as_its_retry_after_says(monkeypatch):
@@ -301,12 +301,12 @@ def test_a_worker_is_left_alone_as_its_retry_after_says(monkeypatch):
 
     monkeypatch.setattr(offsets_sweep._Sweep, "_waits", put_off)
     heard = Heard()
-    seen: Counter[str] = Counter()
+    observed: Counter[str] = Counter()
     with swept(headers={"Retry-After": "7"}) as worker:
 
         def answer(name: str) -> tuple[int, bytes]:
-            seen[name] += 1
-            return (429, b"") if seen[name] == 1 and name in {"c3", "c5"} else (200, offsets())
+            observed[name] += 1
+            return (429, b"") if observed[name] == 1 and name in {"c3", "c5"} else (200, offsets())
 
         worker.answer = answer
         assert not sweep(worker.url).offsets(NAMES, heard.listener)
@@ -334,12 +334,12 @@ def test_a_retry_after_beyond_the_bound_is_a_failure_of_that_worker(after, monke
 )
 def test_a_connector_that_no_worker_answers_for_ends_the_sweep(answer, expected):
     with swept(answer) as one, swept(answer) as two:
-        found = error_of(sweep(one.url, two.url))
-        assert type(found) is expected
-        assert found.target == "lab"
-        assert found.detail.startswith("GET /connectors/a/offsets: ")
-        assert one.url in found.detail
-        assert two.url in found.detail
+        error = error_of(sweep(one.url, two.url))
+        assert type(error) is expected
+        assert error.target == "lab"
+        assert error.detail.startswith("GET /connectors/a/offsets: ")
+        assert one.url in error.detail
+        assert two.url in error.detail
 
 
 def test_what_was_answered_before_a_refusal_is_not_lost():
@@ -357,9 +357,9 @@ def test_what_was_answered_before_a_refusal_is_not_lost():
 def test_workers_that_all_hang_end_it_after_one_deadline():
     with swept() as one, swept() as two:
         one.answer, two.answer = one.hang, two.hang
-        found = error_of(sweep(one.url, two.url, timeout_s=0.5), NAMES)
-        assert type(found) is ResponseTimeout
-        assert "no whole answer within 0.5 s" in found.detail
+        result = error_of(sweep(one.url, two.url, timeout_s=0.5), NAMES)
+        assert type(result) is ResponseTimeout
+        assert "no whole answer within 0.5 s" in result.detail
 
 
 def test_an_answer_beyond_the_bound_is_not_held():
@@ -381,20 +381,22 @@ def test_of_answers_that_are_large_one_is_read_at_a_time_and_small_ones_pass():
             return await super().acquire()
 
     async def read() -> list[bytes]:
-        turn = Turn()
+        transaction = Turn()
 
         async def ask(name: str) -> bytes:
             timeout = httpx.Timeout(LATE_S)
             async with build_async_client(
                 worker.url, timeout=timeout, headers={}, verify=False
             ) as client:
-                return (await read_response(client, "lab", offsets_path(name), large=turn))[1]
+                return (await read_response(client, "lab", offsets_path(name), large=transaction))[
+                    1
+                ]
 
-        async with asyncio.timeout(LATE_S), turn:
+        async with asyncio.timeout(LATE_S), transaction:
             waiting = [asyncio.create_task(ask("large")) for _ in range(3)]
             assert await ask("small") == offsets()
-            for _ in (turn, *waiting):
-                await turn.wanted.acquire()
+            for _ in (transaction, *waiting):
+                await transaction.wanted.acquire()
             assert not any(task.done() for task in waiting)
         async with asyncio.timeout(LATE_S):
             return list(await asyncio.gather(*waiting))
@@ -447,8 +449,8 @@ def test_every_question_says_who_asks():
     auth = Auth.model_validate({"username": "me", "password": "pä:ss"})
     with swept() as worker:
         sweep(worker.url, auth=auth).offsets(NAMES[:8], Heard().listener)
-        told = {head["Authorization"] for head in worker.heads}
-        assert told == {"Basic " + base64.b64encode("me:pä:ss".encode()).decode()}
+        reports = {head["Authorization"] for head in worker.heads}
+        assert reports == {"Basic " + base64.b64encode("me:pä:ss".encode()).decode()}
         assert {head["Accept"] for head in worker.heads} == {"application/json"}
         assert {head["Host"] for head in worker.heads} == {worker.url.removeprefix("http://")}
 
@@ -480,9 +482,9 @@ def test_a_secret_that_cannot_be_read_is_told_and_nobody_is_asked(tmp_path: Path
     auth = Auth.model_validate({"bearer_token_file": "token"}, context={"folder": tmp_path})
     (tmp_path / "token").unlink()
     with swept() as worker:
-        found = error_of(sweep(worker.url, auth=auth))
-        assert type(found) is TargetUnreachable
-        assert "auth.bearer_token_file" in found.detail
+        result = error_of(sweep(worker.url, auth=auth))
+        assert type(result) is TargetUnreachable
+        assert "auth.bearer_token_file" in result.detail
         assert not worker.asked
 
 
@@ -499,9 +501,9 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 @pytest.fixture
 def wants_certificates(authority: Authority) -> ssl.SSLContext:
-    mine = authority.issue("server")
+    own = authority.issue("server")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(mine.cert, mine.key)
+    context.load_cert_chain(own.cert, own.key)
     context.load_verify_locations(authority.ca)
     context.verify_mode = ssl.CERT_REQUIRED
     return context
@@ -526,16 +528,16 @@ def test_a_client_certificate_opens_the_door(wants_certificates, authority):
 
 def test_without_a_client_certificate_the_worker_refuses(wants_certificates, authority):
     with swept(tls=wants_certificates) as worker:
-        found = error_of(sweep(worker.url, tls=Tls(ca_file=authority.ca)))
-        assert type(found) in {AccessDenied, IncompleteResponse}
+        error = error_of(sweep(worker.url, tls=Tls(ca_file=authority.ca)))
+        assert type(error) in {AccessDenied, IncompleteResponse}
         assert not worker.asked
 
 
 def test_a_worker_of_an_unknown_authority_is_not_asked(wants_certificates, tmp_path):
     with swept(tls=wants_certificates) as worker:
-        found = error_of(sweep(worker.url, tls=Tls(ca_file=Authority(tmp_path).ca)))
-        assert type(found) is TargetUnreachable
-        assert "its certificate is not trusted: " in found.detail
+        result = error_of(sweep(worker.url, tls=Tls(ca_file=Authority(tmp_path).ca)))
+        assert type(result) is TargetUnreachable
+        assert "its certificate is not trusted: " in result.detail
         assert not worker.asked
 
 

@@ -53,9 +53,9 @@ def test_the_body_is_handed_on_as_it_came():
 
 
 def test_connectors_come_with_status_and_info_in_one_request():
-    asked = []
-    reader(lambda request: asked.append(request) or httpx.Response(200, json={})).connectors()
-    assert [(at.method, str(at.url)) for at in asked] == [
+    requests = []
+    reader(lambda request: requests.append(request) or httpx.Response(200, json={})).connectors()
+    assert [(request.method, str(request.url)) for request in requests] == [
         ("GET", "http://worker:8083/connectors?expand=status&expand=info")
     ]
 
@@ -69,23 +69,23 @@ def test_connectors_come_with_status_and_info_in_one_request():
     ],
 )
 def test_any_connector_name_is_one_segment_of_the_path(name, path):
-    asked = []
-    reader(lambda request: asked.append(request) or httpx.Response(200, json={})).offsets(name)
-    assert asked[0].url.raw_path.startswith(path)
+    requests = []
+    reader(lambda request: requests.append(request) or httpx.Response(200, json={})).offsets(name)
+    assert requests[0].url.raw_path.startswith(path)
 
 
 def test_a_path_before_the_api_is_kept():
-    asked = []
+    requests = []
     connect = ConnectReader(
         "lab",
         ("http://proxy/connect-a/",),
         timeout_s=1.0,
         transport=httpx.MockTransport(
-            lambda request: asked.append(request) or httpx.Response(200, json={})
+            lambda request: requests.append(request) or httpx.Response(200, json={})
         ),
     )
     connect.connectors()
-    assert asked[0].url.path == "/connect-a/connectors"
+    assert requests[0].url.path == "/connect-a/connectors"
 
 
 @pytest.mark.parametrize(
@@ -102,10 +102,10 @@ def test_a_path_before_the_api_is_kept():
     ],
 )
 def test_every_way_in_which_a_connection_fails_has_its_error(error, expected):
-    found = error_of(failing(error))
-    assert type(found) is expected
-    assert found.target == "lab"
-    assert isinstance(found.__cause__, error)
+    result = error_of(failing(error))
+    assert type(result) is expected
+    assert result.target == "lab"
+    assert isinstance(result.__cause__, error)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_every_way_in_which_a_connection_fails_has_its_error(error, expected):
     ],
 )
 def test_every_status_has_its_error(status, expected):
-    found = error_of(answering(status, b'{"error_code":0,"message":"no"}'))
-    assert type(found) is expected
-    assert f"HTTP {status}" in found.detail
+    error = error_of(answering(status, b'{"error_code":0,"message":"no"}'))
+    assert type(error) is expected
+    assert f"HTTP {status}" in error.detail
 
 
 @pytest.mark.parametrize("message", [b'"\xff"', b"[" * 100_000], ids=["no UTF-8", "deep"])
@@ -150,10 +150,10 @@ def test_a_rebalance_is_one_where_connect_calls_it_an_error_of_its_own():
     ],
 )
 def test_a_redirect_says_where_it_leads_to_without_what_may_be_secret(location, where):
-    found = error_of(answering(308, Location=location))
-    assert isinstance(found, MalformedResponse)
-    assert f"HTTP 308: it redirects to {where}; url must name" in found.detail
-    assert "secret" not in found.detail
+    result = error_of(answering(308, Location=location))
+    assert isinstance(result, MalformedResponse)
+    assert f"HTTP 308: it redirects to {where}; url must name" in result.detail
+    assert "secret" not in result.detail
 
 
 def test_a_login_page_is_told_from_broken_json():
@@ -164,19 +164,19 @@ def test_a_login_page_is_told_from_broken_json():
 
 
 def test_a_redirect_is_not_followed():
-    asked = []
+    requests = []
 
     def redirect(request: httpx.Request) -> httpx.Response:
-        asked.append(request)
+        requests.append(request)
         return httpx.Response(302, headers={"Location": "http://elsewhere/"})
 
     error_of(reader(redirect))
-    assert len(asked) == 1
+    assert len(requests) == 1
 
 
 def test_an_errors_body_is_not_repeated_because_it_may_quote_a_configuration():
-    found = error_of(answering(500, b'{"message":"sasl.jaas.config=hunter2 is invalid"}'))
-    assert "hunter2" not in f"{found} {found.detail}"
+    error = error_of(answering(500, b'{"message":"sasl.jaas.config=hunter2 is invalid"}'))
+    assert "hunter2" not in f"{error} {error.detail}"
 
 
 def test_an_answer_over_the_bound_is_refused_while_it_is_read(monkeypatch):
@@ -188,8 +188,8 @@ def test_an_answer_over_the_bound_is_refused_while_it_is_read(monkeypatch):
             sent.append(100)
             yield b"x" * 100
 
-    found = error_of(reader(lambda _: httpx.Response(200, content=endless())))
-    assert type(found) is SizeLimitExceeded
+    error = error_of(reader(lambda _: httpx.Response(200, content=endless())))
+    assert type(error) is SizeLimitExceeded
     assert sum(sent) <= 1200
 
 
@@ -234,11 +234,13 @@ def test_a_proxy_of_the_environment_is_ignored(monkeypatch):
 
 
 def test_each_question_has_its_path():
-    asked = []
-    connect = reader(lambda request: asked.append(request.url.path) or httpx.Response(200, json=0))
+    requests = []
+    connect = reader(
+        lambda request: requests.append(request.url.path) or httpx.Response(200, json=0)
+    )
     connect.root()
     connect.tasks("a b")
-    assert asked == ["/", "/connectors/a b/tasks"]
+    assert requests == ["/", "/connectors/a b/tasks"]
 
 
 @pytest.mark.parametrize(
@@ -250,18 +252,18 @@ def test_a_200_that_is_not_json_is_malformed(body):
 
 def among(*answers: httpx.Response | type[httpx.RequestError]) -> tuple[ConnectReader, list[str]]:
     """A reader of workers w0, w1, … and the hosts it has asked so far."""
-    asked: list[str] = []
+    requests: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.url.host)
-        found = answers[int(request.url.host[1:])]
-        if isinstance(found, httpx.Response):
-            return found
-        raise found("no luck", request=request)
+        requests.append(request.url.host)
+        result = answers[int(request.url.host[1:])]
+        if isinstance(result, httpx.Response):
+            return result
+        raise result("no luck", request=request)
 
     urls = tuple(f"http://w{number}:8083" for number in range(len(answers)))
     transport = httpx.MockTransport(answer)
-    return ConnectReader("lab", urls, timeout_s=1.0, transport=transport), asked
+    return ConnectReader("lab", urls, timeout_s=1.0, transport=transport), requests
 
 
 NO_CONNECTOR = {"error_code": 404, "message": "Connector a not found"}
@@ -284,9 +286,9 @@ NO_ROUTE = {"error_code": 404, "message": "HTTP 404 Not Found"}
     ],
 )
 def test_where_a_worker_fails_the_next_is_asked_and_then_kept(first):
-    connect, asked = among(first, httpx.Response(200, json={}))
+    connect, request = among(first, httpx.Response(200, json={}))
     assert connect.connectors() == connect.connectors() == b"{}"
-    assert asked == ["w0", "w1", "w1"]
+    assert request == ["w0", "w1", "w1"]
 
 
 @pytest.mark.parametrize(
@@ -300,33 +302,33 @@ def test_where_a_worker_fails_the_next_is_asked_and_then_kept(first):
     ],
 )
 def test_an_answer_that_another_worker_would_repeat_is_final(answer, expected):
-    connect, asked = among(answer, httpx.Response(200, json={}))
+    connect, request = among(answer, httpx.Response(200, json={}))
     assert type(error_of(connect)) is expected
-    assert asked == ["w0"]
+    assert request == ["w0"]
 
 
 def test_the_worker_that_is_kept_fails_and_the_round_begins_there():
-    connect, asked = among(
+    connect, request = among(
         httpx.Response(200, json={}), httpx.Response(200, json={}), httpx.Response(500)
     )
     connect._current = 2
     assert connect.connectors() == b"{}"
-    assert asked == ["w2", "w0"]
+    assert request == ["w2", "w0"]
 
 
 def test_when_all_workers_fail_the_most_telling_is_raised_and_each_ones_reason_is_told():
     connect, _ = among(httpx.ConnectError, httpx.Response(500), httpx.ReadTimeout)
-    found = error_of(connect)
-    assert type(found) is ServerError
-    assert found.detail == (
+    result = error_of(connect)
+    assert type(result) is ServerError
+    assert result.detail == (
         "GET /connectors?expand=status&expand=info: http://w0:8083: no luck; "
         "http://w1:8083: HTTP 500; http://w2:8083: no whole answer within 1 s"
     )
 
 
 def test_a_worker_that_says_no_is_told_beside_those_that_failed_before():
-    connect, asked = among(httpx.ConnectError, httpx.Response(409), httpx.Response(200, json={}))
-    found = error_of(connect)
-    assert type(found) is Conflict
-    assert "w0:8083: no luck; http://w1:8083: HTTP 409" in found.detail
-    assert asked == ["w0", "w1"]
+    connect, request = among(httpx.ConnectError, httpx.Response(409), httpx.Response(200, json={}))
+    result = error_of(connect)
+    assert type(result) is Conflict
+    assert "w0:8083: no luck; http://w1:8083: HTTP 409" in result.detail
+    assert request == ["w0", "w1"]

@@ -77,8 +77,8 @@ def test_a_process_that_has_the_file_open_is_named(file, properties, reader):
 
 
 def test_a_worker_is_known_by_its_properties_file(file, properties, worker):
-    said = f"process {worker} is a standalone worker with worker.properties"
-    assert find_worker_evidence(file, properties, ()) == (said,)
+    answer = f"process {worker} is a standalone worker with worker.properties"
+    assert find_worker_evidence(file, properties, ()) == (answer,)
     other = properties.with_name("other.properties")
     other.touch()
     assert find_worker_evidence(file, other, ()) == ()

@@ -79,15 +79,15 @@ def test_no_answer_is_decoded_beyond_its_bound(ask: Ask, status: int, layers: in
 
 @every_client
 def test_identity_is_requested_and_one_layer_of_gzip_understood(ask: Ask):
-    asked: list[str] = []
+    requests: list[str] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
-        asked.append(request.headers["Accept-Encoding"])
+        requests.append(request.headers["Accept-Encoding"])
         zipped = gzip.compress(EMPTY)
         return httpx.Response(200, headers={"Content-Encoding": "GZIP"}, stream=Stream(zipped))
 
     ask(httpx.MockTransport(answer))
-    assert asked == ["identity"]
+    assert requests == ["identity"]
 
 
 class Stream(httpx.AsyncByteStream):

@@ -35,11 +35,11 @@ def change(url: str) -> object:
 
 
 def sweep(url: str) -> object:
-    told: list[tuple[str, bytes]] = []
-    listener = OffsetsSweepListener(lambda _: True, told.extend, lambda: False)
+    reports: list[tuple[str, bytes]] = []
+    listener = OffsetsSweepListener(lambda _: True, reports.extend, lambda: False)
     for error in ConnectSweep("lab", (url,), 10.0).offsets(["a"], listener).values():
         raise error
-    return told
+    return reports
 
 
 def notify(url: str) -> object:
@@ -86,16 +86,16 @@ def test_a_redirect_says_where_it_leads_without_what_may_be_secret(ask: Ask, sta
         f"https://u:{SECRET}@login.example.org:8443/;jsessionid={SECRET}?to={SECRET}#{SECRET}"
     )
     with serving(ok(b"", status=f"{status}\r\nLocation: {location}")) as server:
-        found = words(ask, server.url)
-    assert f"HTTP {status[:3]}: it redirects to https://login.example.org:8443" in found
-    assert SECRET not in found
+        result = words(ask, server.url)
+    assert f"HTTP {status[:3]}: it redirects to https://login.example.org:8443" in result
+    assert SECRET not in result
 
 
 def test_a_webhooks_redirect_keeps_the_path_to_itself():
     location = f"https://hooks.example.org/{SECRET}"
     with serving(ok(b"", status=f"308 Moved\r\nLocation: {location}")) as server:
-        found = words(notify, server.url)
-    assert found == "on-call: HTTP 308: it redirects to https://hooks.example.org"
+        result = words(notify, server.url)
+    assert result == "on-call: HTTP 308: it redirects to https://hooks.example.org"
 
 
 @pytest.mark.parametrize("ask", [read, sweep, kubernetes, control, change, notify, daemon])
@@ -103,9 +103,9 @@ def test_a_webhooks_redirect_keeps_the_path_to_itself():
 def test_a_login_page_is_called_one(ask: Ask, status: str):
     expected = "an HTML page, as of a login or a proxy"
     with serving(ok(PAGE, kind="text/html; charset=utf-8", status=status)) as server:
-        found = words(ask, server.url)
-    assert expected in found
-    assert SECRET not in found
+        result = words(ask, server.url)
+    assert expected in result
+    assert SECRET not in result
 
 
 def test_a_login_page_in_place_of_an_answer_acknowledges_no_change():

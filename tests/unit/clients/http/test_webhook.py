@@ -34,8 +34,8 @@ SECRET = "hunter2"
 
 @pytest.fixture
 def hook() -> Iterator[Endpoint]:
-    with endpoint() as made:
-        yield made
+    with endpoint() as built:
+        yield built
 
 
 def webhook(url: str, timeout_s: float = 10.0, **access) -> WebhookClient:
@@ -113,9 +113,9 @@ def test_an_address_that_cannot_be_read_is_unreachable_and_says_why():
     def unreadable() -> str:
         raise UnusableCredentials("url_file: it is empty")
 
-    found = error_of(WebhookClient("on-call", unreadable, 1.0))
-    assert type(found) is TargetUnreachable
-    assert found.detail == "url_file: it is empty"
+    result = error_of(WebhookClient("on-call", unreadable, 1.0))
+    assert type(result) is TargetUnreachable
+    assert result.detail == "url_file: it is empty"
 
 
 def test_a_password_is_sent_as_basic_authentication(hook):
@@ -126,11 +126,11 @@ def test_a_password_is_sent_as_basic_authentication(hook):
 
 def test_an_endpoint_is_trusted_by_the_authority_that_is_named_and_no_other(tmp_path: Path):
     authority = Authority(tmp_path)
-    mine = authority.issue("server")
+    own = authority.issue("server")
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    server.load_cert_chain(mine.cert, mine.key)
+    server.load_cert_chain(own.cert, own.key)
     with serving(ok(b""), server) as worker:
         webhook(worker.url, tls=Tls.model_validate({"ca_file": authority.ca})).post(b"{}")
-        found = error_of(webhook(worker.url))
-    assert type(found) is TargetUnreachable
-    assert "not trusted" in found.detail
+        result = error_of(webhook(worker.url))
+    assert type(result) is TargetUnreachable
+    assert "not trusted" in result.detail

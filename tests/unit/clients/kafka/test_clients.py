@@ -47,11 +47,11 @@ MISSING = TopicPartition("missing", 0)
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[MockBroker]:
-    made = MockBroker()
+    built = MockBroker()
     for number in range(5):
-        made.produce("numbers", b"k", str(number).encode(), partition=number % 2)
-    yield made
-    made.stop()
+        built.produce("numbers", b"k", str(number).encode(), partition=number % 2)
+    yield built
+    built.stop()
 
 
 @pytest.mark.parametrize(
@@ -81,9 +81,9 @@ def broker() -> Iterator[MockBroker]:
     ],
 )
 def test_every_error_of_librdkafka_becomes_one_that_says_what_to_do(code, expected):
-    found = client_error_from("east", ck.KafkaError(code))
-    assert type(found) is expected
-    assert found.target == "east"
+    error = client_error_from("east", ck.KafkaError(code))
+    assert type(error) is expected
+    assert error.target == "east"
 
 
 def test_topics_come_with_their_partitions_and_the_brokers_addresses(broker):
@@ -125,7 +125,7 @@ def test_a_committed_offset_that_is_refused_is_named_or_raised(broker, monkeypat
     monkeypatch.setattr(admin._groups, "committed", lambda *_: {sound: 3, sick: denied})
     refused: dict[TopicPartition, ClientError] = {}
     assert admin.group_offsets("g", [sound, sick], refused=refused) == {sound: 3}
-    assert {at: type(error) for at, error in refused.items()} == {sick: AccessDenied}
+    assert {partition: type(error) for partition, error in refused.items()} == {sick: AccessDenied}
     with pytest.raises(AccessDenied):
         admin.group_offsets("g", [sound, sick])
 
@@ -173,7 +173,7 @@ SASL = {"security.protocol": "SASL_SSL"}
 
 
 @pytest.mark.parametrize(
-    ("properties", "said"),
+    ("properties", "answer"),
     [
         (
             {"security.protcol": "SSL"},
@@ -208,10 +208,10 @@ SASL = {"security.protocol": "SASL_SSL"}
         ({"error_cb": "x"}, "error_cb: a function of programs, which no text can be; leave it out"),
     ],
 )
-def test_settings_that_librdkafka_refuses_are_found_without_a_network(properties, said):
-    (found,) = find_refused_settings("east", {"bootstrap.servers": "127.0.0.1:1", **properties})
-    assert isinstance(found, SettingsRefused)
-    assert said in found.detail
+def test_settings_that_librdkafka_refuses_are_found_without_a_network(properties, answer):
+    (result,) = find_refused_settings("east", {"bootstrap.servers": "127.0.0.1:1", **properties})
+    assert isinstance(result, SettingsRefused)
+    assert answer in result.detail
     for make in (KafkaAdmin, TailReader):
         if "error_cb" not in properties:  # where ours is put in its place
             with pytest.raises(SettingsRefused):
@@ -228,10 +228,10 @@ def test_all_that_librdkafka_refuses_is_found_at_once():
         "ssl.truststore.password": "hunter2",
         "linger.msec": "1",
     }
-    found = find_refused_settings("east", copied)
-    names = {error.detail.partition(": ")[0] for error in found}
+    results = find_refused_settings("east", copied)
+    names = {error.detail.partition(": ")[0] for error in results}
     assert names == copied.keys() - {"security.protocol"}
-    assert "hunter2" not in str(found)
+    assert "hunter2" not in str(results)
 
 
 @pytest.mark.parametrize(
@@ -277,31 +277,31 @@ def test_a_group_that_we_may_not_see_keeps_no_record_from_us(monkeypatch):
     reader = TailReader("east", {"bootstrap.servers": "127.0.0.1:1"})
     denied = ck.KafkaError(ck.KafkaError.GROUP_AUTHORIZATION_FAILED)
     record = ck.Message(topic="t", partition=0, offset=0, value=b"v")
-    told = [ck.Message(topic=None, error=denied), record]
+    reports = [ck.Message(topic=None, error=denied), record]
 
     class Consumer:
         def poll(self, _timeout_s: float) -> ck.Message | None:
             reader._errors.add(denied)
-            return told[0] if told else None
+            return reports[0] if reports else None
 
         def consume(self, _records: int, _timeout_s: float) -> list[ck.Message]:
-            return told[1:]
+            return reports[1:]
 
     monkeypatch.setattr(reader, "_consumer", Consumer())
     assert reader.read(10, 0.1) == [record]
-    told.clear()
+    reports.clear()
     assert reader.read(10, 0.1) == []
     topic = ck.KafkaError(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED)
-    told.append(ck.Message(topic="t", partition=0, offset=0, error=topic))
+    reports.append(ck.Message(topic="t", partition=0, offset=0, error=topic))
     with pytest.raises(AccessDenied):
         parse_end_of_partition(*reader.read(10, 0.1))
 
 
 def test_a_hook_is_asked_for_a_token_without_anyone_polling():
-    asked = []
+    requests = []
 
     def hook(config: str) -> tuple[str, float]:
-        asked.append(config)
+        requests.append(config)
         return "head.body.signature", time.time() + 300
 
     settings = {
@@ -313,14 +313,14 @@ def test_a_hook_is_asked_for_a_token_without_anyone_polling():
     }
     KafkaAdmin("east", settings)
     TailReader("east", settings).close()
-    assert asked == ["scope=read", "scope=read"]
+    assert requests == ["scope=read", "scope=read"]
 
 
 def test_a_broker_that_is_not_trusted_is_told_from_one_that_is_away(tmp_path, monkeypatch):
     monkeypatch.setattr("offsetwatch.clients.kafka.clients.REQUEST_TIMEOUT_S", 2.0)
-    mine = Authority(tmp_path / "theirs").issue("server")
+    own = Authority(tmp_path / "theirs").issue("server")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(mine.cert, mine.key)
+    context.load_cert_chain(own.cert, own.key)
     properties = {
         "security.protocol": "SSL",
         "ssl.ca.location": str(Authority(tmp_path / "ours").ca),
@@ -374,7 +374,11 @@ def test_a_partition_is_fetched_anew_and_the_others_go_on(broker):
 
 
 def values_of(reader: TailReader, count: int) -> list[tuple[int | None, bytes | None]]:
-    found: list[tuple[int | None, bytes | None]] = []
-    while len(found) < count:
-        found += [(at.partition(), at.value()) for at in reader.read(10, 1.0) if at.error() is None]
-    return found
+    results: list[tuple[int | None, bytes | None]] = []
+    while len(results) < count:
+        results += [
+            (message.partition(), message.value())
+            for message in reader.read(10, 1.0)
+            if message.error() is None
+        ]
+    return results

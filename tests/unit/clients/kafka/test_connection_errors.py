@@ -182,17 +182,17 @@ TEXTS = [
 @pytest.mark.parametrize(
     ("text", "kind", "detail", "advice"),
     TEXTS,
-    ids=[f"{at[2]} {number}" for number, at in enumerate(TEXTS)],
+    ids=[f"{item[2]} {number}" for number, item in enumerate(TEXTS)],
 )
 def test_the_cause_is_named_and_what_to_change(
     text: str, kind: type[ClientError], detail: str, advice: str
 ) -> None:
-    found = explain_failure(text)
-    assert found is not None
-    assert found.kind is kind
-    assert detail in found.detail
-    assert advice in found.advice
-    assert "ms in state" not in found.detail
+    failure = explain_failure(text)
+    assert failure is not None
+    assert failure.kind is kind
+    assert detail in failure.detail
+    assert advice in failure.advice
+    assert "ms in state" not in failure.detail
 
 
 @pytest.mark.parametrize(

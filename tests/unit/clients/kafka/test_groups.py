@@ -25,10 +25,10 @@ class Consumer:
         assert settings["enable.auto.commit"] is False
         Consumer.made.append(self)
 
-    def committed(self, wanted: list[Any], timeout: float) -> list[Any]:
+    def committed(self, expected: list[Any], timeout: float) -> list[Any]:
         assert not self.closed
         assert timeout == 5.0
-        return [ck.TopicPartition(at.topic, at.partition, 7) for at in wanted]
+        return [ck.TopicPartition(item.topic, item.partition, 7) for item in expected]
 
     def close(self) -> None:
         assert not self.closed
@@ -48,7 +48,7 @@ def ask(readers: GroupReaders, *names: str) -> None:
 
 
 def opened() -> list[str]:
-    return [at.group for at in Consumer.made if not at.closed]
+    return [consumer.group for consumer in Consumer.made if not consumer.closed]
 
 
 def test_a_group_that_is_asked_again_and_again_has_one_client(clock):
@@ -103,6 +103,6 @@ def test_a_partition_that_the_broker_refuses_is_told_from_one_without_a_commit(c
 
     answers = [Answer(0, 7), Answer(1, ck.OFFSET_INVALID), Answer(2, ck.OFFSET_INVALID, denied)]
     monkeypatch.setattr(Consumer, "committed", lambda *_, **__: answers)
-    wanted = [TopicPartition("orders", number) for number in range(3)]
-    found = GroupReaders({}, clock.now).committed("a", wanted, 5.0)
-    assert found == {wanted[0]: 7, wanted[2]: denied}
+    expected = [TopicPartition("orders", number) for number in range(3)]
+    result = GroupReaders({}, clock.now).committed("a", expected, 5.0)
+    assert result == {expected[0]: 7, expected[2]: denied}

@@ -57,11 +57,11 @@ def test_a_broker_tells_its_release_and_its_cluster():
         properties = {"bootstrap.servers": broker.bootstrap}
         broker.produce("orders", b"k", b"v")
         assert "." in (detect_release("east", properties) or "")
-        found = KafkaInspector("east", properties).cluster()
+        facts = KafkaInspector("east", properties).cluster()
     finally:
         broker.stop()
-    assert (found.brokers, found.topics) == (1, {"orders": PARTITIONS})
-    assert found.cluster_id
+    assert (facts.brokers, facts.topics) == (1, {"orders": PARTITIONS})
+    assert facts.cluster_id
 
 
 def test_a_second_bootstrap_server_answers_for_the_first():
@@ -74,16 +74,16 @@ def test_a_second_bootstrap_server_answers_for_the_first():
 
 
 def test_a_host_of_ipv6_is_asked_without_its_brackets(monkeypatch: pytest.MonkeyPatch):
-    asked: list[tuple[str, int]] = []
+    requests: list[tuple[str, int]] = []
 
     def refuse(address: tuple[str, int], timeout: float) -> None:
-        asked.append(tuple(address))
+        requests.append(tuple(address))
         raise OSError("no")
 
     monkeypatch.setattr("offsetwatch.clients.kafka.inspector.socket.create_connection", refuse)
     with pytest.raises(TargetUnreachable):
         detect_release("east", {"bootstrap.servers": "[::1]:9092,b:1"})
-    assert asked == [("::1", 9092), ("b", 1)]
+    assert requests == [("::1", 9092), ("b", 1)]
 
 
 def test_nobody_answers():
@@ -106,8 +106,8 @@ def test_a_moment_after_the_last_record_has_no_offset_and_a_missing_topic_is_an_
     broker.produce("timed", b"k", b"v", at=10.0)
     facts = KafkaInspector("east", {"bootstrap.servers": broker.bootstrap})
     try:
-        at = TopicPartition("timed", 0)
-        assert facts.offsets_at({at: 11.0}) == {at: None}
+        partition = TopicPartition("timed", 0)
+        assert facts.offsets_at({partition: 11.0}) == {partition: None}
         assert facts.offsets_at({}) == {}
         with pytest.raises(NotFound):
             facts.offsets_at({TopicPartition("missing", 0): 1.0})
@@ -125,13 +125,13 @@ class Client:
         self.policies = policies or {}
         self.milliseconds: dict[TopicPartition, int] = {}
 
-    def list_offsets(self, wanted: Mapping[ck.TopicPartition, Any], **_: Any) -> dict[Any, Any]:
-        for at, spec in wanted.items():
-            self.milliseconds[TopicPartition(at.topic, at.partition)] = spec.timestamp
-        return {at: answered(SimpleNamespace(offset=7)) for at in wanted}
+    def list_offsets(self, expected: Mapping[ck.TopicPartition, Any], **_: Any) -> dict[Any, Any]:
+        for partition, spec in expected.items():
+            self.milliseconds[TopicPartition(partition.topic, partition.partition)] = spec.timestamp
+        return {item: answered(SimpleNamespace(offset=7)) for item in expected}
 
-    def describe_configs(self, wanted: list[Any], **_: Any) -> dict[Any, Any]:
-        return {resource: self._config(self.policies[resource.name]) for resource in wanted}
+    def describe_configs(self, expected: list[Any], **_: Any) -> dict[Any, Any]:
+        return {resource: self._config(self.policies[resource.name]) for resource in expected}
 
     def _config(self, policy: str | int) -> Future[Any]:
         if isinstance(policy, int):
@@ -162,21 +162,21 @@ def facts_of(client: Client) -> KafkaInspector:
     [(1_700_000_000.0, 1_700_000_000_000), (1.5, 1500), (0.0001, 1), (0.0, 0), (-1.0, 0)],
 )
 def test_a_moment_is_asked_for_in_whole_milliseconds_and_never_an_earlier_one(moment, milliseconds):
-    client, at = Client(), TopicPartition("timed", 0)
-    assert facts_of(client).offsets_at({at: moment}) == {at: 7}
-    assert client.milliseconds == {at: milliseconds}
+    client, partition = Client(), TopicPartition("timed", 0)
+    assert facts_of(client).offsets_at({partition: moment}) == {partition: 7}
+    assert client.milliseconds == {partition: milliseconds}
 
 
 def test_a_policy_that_we_may_not_see_is_not_known_and_no_failure():
     client = Client({"seen": "compact", "hidden": ck.KafkaError.TOPIC_AUTHORIZATION_FAILED})
-    found = facts_of(client).policies(["seen", "hidden"])
-    assert found == {"seen": "compact", "hidden": None}
+    result = facts_of(client).policies(["seen", "hidden"])
+    assert result == {"seen": "compact", "hidden": None}
 
 
 def test_a_policy_that_a_broker_fails_to_tell_keeps_no_other_from_being_known():
     client = Client({"seen": "compact", "broken": ck.KafkaError.UNKNOWN})
-    found = facts_of(client).policies(["seen", "broken"])
-    assert found == {"seen": "compact", "broken": None}
+    result = facts_of(client).policies(["seen", "broken"])
+    assert result == {"seen": "compact", "broken": None}
 
 
 def test_that_no_policy_can_be_told_is_a_failure():

@@ -44,35 +44,35 @@ class Cluster:
         self.levels.append(settings["isolation.level"])
         return self
 
-    def offsets_for_times(self, wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
-        places = [TopicPartition(at.topic, at.partition) for at in wanted]
-        self.asked.append(places)
-        self.offsets += {at.offset for at in wanted}
+    def offsets_for_times(self, expected: list[ck.TopicPartition], timeout: float) -> list[Any]:
+        partition = [TopicPartition(item.topic, item.partition) for item in expected]
+        self.asked.append(partition)
+        self.offsets += {item.offset for item in expected}
         self.patience.append(timeout)
-        if self.leaderless & set(places):
+        if self.leaderless & set(partition):
             raise ck.KafkaException(TIMED_OUT)
-        if not self.ends.keys() & set(places):
+        if not self.ends.keys() & set(partition):
             raise ck.KafkaException(UNKNOWN)
         return [
             SimpleNamespace(
-                offset=self.ends.get(at, -1), error=None if at in self.ends else UNKNOWN
+                offset=self.ends.get(item, -1), error=None if item in self.ends else UNKNOWN
             )
-            for at in places
+            for item in partition
         ]
 
     def list_topics(self, timeout: float) -> Any:
         self.described += 1
         partitions = {
-            at.partition: SimpleNamespace(
-                id=at.partition, leader=-1 if at in self.leaderless else 1
+            end.partition: SimpleNamespace(
+                id=end.partition, leader=-1 if end in self.leaderless else 1
             )
-            for at in self.ends
+            for end in self.ends
         }
         return SimpleNamespace(topics={"t": SimpleNamespace(partitions=partitions)})
 
     def ask(self, readers: LogBoundsReader, *partitions: TopicPartition) -> list[Any]:
-        found = readers.ask(partitions, LATEST, committed=False)
-        return [type(at) if isinstance(at, Exception) else at for at in found]
+        answer = readers.ask(partitions, LATEST, committed=False)
+        return [type(item) if isinstance(item, Exception) else item for item in answer]
 
 
 @pytest.fixture
@@ -125,9 +125,9 @@ def test_what_is_gone_for_good_has_no_topic_described(cluster, readers):
 def test_without_an_answer_after_all_the_error_is_librdkafkas(cluster, readers, monkeypatch):
     cluster.leaderless = {HERE}
     monkeypatch.setattr(cluster, "list_topics", lambda timeout: SimpleNamespace(topics={}))
-    with pytest.raises(ck.KafkaException) as told:
+    with pytest.raises(ck.KafkaException) as error:
         cluster.ask(readers, HERE)
-    assert told.value.args[0] == TIMED_OUT
+    assert error.value.args[0] == TIMED_OUT
 
 
 def test_questions_are_of_so_many_partitions_and_answers_in_their_order(
@@ -146,35 +146,39 @@ def test_there_is_one_client_for_each_isolation_level(cluster, readers):
 
 def test_what_is_asked_again_is_the_same_question(cluster, readers, monkeypatch):
     """To make ten thousand of them anew for each round takes an eighth of the round."""
-    asked: list[list[ck.TopicPartition]] = []
+    requests: list[list[ck.TopicPartition]] = []
     ask = cluster.offsets_for_times
     monkeypatch.setattr(
-        cluster, "offsets_for_times", lambda wanted, timeout: asked.append(wanted) or ask(wanted, 1)
+        cluster,
+        "offsets_for_times",
+        lambda expected, timeout: requests.append(expected) or ask(expected, 1),
     )
     partitions = (HERE, THERE)
     for _ in range(2):
         readers.ask(partitions, LATEST, committed=False)
-    assert asked[0] is asked[1]
-    assert [(at.topic, at.partition, at.offset) for at in asked[0]] == [
+    assert requests[0] is requests[1]
+    assert [
+        (partition.topic, partition.partition, partition.offset) for partition in requests[0]
+    ] == [
         ("t", 0, LATEST),
         ("t", 1, LATEST),
     ]
 
 
-@pytest.mark.parametrize("made", [tuple, list])
-def test_other_partitions_or_another_offset_are_another_question(cluster, readers, made):
-    asked = made([HERE, THERE])
-    readers.ask(asked, LATEST, committed=False)
-    readers.ask(asked, EARLIEST, committed=False)
-    readers.ask(made([THERE]), LATEST, committed=False)
-    if isinstance(asked, list):
-        asked.pop()
-    readers.ask(asked, LATEST, committed=False)
+@pytest.mark.parametrize("built", [tuple, list])
+def test_other_partitions_or_another_offset_are_another_question(cluster, readers, built):
+    request = built([HERE, THERE])
+    readers.ask(request, LATEST, committed=False)
+    readers.ask(request, EARLIEST, committed=False)
+    readers.ask(built([THERE]), LATEST, committed=False)
+    if isinstance(request, list):
+        request.pop()
+    readers.ask(request, LATEST, committed=False)
     assert cluster.asked == [
         [HERE, THERE],
         [HERE, THERE],
         [THERE],
-        [HERE, THERE] if made is tuple else [HERE],
+        [HERE, THERE] if built is tuple else [HERE],
     ]
     assert cluster.offsets == [LATEST, EARLIEST, LATEST, LATEST]
 
@@ -193,7 +197,7 @@ def sizes(cluster: Cluster, readers: LogBoundsReader, *partitions: TopicPartitio
     """Of the questions of one round."""
     cluster.asked.clear()
     readers.ask(partitions, LATEST, committed=False)
-    return [len(at) for at in cluster.asked]
+    return [len(partition) for partition in cluster.asked]
 
 
 @pytest.fixture
@@ -250,10 +254,10 @@ def test_a_round_that_took_too_long_is_not_asked_for_in_the_same_way_again(
     monkeypatch.setattr(log_bounds, "FAR_ROUND_TRIP_S", -1.0)
     ask, partitions = cluster.offsets_for_times, (HERE, THERE, HERE, THERE)
 
-    def late(wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
+    def late(expected: list[ck.TopicPartition], timeout: float) -> list[Any]:
         if len(cluster.asked) == 2:
             raise ck.KafkaException(TIMED_OUT)
-        return ask(wanted, timeout)
+        return ask(expected, timeout)
 
     with monkeypatch.context() as patched:
         patched.setattr(cluster, "offsets_for_times", late)
@@ -286,26 +290,26 @@ class Odd(Cluster):
         self.code, self.whole = code, whole
         self.odd = set(ODD)
 
-    def offsets_for_times(self, wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
-        places = [TopicPartition(at.topic, at.partition) for at in wanted]
-        self.asked.append(places)
+    def offsets_for_times(self, expected: list[ck.TopicPartition], timeout: float) -> list[Any]:
+        partition = [TopicPartition(item.topic, item.partition) for item in expected]
+        self.asked.append(partition)
         error = ck.KafkaError(self.code)
-        if self.whole and self.odd & set(places):
+        if self.whole and self.odd & set(partition):
             raise ck.KafkaException(error)
         return [
             SimpleNamespace(
-                offset=-1 if at in self.odd else 7, error=error if at in self.odd else None
+                offset=-1 if item in self.odd else 7, error=error if item in self.odd else None
             )
-            for at in places
+            for item in partition
         ]
 
 
 @pytest.mark.parametrize("code", CODES)
 def test_what_is_said_of_one_partition_keeps_none_from_the_others(code):
     cluster = Odd(code, whole=False)
-    found = LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
-    assert {at for at, told in zip(MANY, found, strict=True) if told != 7} == ODD
-    assert all(isinstance(told, int | ClientError) for told in found)
+    answer = LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    assert {partition for partition, report in zip(MANY, answer, strict=True) if report != 7} == ODD
+    assert all(isinstance(report, int | ClientError) for report in answer)
 
 
 @pytest.mark.parametrize(
@@ -315,13 +319,15 @@ def test_where_the_whole_question_is_refused_the_odd_ones_are_found_and_left_apa
     cluster = Odd(code, whole=True)
     readers = LogBoundsReader("west", {}, cluster.made)
     for _ in range(2):
-        found = readers.ask(MANY, LATEST, committed=False)
-        assert {at for at, told in zip(MANY, found, strict=True) if told != 7} == ODD
+        answer = readers.ask(MANY, LATEST, committed=False)
+        assert {
+            partition for partition, report in zip(MANY, answer, strict=True) if report != 7
+        } == ODD
     first = len(cluster.asked)
     cluster.asked.clear()
     readers.ask(MANY, LATEST, committed=False)
     assert len(cluster.asked) == len(MANY) / log_bounds.PARTITIONS_PER_REQUEST < first
-    assert not any(ODD & set(asked) for asked in cluster.asked)
+    assert not any(ODD & set(partition) for partition in cluster.asked)
 
 
 def test_what_was_left_apart_is_asked_for_again_after_a_while(monkeypatch):
@@ -336,8 +342,8 @@ def test_what_was_left_apart_is_asked_for_again_after_a_while(monkeypatch):
 def test_where_everything_is_refused_the_questions_are_bounded():
     cluster = Odd(ck.KafkaError.TOPIC_AUTHORIZATION_FAILED, whole=True)
     cluster.odd = set(MANY)
-    found = LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
-    assert {type(told) for told in found} == {AccessDenied}
+    answer = LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    assert {type(report) for report in answer} == {AccessDenied}
     batches = len(MANY) / log_bounds.PARTITIONS_PER_REQUEST
     assert len(cluster.asked) <= batches + 2 * log_bounds.SPLITS_MAX
 
@@ -364,21 +370,29 @@ class Hanging(Cluster):
         super().__init__()
         self.ends = dict.fromkeys(MANY, 7)
 
-    def offsets_for_times(self, wanted: list[ck.TopicPartition], timeout: float) -> list[Any]:
-        self.asked.append([TopicPartition(at.topic, at.partition) for at in wanted])
-        if any(at.partition % 2 for at in wanted):
+    def offsets_for_times(self, expected: list[ck.TopicPartition], timeout: float) -> list[Any]:
+        self.asked.append(
+            [TopicPartition(partition.topic, partition.partition) for partition in expected]
+        )
+        if any(partition.partition % 2 for partition in expected):
             raise ck.KafkaException(TIMED_OUT)
-        return [SimpleNamespace(offset=7, error=None) for _ in wanted]
+        return [SimpleNamespace(offset=7, error=None) for _ in expected]
 
     def list_topics(self, timeout: float) -> Any:
         partitions = {
-            at.partition: SimpleNamespace(id=at.partition, leader=at.partition % 2) for at in MANY
+            partition.partition: SimpleNamespace(
+                id=partition.partition, leader=partition.partition % 2
+            )
+            for partition in MANY
         }
         return SimpleNamespace(topics={"many": SimpleNamespace(partitions=partitions)})
 
 
 def test_a_broker_that_hangs_takes_only_what_it_leads_along():
     cluster = Hanging()
-    found = LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
-    assert all((told == 7) is (at.partition % 2 == 0) for at, told in zip(MANY, found, strict=True))
-    assert {type(told) for told in found[1::2]} == {ResponseTimeout}
+    answer = LogBoundsReader("west", {}, cluster.made).ask(MANY, LATEST, committed=False)
+    assert all(
+        (report == 7) is (partition.partition % 2 == 0)
+        for partition, report in zip(MANY, answer, strict=True)
+    )
+    assert {type(report) for report in answer[1::2]} == {ResponseTimeout}

@@ -14,30 +14,30 @@ from offsetwatch.clients.kafka.topic_ids import extract_topic_id
 TEXT = "AAAAAAAAAAUAAAAAAAAABw"
 
 
-def described(*, kept: bool) -> SimpleNamespace:
+def described(*, retained: bool) -> SimpleNamespace:
     """As the admin client describes a topic; `kept`: with a reference that nobody owns."""
-    made = SimpleNamespace(topic_id=ck.Uuid(5, 7))
-    if kept:
-        ctypes.pythonapi.Py_IncRef(ctypes.py_object(made.topic_id))
-    return made
+    built = SimpleNamespace(topic_id=ck.Uuid(5, 7))
+    if retained:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(built.topic_id))
+    return built
 
 
 def ids() -> int:
     gc.collect()
-    return sum(isinstance(at, ck.Uuid) for at in gc.get_objects())
+    return sum(isinstance(item, ck.Uuid) for item in gc.get_objects())
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_an_id_is_gone_with_its_description(kept):
+@pytest.mark.parametrize("retained", [True, False])
+def test_an_id_is_gone_with_its_description(retained):
     before = ids()
     for _ in range(100):
-        assert extract_topic_id(described(kept=kept)) == TEXT
+        assert extract_topic_id(described(retained=retained)) == TEXT
     assert ids() == before
 
 
-@pytest.mark.parametrize("kept", [True, False])
-def test_an_id_that_is_asked_for_twice_is_still_there(kept):
-    before, at = ids(), described(kept=kept)
+@pytest.mark.parametrize("retained", [True, False])
+def test_an_id_that_is_asked_for_twice_is_still_there(retained):
+    before, at = ids(), described(retained=retained)
     assert [extract_topic_id(at) for _ in range(5)] == [TEXT] * 5
     assert ids() == before + 1
     del at
@@ -46,7 +46,7 @@ def test_an_id_that_is_asked_for_twice_is_still_there(kept):
 
 def test_what_somebody_holds_stays():
     """Rather too much is kept than too little: another reference may be anybody's."""
-    before, at = ids(), described(kept=True)
+    before, at = ids(), described(retained=True)
     held = [at.topic_id, at.topic_id]
     extract_topic_id(at)
     del at

@@ -32,9 +32,9 @@ from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
 @pytest.fixture
 def kafka() -> FakeKafka:
-    made = FakeKafka()
-    made.create("offsets", 2)
-    return made
+    built = FakeKafka()
+    built.create("offsets", 2)
+    return built
 
 
 def read(kafka: FakeKafka, **more):
@@ -44,21 +44,23 @@ def read(kafka: FakeKafka, **more):
 def test_every_record_comes_with_its_place_and_whether_it_is_ours(kafka):
     kafka.produce("offsets", b"a", b"1", partition=1, at=10.5)
     kafka.produce("offsets", b"a", None, partition=1, headers=((OWN_RECORD_HEADER, b"1"),))
-    found = read(kafka)
-    assert [(at.kpartition, at.koffset, at.key, at.value, at.ours) for at in found] == [
+    result = read(kafka)
+    assert [
+        (item.kpartition, item.koffset, item.key, item.value, item.ours) for item in result
+    ] == [
         (1, 0, b"a", b"1", False),
         (1, 1, b"a", None, True),
     ]
-    assert found[0].at == 10.5
+    assert result[0].at == 10.5
 
 
 def test_what_comes_while_it_is_read_is_not_waited_for(kafka):
     kafka.produce("offsets", b"a", b"1")
-    seen = read_topic_ends(FakeAdmin(kafka), "offsets")
+    observed = read_topic_ends(FakeAdmin(kafka), "offsets")
     kafka.produce("offsets", b"b", b"2", partition=1)
-    assert seen.ends == {0: 1, 1: 0}
-    found = read(kafka, until=seen)
-    assert [at.key for at in found if at.kpartition == 0] == [b"a"]
+    assert observed.ends == {0: 1, 1: 0}
+    result = read(kafka, until=observed)
+    assert [item.key for item in result if item.kpartition == 0] == [b"a"]
 
 
 def test_the_end_is_behind_markers_and_behind_what_was_compacted_away(kafka):
@@ -68,7 +70,7 @@ def test_the_end_is_behind_markers_and_behind_what_was_compacted_away(kafka):
     kafka.produce("offsets", b"b", None, partition=1)
     kafka.compact("offsets", 0)
     kafka.compact("offsets", 1, tombstones=True)
-    assert [(at.key, at.value) for at in read(kafka)] == [(b"a", b"2")]
+    assert [(item.key, item.value) for item in read(kafka)] == [(b"a", b"2")]
 
 
 def test_an_open_transaction_is_named_as_what_is_in_the_way(kafka):
@@ -84,9 +86,9 @@ def test_an_open_transaction_is_named_as_what_is_in_the_way(kafka):
 def test_progress_is_told_up_to_all_there_is(kafka):
     for number in range(3):
         kafka.produce("offsets", b"a", b"%d" % number, partition=number % 2)
-    told: list[tuple[int, int | None]] = []
-    read(kafka, progress=lambda done, total: told.append((done, total)))
-    assert told[-1] == (3, 3)
+    reports: list[tuple[int, int | None]] = []
+    read(kafka, progress=lambda done, total: reports.append((done, total)))
+    assert reports[-1] == (3, 3)
 
 
 def test_a_topic_that_is_not_there_is_not_empty(kafka):
@@ -99,10 +101,10 @@ def test_a_real_client_reads_to_the_end_as_well():
     for number in range(100):
         broker.produce("offsets", b"k%d" % number, b"v", partition=number % 4)
     broker.produce("offsets", b"k0", None)
-    found = list(read_whole_topic(broker.admin(), broker.reader, "offsets"))
+    log = list(read_whole_topic(broker.admin(), broker.reader, "offsets"))
     broker.stop()
-    assert len(found) == 101
-    assert {at.key: at.value for at in found}[b"k0"] is None
+    assert len(log) == 101
+    assert {item.key: item.value for item in log}[b"k0"] is None
 
 
 class _Asked(Future[object]):
@@ -185,26 +187,26 @@ def test_a_group_that_may_not_be_seen_is_not_an_empty_one(code, listed, expected
 def test_many_groups_without_an_answer_take_no_longer_than_one(monkeypatch):
     waited: list[float] = []
     monkeypatch.setattr(inspector, "wait", lambda _asked, timeout: waited.append(timeout))
-    asked = {name: _Asked() for name in ("a", "b", "c")} | {"d": _Asked(KafkaError.UNKNOWN)}
-    found = storage_admin(_Client(asked), monkeypatch).group_operations(asked)
-    assert {name: type(at) for name, at in found.items()} == {
+    request = {name: _Asked() for name in ("a", "b", "c")} | {"d": _Asked(KafkaError.UNKNOWN)}
+    operations = storage_admin(_Client(request), monkeypatch).group_operations(request)
+    assert {name: type(at) for name, at in operations.items()} == {
         "a": ResponseTimeout,
         "b": ResponseTimeout,
         "c": ResponseTimeout,
         "d": ServerError,
     }
     assert waited == [RESULT_S_MAX]
-    assert [at.waits for at in asked.values()] == [[0]] * 4
+    assert [item.waits for item in request.values()] == [[0]] * 4
 
 
 def test_an_answer_that_is_not_there_yet_is_waited_for(monkeypatch):
-    asked = _Asked()
+    request = _Asked()
     monkeypatch.setattr(
         inspector,
         "wait",
-        lambda *_, timeout: asked.set_result(SimpleNamespace(topic_id="1", partitions=[0, 1])),
+        lambda *_, timeout: request.set_result(SimpleNamespace(topic_id="1", partitions=[0, 1])),
     )
-    admin = storage_admin(_Client({"orders": asked}), monkeypatch)
+    admin = storage_admin(_Client({"orders": request}), monkeypatch)
     assert admin.identities_now(["orders"]) == {"orders": ("1", 2)}
 
 
@@ -226,13 +228,13 @@ def test_a_topic_of_which_no_id_came_in_time_is_not_known_to_be_gone(code, expec
 
 
 def test_each_question_to_a_coordinator_is_asked_by_a_client_of_its_own(monkeypatch):
-    made: list[_Client] = []
+    built: list[_Client] = []
 
     def client(_settings: object) -> _Client:
-        made.append(_Client({"connect": _Asked(KafkaError.GROUP_ID_NOT_FOUND)}))
-        return made[-1]
+        built.append(_Client({"connect": _Asked(KafkaError.GROUP_ID_NOT_FOUND)}))
+        return built[-1]
 
     monkeypatch.setattr(ck_admin, "AdminClient", client)
     admin = StorageAdmin("east", {"bootstrap.servers": "127.0.0.1:1"})
     assert (admin.members("connect"), admin.members("connect")) == ((), ())
-    assert [len(at.asked["connect"].waits) for at in made] == [0, 1, 1]
+    assert [len(item.asked["connect"].waits) for item in built] == [0, 1, 1]

@@ -32,9 +32,9 @@ class Log:
         self._deadly = deadly
         self._before = before
 
-    def read(self, wanted: ChecksumRange) -> ChecksumChildResult:
-        self.asked.append(wanted)
-        start, end, alone = wanted
+    def read(self, expected: ChecksumRange) -> ChecksumChildResult:
+        self.asked.append(expected)
+        start, end, alone = expected
         assert not alone or end == start + 1
         dies_before = self._deadly and self._before and end == self._bad
         if end <= self._bad and not dies_before:
@@ -59,8 +59,8 @@ def test_a_stretch_is_sound_up_to_its_first_bad_batch_however_children_die_befor
 ):
     bad = max(start, bad)
     log = Log(bad=bad, deadly=deadly, before=before)
-    told = verify_range(log.read, start, end)
-    assert told == ChecksumResult(max(start, min(bad, end)), corrupt=start < end and bad < end)
+    result = verify_range(log.read, start, end)
+    assert result == ChecksumResult(max(start, min(bad, end)), corrupt=start < end and bad < end)
 
 
 def test_a_place_where_a_child_died_once_is_asked_for_alone_and_the_rest_is_read_on():
@@ -87,7 +87,7 @@ def test_nothing_is_read_of_nothing():
 def test_what_a_child_could_not_say_is_not_held_against_the_batch(alone):
     deaths = iter([ChecksumChildResult(ChecksumChildOutcome.DIED, 1)] if alone else [])
 
-    def read(wanted: ChecksumRange) -> ChecksumChildResult:
+    def read(expected: ChecksumRange) -> ChecksumChildResult:
         return next(deaths, ChecksumChildResult(ChecksumChildOutcome.UNKNOWN, 1))
 
     assert verify_range(read, 0, 5) == ChecksumResult(1, corrupt=False)

@@ -25,9 +25,9 @@ def broker() -> Iterator[MockBroker]:
 
 @pytest.fixture
 def reader(broker: MockBroker) -> Iterator[ProbeReader]:
-    made = ProbeReader("west", {"bootstrap.servers": broker.bootstrap}, committed=False)
-    yield made
-    made.close()
+    built = ProbeReader("west", {"bootstrap.servers": broker.bootstrap}, committed=False)
+    yield built
+    built.close()
 
 
 def at(partition: int = 0) -> TopicPartition:
@@ -43,8 +43,8 @@ def filled(broker: MockBroker, count: int = 5, size: int = 10) -> None:
 def test_each_partition_tells_the_record_at_its_own_offset(broker, reader):
     filled(broker)
     starts = {at(0): 0, at(1): 1, at(2): 4, at(3): 2}
-    found = reader.first(starts, TIMEOUT_S)
-    assert found == {where: FirstRecord(start, AT + start) for where, start in starts.items()}
+    result = reader.first(starts, TIMEOUT_S)
+    assert result == {where: FirstRecord(start, AT + start) for where, start in starts.items()}
 
 
 def test_a_record_without_a_timestamp_is_of_no_time_and_not_of_1969(broker, reader):
@@ -54,10 +54,10 @@ def test_a_record_without_a_timestamp_is_of_no_time_and_not_of_1969(broker, read
 
 def test_at_the_end_there_is_nothing_and_beyond_it_the_log_has_changed(broker, reader):
     filled(broker)
-    found = reader.first({at(0): 5, at(1): 6, at(2): 3}, TIMEOUT_S)
-    assert found[at(0)] == NoRecordBefore(5)
-    assert isinstance(found[at(1)], TopicChanged)
-    assert found[at(2)] == FirstRecord(3, AT + 3)
+    result = reader.first({at(0): 5, at(1): 6, at(2): 3}, TIMEOUT_S)
+    assert result[at(0)] == NoRecordBefore(5)
+    assert isinstance(result[at(1)], TopicChanged)
+    assert result[at(2)] == FirstRecord(3, AT + 3)
 
 
 def test_a_reader_is_used_again_and_again_with_the_partitions_of_each_round_alone(broker, reader):
@@ -70,15 +70,15 @@ def test_a_reader_is_used_again_and_again_with_the_partitions_of_each_round_alon
 def test_records_larger_than_what_is_asked_for_are_read_all_the_same(broker, reader):
     filled(broker, count=2, size=5 * PARTITION_BYTES)
     starts = {at(partition): 1 for partition in range(PARTITIONS)}
-    found = reader.first(starts, TIMEOUT_S)
-    assert found == {where: FirstRecord(1, AT + 1) for where in starts}
+    result = reader.first(starts, TIMEOUT_S)
+    assert result == {where: FirstRecord(1, AT + 1) for where in starts}
 
 
 def test_a_partition_that_does_not_answer_is_left_out_and_does_not_cost_the_others(broker, reader):
     filled(broker)
-    found = reader.first({at(0): 2, at(PARTITIONS): 0}, timeout_s=1.0)
-    assert found[at(0)] == FirstRecord(2, AT + 2)
-    assert not isinstance(found.get(at(PARTITIONS)), FirstRecord | NoRecordBefore)
+    result = reader.first({at(0): 2, at(PARTITIONS): 0}, timeout_s=1.0)
+    assert result[at(0)] == FirstRecord(2, AT + 2)
+    assert not isinstance(result.get(at(PARTITIONS)), FirstRecord | NoRecordBefore)
 
 
 def test_a_cluster_that_is_away_is_an_error_and_no_empty_answer(broker, reader):

@@ -44,14 +44,14 @@ def broker() -> Iterator[MockBroker]:
 
 @pytest.fixture
 def reader(broker: MockBroker) -> Iterator[RecordReader]:
-    with opened(broker) as made:
-        yield made
+    with opened(broker) as built:
+        yield built
 
 
 @pytest.fixture
 def checking(broker: MockBroker) -> Iterator[RecordReader]:
-    with opened(broker, check_crcs=True) as made:
-        yield made
+    with opened(broker, check_crcs=True) as built:
+        yield built
 
 
 def opened(broker: MockBroker, *, check_crcs: bool = False) -> RecordReader:
@@ -65,12 +65,12 @@ def written(broker: MockBroker, *stored: bytes) -> None:
 
 
 def read(reader: RecordReader, start: int = 0, **more) -> LogWindow:
-    wanted = {"count_max": 100, "bytes_max": 10_000_000, "timeout_s": TIMEOUT_S, **more}
-    return reader.window(AT, start, **wanted)
+    expected = {"count_max": 100, "bytes_max": 10_000_000, "timeout_s": TIMEOUT_S, **more}
+    return reader.window(AT, start, **expected)
 
 
-def values(found: LogWindow) -> list[bytes | None]:
-    return [at.value for at in found.records]
+def values(window: LogWindow) -> list[bytes | None]:
+    return [stored_record.value for stored_record in window.records]
 
 
 def test_null_and_empty_are_told_apart_in_keys_values_and_headers(broker, reader):
@@ -81,21 +81,21 @@ def test_null_and_empty_are_told_apart_in_keys_values_and_headers(broker, reader
         batch(record(b"", b"", headers)),
         batch(record(b"k", None), record(None, b"v", delta=1)),
     )
-    found = read(reader, 1)
-    assert [(at.key, at.value) for at in found.records] == [
+    window = read(reader, 1)
+    assert [(stored_record.key, stored_record.value) for stored_record in window.records] == [
         (None, None),
         (b"", b""),
         (b"k", None),
         (None, b"v"),
     ]
-    assert found.records[1].headers == (
+    assert window.records[1].headers == (
         ("a", None),
         ("a", b""),
         ("", b"x"),
         ("é☃😀", b"\0"),
         ("a", b"2"),
     )
-    assert found.records[0].headers == ()
+    assert window.records[0].headers == ()
 
 
 def test_a_timestamp_comes_with_whose_clock_it_was(broker, reader):
@@ -105,22 +105,25 @@ def test_a_timestamp_comes_with_whose_clock_it_was(broker, reader):
         batch(record(b"k", b"v"), timestamp_ms=-1),
         batch(record(b"k", b"v"), append_time=True),
     )
-    stamps = [(at.timestamp_ms, at.timestamp_type) for at in read(reader).records]
+    stamps = [
+        (stored_record.timestamp_ms, stored_record.timestamp_type)
+        for stored_record in read(reader).records
+    ]
     assert stamps == [(STAMP_MS, "create"), (0, "create"), (None, "none"), (STAMP_MS, "append")]
 
 
 def test_a_record_knows_where_it_lies(reader):
-    (found,) = read(reader).records
-    assert found == RawRecord(
-        "orders", 2, 0, found.leader_epoch, STAMP_MS, "create", b"first", b"v", ()
+    (result,) = read(reader).records
+    assert result == RawRecord(
+        "orders", 2, 0, result.leader_epoch, STAMP_MS, "create", b"first", b"v", ()
     )
 
 
 def test_a_window_ends_at_the_end_and_says_so(broker, reader):
     written(broker, *(batch(record(b"k", b"v%d" % number)) for number in range(3)))
-    found = read(reader, 1)
-    assert values(found) == [b"v0", b"v1", b"v2"]
-    assert (found.next_offset, found.end, found.log_start, found.corrupt_at) == (4, 4, 0, None)
+    window = read(reader, 1)
+    assert values(window) == [b"v0", b"v1", b"v2"]
+    assert (window.next_offset, window.end, window.log_start, window.corrupt_at) == (4, 4, 0, None)
     assert read(reader, 4) == LogWindow((), 4, 4, 0)
 
 
@@ -152,18 +155,18 @@ def test_a_batch_that_fails_its_sum_ends_the_window_where_it_begins(broker, chec
     written(broker, batch(record(b"k", b"good")))
     written(broker, batch(bad, record(b"k", b"too", delta=1), crc_flipped=1))
     written(broker, batch(record(b"k", b"after")))
-    found = read(checking)
-    assert values(found) == [b"v", b"good"]
-    assert (found.corrupt_at, found.next_offset, found.end) == (2, 2, 5)
+    window = read(checking)
+    assert values(window) == [b"v", b"good"]
+    assert (window.corrupt_at, window.next_offset, window.end) == (2, 2, 5)
     assert read(checking, 3).corrupt_at == 3  # in the middle of it
-    assert read(checking, 0, until=2) == replace(found, corrupt_at=None)
+    assert read(checking, 0, until=2) == replace(window, corrupt_at=None)
     assert values(read(checking, 4)) == [b"after"]
 
 
 def test_without_the_check_the_bytes_of_a_bad_batch_are_salvaged(broker, reader):
     written(broker, batch(record(b"k", b"bad"), crc_flipped=1), batch(record(b"k", b"after")))
-    found = read(reader, 1)
-    assert (values(found), found.corrupt_at) == ([b"bad", b"after"], None)
+    window = read(reader, 1)
+    assert (values(window), window.corrupt_at) == ([b"bad", b"after"], None)
 
 
 @pytest.mark.parametrize("size", [43, 58, 59])
@@ -171,9 +174,9 @@ def test_a_batch_at_which_the_client_dies_is_found_by_that(broker, checking, siz
     """librdkafka 2.16 fails an assertion at batches of these sizes."""
     written(broker, batch(record(b"k", b"good")))
     written(broker, batch(record(b"k", b"x" * size), crc_flipped=1))
-    found = read(checking)
-    assert values(found) == [b"v", b"good"]
-    assert found.corrupt_at == 2
+    window = read(checking)
+    assert values(window) == [b"v", b"good"]
+    assert window.corrupt_at == 2
 
 
 def test_what_could_not_be_checked_in_time_is_not_corrupt_and_not_told(broker):
@@ -206,8 +209,8 @@ def test_what_is_checked_goes_on_behind_markers_and_what_was_compacted_away(brok
 )
 def test_a_batch_that_cannot_be_decoded_is_corrupt_without_a_check_too(broker, reader, bad):
     written(broker, bad, batch(record(b"k", b"after")))
-    found = read(reader)
-    assert (values(found), found.corrupt_at, found.next_offset) == ([b"v"], 1, 1)
+    window = read(reader)
+    assert (values(window), window.corrupt_at, window.next_offset) == ([b"v"], 1, 1)
 
 
 def test_a_batch_that_is_cut_short_is_not_passed_over(broker, reader):
@@ -311,16 +314,16 @@ def short_read(window_of, *args, **more) -> IncompleteRead:
 
 
 def test_a_read_of_which_nothing_came_in_time_is_no_empty_log(window_of):
-    found = short_read(window_of, ScriptedConsumer(4))
-    assert isinstance(found, ResponseTimeout)
-    assert (found.target, found.detail) == ("east/orders-2", "read up to 0 of 4 in 1 s")
-    assert found.partial == LogWindow((), 0, 4, 0)
+    incomplete = short_read(window_of, ScriptedConsumer(4))
+    assert isinstance(incomplete, ResponseTimeout)
+    assert (incomplete.target, incomplete.detail) == ("east/orders-2", "read up to 0 of 4 in 1 s")
+    assert incomplete.partial == LogWindow((), 0, 4, 0)
 
 
 def test_what_came_until_time_ran_out_is_to_be_had_by_whoever_asks_for_it(window_of):
-    found = short_read(window_of, ScriptedConsumer(4, stored(0), None, stored(1)))
-    assert values(found.partial) == [b"0", b"1"]
-    assert (found.partial.next_offset, found.partial.end) == (2, 4)
+    incomplete = short_read(window_of, ScriptedConsumer(4, stored(0), None, stored(1)))
+    assert values(incomplete.partial) == [b"0", b"1"]
+    assert (incomplete.partial.next_offset, incomplete.partial.end) == (2, 4)
 
 
 @pytest.mark.parametrize(("until", "detail"), [(3, "read up to 1 of 3"), (9, "read up to 1 of 4")])
@@ -329,16 +332,16 @@ def test_how_far_a_read_was_to_go_is_told(window_of, until, detail):
 
 
 def test_a_replica_that_is_behind_its_leader_does_not_say_where_the_log_ends(window_of):
-    behind = [end_at(0), stored(0), stored(1), end_at(2)]
-    assert short_read(window_of, ScriptedConsumer(4, *behind)).partial.next_offset == 2
-    caught_up = ScriptedConsumer(4, *behind, stored(2), end_at(4))
+    lags = [end_at(0), stored(0), stored(1), end_at(2)]
+    assert short_read(window_of, ScriptedConsumer(4, *lags)).partial.next_offset == 2
+    caught_up = ScriptedConsumer(4, *lags, stored(2), end_at(4))
     assert window_of(caught_up).next_offset == 4
 
 
 @pytest.mark.parametrize("more", [(), (stored(2),)], ids=["the end", "what came since"])
 def test_a_read_that_got_to_the_end_that_there_was_is_complete_without_its_event(window_of, more):
-    found = window_of(ScriptedConsumer(2, stored(0), stored(1), *more))
-    assert found.next_offset == found.end == 2 + len(more)
+    result = window_of(ScriptedConsumer(2, stored(0), stored(1), *more))
+    assert result.next_offset == result.end == 2 + len(more)
 
 
 def test_a_log_that_ends_before_the_start_is_not_taken_for_one_that_was_read(window_of):
@@ -347,9 +350,9 @@ def test_a_log_that_ends_before_the_start_is_not_taken_for_one_that_was_read(win
 
 def test_records_of_which_the_sums_were_not_checked_in_time_are_not_all_there_are(window_of):
     log = [stored(0), stored(1), stored(2), end_at(3)]
-    found = short_read(window_of, ScriptedConsumer(3, *log), sound_to=2)
-    assert found.detail == "checksums verified up to 2 of 3 in 1 s"
-    assert (values(found.partial), found.partial.corrupt_at) == ([b"0", b"1"], None)
+    incomplete = short_read(window_of, ScriptedConsumer(3, *log), sound_to=2)
+    assert incomplete.detail == "checksums verified up to 2 of 3 in 1 s"
+    assert (values(incomplete.partial), incomplete.partial.corrupt_at) == ([b"0", b"1"], None)
     assert len(window_of(ScriptedConsumer(3, *log), sound_to=3).records) == 3
 
 
@@ -362,5 +365,5 @@ def test_a_batch_that_is_corrupt_behind_what_was_asked_for_does_not_shorten_it(w
     bad = Message(
         topic=AT.topic, partition=AT.partition, offset=3, error=KafkaError(KafkaError._BAD_MSG)
     )
-    found = window_of(ScriptedConsumer(4, stored(0), bad), until=2)
-    assert (found.next_offset, found.corrupt_at) == (2, None)
+    result = window_of(ScriptedConsumer(4, stored(0), bad), until=2)
+    assert (result.next_offset, result.corrupt_at) == (2, None)

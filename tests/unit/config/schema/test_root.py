@@ -61,7 +61,7 @@ def patterns(**lists: list[str]) -> Patterns:
 
 
 def test_files_are_looked_for_beside_the_configuration(folder: Path):
-    connect = {at.name: at for at in read(folder).connect}
+    connect = {cluster.name: cluster for cluster in read(folder).connect}
     assert connect["bearer-file"].auth.bearer_token_file == folder / "secret-token"
     assert connect["basic"].tls.ca_file == folder / "ca.pem"
 
@@ -126,9 +126,9 @@ def test_an_alias_of_a_flow_may_be_empty(folder: Path):
 
 def test_a_property_from_a_file_is_the_files_text_without_its_last_newline(folder: Path):
     (folder / "secret-property").write_text(" two\nlines \r\n")
-    found = read(folder).kafka["east"].client_properties()
-    assert found["sasl.password"] == " two\nlines "
-    assert "sasl.password_file" not in found
+    result = read(folder).kafka["east"].client_properties()
+    assert result["sasl.password"] == " two\nlines "
+    assert "sasl.password_file" not in result
 
 
 def test_a_hook_is_what_librdkafka_will_call(folder: Path):
@@ -215,8 +215,8 @@ def test_loopback_needs_no_tls(folder: Path, listen):
 
 
 def test_exclude_wins_and_an_empty_include_is_everything():
-    wanted = patterns(include=["a.*", "b"], exclude=["a-test"])
-    assert [name for name in ("a", "ab", "b", "a-test", "c") if wanted.allows(name)] == [
+    expected = patterns(include=["a.*", "b"], exclude=["a-test"])
+    assert [name for name in ("a", "ab", "b", "a-test", "c") if expected.allows(name)] == [
         "a",
         "ab",
         "b",
@@ -233,7 +233,11 @@ def test_a_pattern_matches_a_whole_name_or_not_at_all():
 
 
 def test_workers_are_one_several_or_none(folder: Path):
-    assert {at.name: at.worker_urls for at in read(folder).connect if at.name[:2] != "ba"} == {
+    assert {
+        cluster.name: cluster.worker_urls
+        for cluster in read(folder).connect
+        if cluster.name[:2] != "ba"
+    } == {
         "bearer": ("https://w1:8083", "https://w2:8083"),
         "bearer-file": ("http://w:1",),
         "mm2": (),
@@ -252,7 +256,9 @@ def test_no_picture_of_a_configuration_shows_a_secret(folder: Path):
     pictures = [repr(config), str(config), f"{config.connect} {config.kafka}"]
     pictures.append(f"{config.control} {config.control.tokens} {config.control.web_config_file!r}")
     servers = (*config.connect, *config.notify.alertmanagers, *config.notify.webhooks)
-    pictures += [repr(at) + repr(at.auth) + repr(at.tls) + str(at.auth) for at in servers]
+    pictures += [
+        repr(server) + repr(server.auth) + repr(server.tls) + str(server.auth) for server in servers
+    ]
     assert SECRET not in "".join(pictures)
 
 
@@ -266,13 +272,15 @@ def places(value: Any, path: tuple = ()) -> Iterator[tuple]:
 
 
 @pytest.mark.parametrize("wrong", [None, "x", 7, ["x"], {"x": "y"}], ids=repr)
-@pytest.mark.parametrize("place", list(places(whole())), ids=lambda at: ".".join(map(str, at)))
-def test_whatever_is_wrong_beside_a_secret_no_message_shows_it(folder: Path, place, wrong):
+@pytest.mark.parametrize(
+    "location", list(places(whole())), ids=lambda item: ".".join(map(str, item))
+)
+def test_whatever_is_wrong_beside_a_secret_no_message_shows_it(folder: Path, location, wrong):
     document = deepcopy(whole())
     at = document
-    for key in place[:-1]:
+    for key in location[:-1]:
         at = at[key]
-    at[place[-1]] = wrong
+    at[location[-1]] = wrong
     try:
         config = read(folder, document)
     except ConfigError as exc:
@@ -306,14 +314,14 @@ SECRETS = [
 ]
 
 
-@pytest.mark.parametrize("place", SECRETS, ids=lambda at: ".".join(map(str, at)))
+@pytest.mark.parametrize("location", SECRETS, ids=lambda item: ".".join(map(str, item)))
 @pytest.mark.parametrize("wrong", [SECRET, [SECRET], {"a": SECRET}, f"http://u:{SECRET}@w:1"])
-def test_a_secret_in_the_wrong_place_is_not_repeated(folder: Path, place, wrong):
+def test_a_secret_in_the_wrong_place_is_not_repeated(folder: Path, location, wrong):
     document = whole()
     at = document
-    for key in place[:-1]:
+    for key in location[:-1]:
         at = at[key]
-    at[place[-1]] = wrong
+    at[location[-1]] = wrong
     try:
         text = repr(read(folder, document).connect[0])
     except ConfigError as exc:

@@ -33,8 +33,8 @@ def mistakes(folder: Path, document: object) -> list[str]:
     file.write_text(document if isinstance(document, str) else yaml.safe_dump(document))
     with pytest.raises(ConfigError) as caught:
         web.load_web_config(file)
-    assert all(at.startswith("web.yaml: ") for at in caught.value.mistakes)
-    return [at.removeprefix("web.yaml: ") for at in caught.value.mistakes]
+    assert all(mistake.startswith("web.yaml: ") for mistake in caught.value.mistakes)
+    return [mistake.removeprefix("web.yaml: ") for mistake in caught.value.mistakes]
 
 
 def tls(**more: Any) -> dict[str, Any]:
@@ -143,7 +143,7 @@ def test_all_mistakes_are_told_at_once_with_those_of_the_configuration(folder: P
     file.write_text(yaml.safe_dump({**MAIN, "tick_s": 0, "web_config_file": "web.yaml"}))
     with pytest.raises(ConfigError) as caught:
         load(file, {})
-    assert [at.removeprefix("offsetwatch.yaml: ") for at in caught.value.mistakes] == [
+    assert [mistake.removeprefix("offsetwatch.yaml: ") for mistake in caught.value.mistakes] == [
         "tick_s: 0s is less than 50ms",
         (
             "web_config_file: web.yaml: tls_server_config.key_file: cannot be read: No such file "
@@ -212,12 +212,12 @@ def test_what_the_control_listener_makes_of_one(
     named = {"web_config_file": "web.yaml"} if users else {}
     file = folder / "offsetwatch.yaml"
     file.write_text(yaml.safe_dump({**MAIN, "control": {**control, **named}}))
-    found: tuple[str, ...] = ()
+    results: tuple[str, ...] = ()
     try:
         load(file, {})
     except ConfigError as exc:
-        found = exc.mistakes
-    assert [at.removeprefix("offsetwatch.yaml: ") for at in found] == expected
+        results = exc.mistakes
+    assert [name.removeprefix("offsetwatch.yaml: ") for name in results] == expected
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ def test_every_finding_has_a_runbook_that_exists():
     "base", ["https://docs.example/runbooks", "https://docs.example/runbooks/"]
 )
 def test_a_runbook_is_named_where_they_are_published_and_only_then(base):
-    told = add_advice(finding(FindingName.TASK_FAILED), base, frozenset())
-    assert told.runbook_url == "https://docs.example/runbooks/ConnectorOrTaskFailed.md"
+    report = add_advice(finding(FindingName.TASK_FAILED), base, frozenset())
+    assert report.runbook_url == "https://docs.example/runbooks/ConnectorOrTaskFailed.md"
     assert add_advice(finding(FindingName.TASK_FAILED), None, frozenset()).runbook_url is None
 
 
@@ -43,17 +43,17 @@ def test_the_next_command_is_one_of_ours_and_names_the_connector(
 ):
     command, *words = shlex.split(build_next_command(finding(name, connector), has_rest=has_rest))
     assert command == "offsetwatch"
-    given = parsed(cli, words, tmp_path)
-    if given.keys() & {"connector", "name"} and connector is not None:
-        assert given.get("connector", given.get("name")) == connector
-        assert "lab" in given.values()
+    inputs = parsed(cli, words, tmp_path)
+    if inputs.keys() & {"connector", "name"} and connector is not None:
+        assert inputs.get("connector", inputs.get("name")) == connector
+        assert "lab" in inputs.values()
 
 
 def parsed(command: click.Command, words: list[str], folder: Path) -> dict[str, object]:
     """Return what a command line gives to its command; raise click's errors."""
     while isinstance(command, click.Group):
-        found = command.commands[words[0]]
-        command, words = found, words[1:]
+        result = command.commands[words[0]]
+        command, words = result, words[1:]
     config = folder / "offsetwatch.yaml"
     config.touch()
     return command.make_context("", ["--config", str(config), *words]).params

@@ -62,8 +62,8 @@ def history(*changes: StateChange, name: str = "files", number: int | None = 0) 
     return StateHistory("lab", name, number, changes)
 
 
-def change(at: float, state: str, failure: str | None = None) -> StateChange:
-    return StateChange(at, state, failure if failure or state != "failed" else BAD)
+def change(moment: float, state: str, failure: str | None = None) -> StateChange:
+    return StateChange(moment, state, failure if failure or state != "failed" else BAD)
 
 
 class Watching:
@@ -75,36 +75,36 @@ class Watching:
 
     def look(
         self,
-        at: float,
+        moment: float,
         *connectors: ConnectorView,
         told: tuple[StateHistory, ...] = (),
         positions: Mapping[str, str] | None = None,
         listed: Mapping[str, frozenset[str]] | None = None,
     ) -> tuple[FailureRun, ...]:
         """As the judge does: first whose positions are wanted, then what happened."""
-        self.seen = replace(EMPTY_SNAPSHOT, at=at, connectors=connectors, histories=told)
-        return self.again(at, positions=positions, listed=listed)
+        self.seen = replace(EMPTY_SNAPSHOT, at=moment, connectors=connectors, histories=told)
+        return self.again(moment, positions=positions, listed=listed)
 
     def again(
         self,
-        at: float,
+        moment: float,
         *,
         positions: Mapping[str, str] | None = None,
         listed: Mapping[str, frozenset[str]] | None = None,
     ) -> tuple[FailureRun, ...]:
         """The very same states, later."""
-        self.seen = replace(self.seen, at=at)
+        self.seen = replace(self.seen, at=moment)
         self.failures.wanted(self.seen)
         stand = {} if positions is None else {("lab", "files"): positions}
         self.failures.observe(self.seen, listed or {}, stand, PATIENCE_S)
         return self.failures.runs()
 
-    def fail(self, at: float, times: int, *, positions: Mapping[str, str]) -> None:
+    def fail(self, moment: float, times: int, *, positions: Mapping[str, str]) -> None:
         """So often, ten seconds apart, restarted in between."""
         for number in range(times):
             if number:
-                self.look(at + 10 * number - 5, polled(task("running")), positions=positions)
-            self.look(at + 10 * number, polled(task("failed")), positions=positions)
+                self.look(moment + 10 * number - 5, polled(task("running")), positions=positions)
+            self.look(moment + 10 * number, polled(task("failed")), positions=positions)
 
 
 @pytest.fixture
@@ -285,10 +285,10 @@ def test_who_moves_on_everywhere_while_it_runs_is_over_it(watching):
 
 
 def test_who_had_moved_on_when_it_fails_again_begins_anew(watching):
-    told = history(change(1.0, "failed"))
-    watching.look(1.0, told=(told,), positions={"a": "1"})
-    told = history(*told.changes, change(2.0, "running"), change(3.0, "failed"))
-    (run,) = watching.look(3.0, told=(told,), positions={"a": "2"})
+    report = history(change(1.0, "failed"))
+    watching.look(1.0, told=(report,), positions={"a": "1"})
+    report = history(*report.changes, change(2.0, "running"), change(3.0, "failed"))
+    (run,) = watching.look(3.0, told=(report,), positions={"a": "2"})
     assert (run.count, run.first_at, run.same) == (1, 3.0, (("a", "2"),))
 
 
@@ -299,15 +299,17 @@ def test_who_is_seen_to_have_moved_on_only_after_it_failed_again_begins_anew_the
 
 
 @pytest.mark.parametrize(
-    ("times", "kept"),
+    ("times", "retained"),
     [(FAILURES_MIN - 1, FAILURES_MIN - 2), (FAILURES_MIN, 0), (FAILURES_MIN + 1, 0)],
 )
-def test_who_gets_past_what_it_was_stuck_at_has_no_restarts_held_against_it(watching, times, kept):
+def test_who_gets_past_what_it_was_stuck_at_has_no_restarts_held_against_it(
+    watching, times, retained
+):
     watching.fail(1.0, times, positions={"a": "1"})
     watching.look(100.0, polled(task("paused")), positions={"a": "1"})
     watching.again(101.0, positions={"a": "2"})
     assert watching.failures.runs() == ()
-    assert len(watching.failures.of[FILES].restarts) == kept
+    assert len(watching.failures.of[FILES].restarts) == retained
 
 
 def test_who_moved_in_part_was_not_stuck_and_its_restarts_count(watching):
@@ -329,8 +331,8 @@ def test_who_has_committed_nothing_stands_where_it_begins_until_it_commits(watch
 
 
 def test_of_very_many_places_some_are_enough(watching):
-    places = {f"{number:05}": "1" for number in range(POSITIONS_MAX + 1)}
-    (run,) = watching.look(1.0, polled(task("failed")), positions=places)
+    locations = {f"{number:05}": "1" for number in range(POSITIONS_MAX + 1)}
+    (run,) = watching.look(1.0, polled(task("failed")), positions=locations)
     assert len(run.same) == POSITIONS_MAX
 
 
@@ -338,9 +340,9 @@ def test_of_very_many_places_some_are_enough(watching):
 
 
 def test_what_a_status_topic_tells_is_not_told_by_polls_as_well(watching):
-    told = history(change(1.0, "running"))
-    assert watching.look(2.0, polled(task("failed")), told=(told,)) == ()
-    (run,) = watching.look(3.0, polled(task("failed"), task("failed", number=1)), told=(told,))
+    report = history(change(1.0, "running"))
+    assert watching.look(2.0, polled(task("failed")), told=(report,)) == ()
+    (run,) = watching.look(3.0, polled(task("failed"), task("failed", number=1)), told=(report,))
     assert run.task == 1
 
 
@@ -361,8 +363,8 @@ def test_a_failure_between_two_looks_is_missed_by_polls_and_told_by_a_status_top
 def test_new_changes_are_seen_although_the_list_of_connectors_is_the_very_same(watching):
     listed = (polled(task("running")),)
     for number, state in enumerate(("running", "failed")):
-        told = (history(change(float(number + 1), state)),)
-        watching.seen = replace(EMPTY_SNAPSHOT, at=9.0, connectors=listed, histories=told)
+        reports = (history(change(float(number + 1), state)),)
+        watching.seen = replace(EMPTY_SNAPSHOT, at=9.0, connectors=listed, histories=reports)
         runs = watching.again(9.0)
     assert len(runs) == 1
 
@@ -421,14 +423,15 @@ def test_restarts_that_are_followed_are_timed_by_our_clock(watching, skew_s):
     """A window of restarts is compared with now: the worker's clock has no part in that."""
     changes = [change(10_000.0 + skew_s, "failed")]
     watching.look(10_000.0, told=(history(*changes),))
-    for at in (10_060.0, 10_120.0):
-        changes += [change(at + skew_s, "running")]
-        watching.look(at, told=(history(*changes),))
-        changes += [change(at + 1 + skew_s, "failed")]
-        watching.look(at + 1, told=(history(*changes),))
+    for seconds in (10_060.0, 10_120.0):
+        changes += [change(seconds + skew_s, "running")]
+        watching.look(seconds, told=(history(*changes),))
+        changes += [change(seconds + 1 + skew_s, "failed")]
+        watching.look(seconds + 1, told=(history(*changes),))
     restarts = watching.failures.of[FILES].restarts
     assert all(
-        0 <= at - moment <= 60 for at, moment in zip((10_060, 10_120), restarts, strict=True)
+        0 <= offset - moment <= 60
+        for offset, moment in zip((10_060, 10_120), restarts, strict=True)
     )
 
 
@@ -463,13 +466,13 @@ def test_a_run_that_nobody_followed_lasts_no_longer_than_is_certain(watching, sk
 def test_a_restart_that_nobody_followed_is_as_old_as_it_may_be(watching, skew_s):
     changes = [change(9_000.0 + skew_s, "failed")]
     watching.look(9_000.0, told=(history(*changes),))
-    told = watching.failures.remembered()
-    for read_at, at in ((9_010.0, 9_005.0), (20_000.0, 10_000.0)):
+    report = watching.failures.remembered()
+    for read_at, moment in ((9_010.0, 9_005.0), (20_000.0, 10_000.0)):
         later = Watching()
-        later.failures.recall(told)
-        later.look(read_at, told=(history(*changes, change(at + skew_s, "running")),))
+        later.failures.recall(report)
+        later.look(read_at, told=(history(*changes, change(moment + skew_s, "running")),))
         (restart,) = later.failures.of[FILES].restarts
-        assert 9_000.0 <= restart <= at
+        assert 9_000.0 <= restart <= moment
 
 
 def test_a_restart_while_the_history_could_not_be_read_is_as_old_as_it_may_be(watching):
@@ -511,10 +514,10 @@ def test_positions_are_wanted_of_who_fails_and_of_nobody_else(watching):
             history(change(1.0, "running"), name="never"),
         ),
     )
-    wanted = {("lab", "files"), ("lab", "lately")}
-    assert watching.failures.wanted(watching.seen) == wanted
+    expected = {("lab", "files"), ("lab", "lately")}
+    assert watching.failures.wanted(watching.seen) == expected
     watching.again(1.0)
-    assert watching.failures.wanted(watching.seen) == wanted
+    assert watching.failures.wanted(watching.seen) == expected
 
 
 def test_positions_are_wanted_of_who_failed_until_it_is_over_it(watching):
@@ -530,9 +533,9 @@ def test_positions_are_wanted_of_who_failed_until_it_is_over_it(watching):
 
 def test_a_run_goes_on_after_a_restart_of_ours(watching):
     watching.fail(1.0, 2, positions={"a": "1"})
-    told = watching.failures.remembered()
+    report = watching.failures.remembered()
     later = Watching()
-    later.failures.recall(told)
+    later.failures.recall(report)
     later.look(15.0, polled(task("running")), positions={"a": "1"})
     (run,) = later.look(20.0, polled(task("failed")), positions={"a": "1"})
     assert (run.count, run.restarts, run.first_at) == (3, 2, 1.0)
@@ -551,12 +554,12 @@ def test_a_change_that_an_earlier_process_took_in_is_not_taken_in_again(watching
 
 def test_what_only_polls_tell_is_urgent_until_it_is_remembered(watching):
     watching.look(100.0, polled(task("failed")), positions=STANDS)
-    for at, state in ((105.0, "running"), (110.0, "failed"), (115.0, "running")):
+    for moment, state in ((105.0, "running"), (110.0, "failed"), (115.0, "running")):
         assert watching.failures.urgent
         watching.failures.remembered()
-        watching.look(at - 2, watching.seen.connectors[0], positions=STANDS)
+        watching.look(moment - 2, watching.seen.connectors[0], positions=STANDS)
         assert not watching.failures.urgent
-        watching.look(at, polled(task(state)), positions=STANDS)
+        watching.look(moment, polled(task(state)), positions=STANDS)
     later = Watching()
     later.failures.recall(watching.failures.remembered())
     (run,) = later.look(120.0, polled(task("failed")), positions=STANDS)
@@ -576,25 +579,27 @@ def test_only_what_has_something_in_it_is_remembered(watching):
     watching.look(1.0, polled(task("running"), task("failed", number=1)))
     watching.look(2.0, polled(task("running"), task("running", number=1)))
     watching.again(2.0 + PATIENCE_S)
-    (told,) = watching.failures.remembered()  # nothing runs on, but a restart there was
-    assert (told.whose, told.run, told.restarts) == (("lab", "files", 1), None, (2.0,))
+    (failure,) = watching.failures.remembered()  # nothing runs on, but a restart there was
+    assert (failure.whose, failure.run, failure.restarts) == (("lab", "files", 1), None, (2.0,))
     failing = Watching()
     failing.look(1.0, polled(task("failed")))
-    (told,) = failing.failures.remembered()
-    assert (told.whose, told.restarts) == (FILES, ())
+    (failure,) = failing.failures.remembered()
+    assert (failure.whose, failure.restarts) == (FILES, ())
 
 
 def test_no_more_are_remembered_than_that_and_they_come_by_name(watching):
     names = [f"{number:05}" for number in range(HISTORIES_MAX + 1)]
     watching.look(1.0, *(polled(task("failed"), name=name) for name in reversed(names)))
-    assert [told.whose[1] for told in watching.failures.remembered()] == names[1:]
+    assert [report.whose[1] for report in watching.failures.remembered()] == names[1:]
 
 
 # --- statuses that are lost ----------------------------------------------------------------------
 
 
-def said(at: float, state: str, failure: str | None = None, worker: str = "a:8083") -> StateChange:
-    return replace(change(at, state, failure), worker=worker)
+def said(
+    moment: float, state: str, failure: str | None = None, worker: str = "a:8083"
+) -> StateChange:
+    return replace(change(moment, state, failure), worker=worker)
 
 
 STANDS = {"/data/in.txt": "7"}
@@ -603,11 +608,11 @@ LOST = StateChange(110.0, DELETED)
 
 def runs_of(watching: Watching, *changes: StateChange) -> tuple[FailureRun, ...]:
     """What is told of a task, one change after the other."""
-    found: tuple[FailureRun, ...] = ()
+    results: tuple[FailureRun, ...] = ()
     for number, last in enumerate(changes, 1):
-        told = (history(*changes[:number]),)
-        found = watching.look(last.at, polled(), told=told, positions=STANDS)
-    return found
+        reports = (history(*changes[:number]),)
+        results = watching.look(last.at, polled(), told=reports, positions=STANDS)
+    return results
 
 
 def test_a_failure_whose_status_was_lost_and_is_written_again_is_the_same(watching):
@@ -621,8 +626,8 @@ def test_a_failure_whose_status_was_lost_is_the_same_over_a_restart(watching):
     runs_of(watching, first, LOST)
     other = Watching()
     other.failures.recall(watching.failures.remembered())
-    told = (history(first, LOST, again),)
-    (run,) = other.look(120.0, polled(), told=told, positions=STANDS)
+    reports = (history(first, LOST, again),)
+    (run,) = other.look(120.0, polled(), told=reports, positions=STANDS)
     assert run.count == 1
 
 
@@ -675,23 +680,23 @@ def test_what_a_sink_has_committed_is_told_by_topic_and_partition():
     snapshot = replace(
         EMPTY_SNAPSHOT, connectors=(SINK,), inputs=(REST, ASKED), sink_partitions=READ
     )
-    seen = InputVisibility(snapshot)
-    assert find_positions(seen, [("lab", "out")]) == {
+    visibility = InputVisibility(snapshot)
+    assert find_positions(visibility, [("lab", "out")]) == {
         ("lab", "out"): {"orders-2": "20", "orders-1": "10"}
     }
-    blind = replace(snapshot, inputs=(REST, heard(ASKED.id, live=False)))
-    assert find_positions(InputVisibility(blind), [("lab", "out")]) == {}
+    unavailable = replace(snapshot, inputs=(REST, heard(ASKED.id, live=False)))
+    assert find_positions(InputVisibility(unavailable), [("lab", "out")]) == {}
 
 
 def test_what_a_flow_has_copied_is_told_with_what_is_left_most_of_first():
     lags = (None, 0, 1, 5)
     mirrors = tuple(copied(9, partition=n, lag=lag) for n, lag in enumerate(lags))
-    seen = InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, mirror_partitions=mirrors))
-    (told,) = find_positions(seen, [MM2]).values()
-    assert list(told.items()) == [(f"orders-{number}", "9") for number in (3, 2, 0, 1)]
+    visibility = InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, mirror_partitions=mirrors))
+    (position,) = find_positions(visibility, [MM2]).values()
+    assert list(position.items()) == [(f"orders-{number}", "9") for number in (3, 2, 0, 1)]
 
 
 def test_of_any_other_source_what_has_an_offset_is_told():
     views = (counted(label="reset"), replace(counted(label="at"), offset=decode_value(b'{"a":1}')))
-    seen = InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, source_partitions=views))
-    assert find_positions(seen, [("lab", "files")]) == {("lab", "files"): {"at": '{"a":1}'}}
+    visibility = InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, source_partitions=views))
+    assert find_positions(visibility, [("lab", "files")]) == {("lab", "files"): {"at": '{"a":1}'}}

@@ -98,81 +98,81 @@ def made_again(*offsets: SourcePartitionView) -> Years:
 
 
 def test_what_was_there_at_the_first_list_has_no_earlier_life():
-    seen = Years().list("files", offsets=(at(1, 5),)).list("files")
-    assert seen.life == ConnectorIncarnation(born=0.0, left_over=None)
-    assert seen.lives.remembered() == ()
-    assert set(seen.lives.of) == {FILES, ("other", "theirs")}
+    years = Years().list("files", offsets=(at(1, 5),)).list("files")
+    assert years.life == ConnectorIncarnation(born=0.0, left_over=None)
+    assert years.lives.remembered() == ()
+    assert set(years.lives.of) == {FILES, ("other", "theirs")}
 
 
 def test_what_was_read_before_the_last_list_without_it_was_asked_for_is_left_over():
-    seen = made_again(at(1, 99, "old"), at(2, 100, "new"))
-    born = seen.now - 1 - POLL_S
-    assert seen.life == ConnectorIncarnation(born=born, left_over={"old": '{"position":1}'})
-    assert [told.who for told in seen.lives.remembered()] == [FILES]
+    years = made_again(at(1, 99, "old"), at(2, 100, "new"))
+    born = years.now - 1 - POLL_S
+    assert years.life == ConnectorIncarnation(born=born, left_over={"old": '{"position":1}'})
+    assert [incarnation.who for incarnation in years.lives.remembered()] == [FILES]
 
 
 @pytest.mark.parametrize("skew_s", [-SKEW_S_MAX, -1.0, 0.0, 1.0, SKEW_S_MAX])
 @pytest.mark.parametrize("lag", [0, 1])
 def test_a_connector_that_commits_before_it_is_listed_has_nothing_left_over(skew_s, lag):
     """Whatever the clock of its worker says, and if it was in no list for one more."""
-    seen = Years().list().gone()
+    years = Years().list().gone()
     for _ in range(lag):
-        seen.end += 1
-        seen.list()
-    seen.look()
-    seen.end += 1
-    first = at(1, 100, when=seen.now + skew_s)
-    seen.look()
-    seen.names, seen.listed_at = frozenset({"files"}), seen.now + 4
-    seen.look((first,))
-    assert seen.life.born > 0
-    assert seen.life.left_over == {}
+        years.end += 1
+        years.list()
+    years.look()
+    years.end += 1
+    first = at(1, 100, when=years.now + skew_s)
+    years.look()
+    years.names, years.listed_at = frozenset({"files"}), years.now + 4
+    years.look((first,))
+    assert years.life.born > 0
+    assert years.life.left_over == {}
 
 
 @pytest.mark.parametrize("lists", range(ABSENT_LISTS))
 def test_a_list_or_two_without_it_are_no_death(lists):
-    seen = Years().list("files").gone(lists).list("files", offsets=(at(1, 5),))
-    assert seen.life == ConnectorIncarnation(born=0.0, left_over=None)
+    years = Years().list("files").gone(lists).list("files", offsets=(at(1, 5),))
+    assert years.life == ConnectorIncarnation(born=0.0, left_over=None)
 
 
 def test_as_many_lists_as_it_takes_are_needed_after_a_start():
-    seen = Years().gone(ABSENT_LISTS - 1).list("files", offsets=(at(1, 5),))
-    assert seen.life == ConnectorIncarnation(born=0.0, left_over=None)
+    years = Years().gone(ABSENT_LISTS - 1).list("files", offsets=(at(1, 5),))
+    assert years.life == ConnectorIncarnation(born=0.0, left_over=None)
 
 
 def test_what_its_status_topic_says_to_live_was_not_gone():
     """Another Connect cluster answered, or an empty one."""
-    seen = Years()
-    seen.history = ((BEGAN, "running"),)
-    seen.list("files").gone(5).list("files", offsets=(at(1, 5),))
-    assert seen.life == ConnectorIncarnation(born=0.0, left_over=None)
+    years = Years()
+    years.history = ((BEGAN, "running"),)
+    years.list("files").gone(5).list("files", offsets=(at(1, 5),))
+    assert years.life == ConnectorIncarnation(born=0.0, left_over=None)
 
 
 def test_what_its_status_topic_says_to_be_deleted_was_gone():
-    seen = Years()
-    seen.history = ((BEGAN, "running"), (BEGAN + 1, DELETED))
-    seen.list("files").gone().list("files", offsets=(at(1, 5),))
-    assert seen.life.left_over == {"0": '{"position":1}'}
+    years = Years()
+    years.history = ((BEGAN, "running"), (BEGAN + 1, DELETED))
+    years.list("files").gone().list("files", offsets=(at(1, 5),))
+    assert years.life.left_over == {"0": '{"position":1}'}
 
 
 def test_in_a_topic_that_was_not_read_then_only_what_is_older_by_any_skew_is_left_over():
-    seen = Years().list("files").gone()
-    seen.topic = "east/of-its-own"
-    born = seen.listed_at
+    years = Years().list("files").gone()
+    years.topic = "east/of-its-own"
+    born = years.listed_at
     old = at(1, 5, "old", born - SKEW_S_MAX - 1)
-    seen.list("files", offsets=(old, at(2, 6, "new", born - SKEW_S_MAX)))
-    assert seen.life == ConnectorIncarnation(born=born, left_over={"old": '{"position":1}'})
+    years.list("files", offsets=(old, at(2, 6, "new", born - SKEW_S_MAX)))
+    assert years.life == ConnectorIncarnation(born=born, left_over={"old": '{"position":1}'})
 
 
 def test_what_is_left_over_is_looked_at_once_and_once_it_can_be_seen():
-    seen = Years().list("files").gone().list("files", offsets=None)
-    born = seen.life.born
-    assert seen.life.left_over is None
-    seen.list("files", offsets=(at(1, 5),))
+    years = Years().list("files").gone().list("files", offsets=None)
+    born = years.life.born
+    assert years.life.left_over is None
+    years.list("files", offsets=(at(1, 5),))
     left_over = {"0": '{"position":1}'}
-    assert seen.life.left_over == left_over
-    seen.list("files", offsets=(at(5, 105),))
-    assert seen.life == ConnectorIncarnation(born=born, left_over=left_over)
+    assert years.life.left_over == left_over
+    years.list("files", offsets=(at(5, 105),))
+    assert years.life == ConnectorIncarnation(born=born, left_over=left_over)
 
 
 def test_what_has_no_offset_or_no_place_or_is_never_read_is_not_left_over():
@@ -180,15 +180,15 @@ def test_what_has_no_offset_or_no_place_or_is_never_read_is_not_left_over():
     placeless = replace(at(1, 5, "placeless"), log_offset=None)
     elsewhere = replace(at(1, 5, "elsewhere"), kafka_partition=7)
     never_read = (at(0, 5, name, dialect=f"mirror_{name}") for name in ("checkpoint", "heartbeat"))
-    seen = made_again(nothing, placeless, elsewhere, *never_read)
-    assert seen.life.left_over == {}
-    assert seen.lives.remembered() == ()
+    years = made_again(nothing, placeless, elsewhere, *never_read)
+    assert years.life.left_over == {}
+    assert years.lives.remembered() == ()
 
 
 def test_of_what_is_left_over_the_first_are_kept(monkeypatch):
     monkeypatch.setattr(module, "LEFTOVER_OFFSETS_MAX", 2)
-    seen = made_again(*(at(1, 5, label) for label in "cab"))
-    assert list(seen.life.left_over or ()) == ["c", "a"]
+    years = made_again(*(at(1, 5, label) for label in "cab"))
+    assert list(years.life.left_over or ()) == ["c", "a"]
 
 
 def test_a_connector_that_is_gone_has_no_life():
@@ -202,28 +202,28 @@ RAN = ((BEGAN, "running"),)
 
 def remade(*offsets: SourcePartitionView, began: float = 17.0, state: str = "running") -> Years:
     """Deleted and created between two lists; a task began then, by its worker's clock."""
-    seen = Years()
-    seen.history = seen.task_history = RAN
-    seen.list("files")
+    years = Years()
+    years.history = years.task_history = RAN
+    years.list("files")
     gone = ((BEGAN + 15, "unassigned"), (BEGAN + 15, DELETED), (BEGAN + 16, DELETED))
-    seen.history = (*RAN, *gone, (BEGAN + 17, state))
-    seen.task_history = (*RAN, *gone, (BEGAN + began, state))
-    return seen.list("files", offsets=offsets)
+    years.history = (*RAN, *gone, (BEGAN + 17, state))
+    years.task_history = (*RAN, *gone, (BEGAN + began, state))
+    return years.list("files", offsets=offsets)
 
 
 @pytest.mark.parametrize("state", ["running", "paused", "failed"])
 def test_what_was_deleted_and_begins_again_is_of_another_life(state):
-    seen = remade(at(1, 5, when=BEGAN + 12), at(2, 6, "new", BEGAN + 18), state=state)
+    years = remade(at(1, 5, when=BEGAN + 12), at(2, 6, "new", BEGAN + 18), state=state)
     born = ConnectorIncarnation(born=BEGAN + 17, left_over={"0": '{"position":1}'})
-    assert seen.life == born
-    assert seen.list("files", offsets=(at(5, 101, when=seen.now),)).life == born
+    assert years.life == born
+    assert years.list("files", offsets=(at(5, 101, when=years.now),)).life == born
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, -5.0, 5.0, 600.0])
 def test_what_a_worker_commits_after_it_began_is_never_left_over(skew_s):
     """Its clock differs from that of the leader, which says who is deleted."""
-    seen = remade(at(1, 101, when=BEGAN + 18 + skew_s), began=17 + skew_s)
-    assert not seen.life.left_over
+    years = remade(at(1, 101, when=BEGAN + 18 + skew_s), began=17 + skew_s)
+    assert not years.life.left_over
 
 
 @pytest.mark.parametrize("state", [DELETED, "unassigned"])
@@ -232,88 +232,88 @@ def test_what_was_deleted_and_may_be_gone_is_not_yet(state):
 
 
 def test_what_has_no_task_that_began_is_not_yet():
-    seen = remade(at(1, 5, when=BEGAN + 12), began=17.0, state="unassigned")
-    seen.history = (*RAN, (BEGAN + 15, DELETED), (BEGAN + 17, "running"))
-    assert seen.list("files").life == ConnectorIncarnation()
+    years = remade(at(1, 5, when=BEGAN + 12), began=17.0, state="unassigned")
+    years.history = (*RAN, (BEGAN + 15, DELETED), (BEGAN + 17, "running"))
+    assert years.list("files").life == ConnectorIncarnation()
 
 
 @pytest.mark.parametrize("before", ["running", "paused", "stopped", "failed"])
 def test_a_status_that_was_taken_back_while_a_worker_ran_it_is_no_death(before):
     """A worker that lets go of a connector says UNASSIGNED first."""
-    seen = Years()
-    seen.history = seen.task_history = ((BEGAN, before),)
-    seen.list("files")
-    seen.history = seen.task_history = (
+    years = Years()
+    years.history = years.task_history = ((BEGAN, before),)
+    years.list("files")
+    years.history = years.task_history = (
         (BEGAN, before),
         (BEGAN + 15, DELETED),
         (BEGAN + 16, DELETED),
         (BEGAN + 17, "running"),
     )
-    assert seen.list("files", offsets=(at(1, 5, when=BEGAN + 12),)).life == ConnectorIncarnation()
+    assert years.list("files", offsets=(at(1, 5, when=BEGAN + 12),)).life == ConnectorIncarnation()
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_what_connect_goes_on_listing_without_a_state_was_not_deleted_by_any_clock(skew_s):
-    seen = Years()
-    seen.history = seen.task_history = ((BEGAN + skew_s, "running"),)
-    seen.list("files")
+    years = Years()
+    years.history = years.task_history = ((BEGAN + skew_s, "running"),)
+    years.list("files")
     gone = ((BEGAN + 15 + skew_s, "unassigned"), (BEGAN + 15 + skew_s, DELETED))
-    seen.history = seen.task_history = (*seen.history, *gone)
-    seen.without_state = True
-    seen.list("files")
-    seen.without_state = False
-    seen.history = seen.task_history = (*seen.history, (BEGAN + 99 + skew_s, "running"))
+    years.history = years.task_history = (*years.history, *gone)
+    years.without_state = True
+    years.list("files")
+    years.without_state = False
+    years.history = years.task_history = (*years.history, (BEGAN + 99 + skew_s, "running"))
     assert (
-        seen.list("files", offsets=(at(1, 5, when=BEGAN + 12 + skew_s),)).life
+        years.list("files", offsets=(at(1, 5, when=BEGAN + 12 + skew_s),)).life
         == ConnectorIncarnation()
     )
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_what_is_deleted_after_it_had_no_state_for_a_while_is_of_another_life(skew_s):
-    seen = Years()
-    seen.history = seen.task_history = ((BEGAN + skew_s, "running"),)
-    seen.without_state = True
-    seen.list("files")
-    seen.without_state = False
+    years = Years()
+    years.history = years.task_history = ((BEGAN + skew_s, "running"),)
+    years.without_state = True
+    years.list("files")
+    years.without_state = False
     gone = ((BEGAN + 15 + skew_s, "unassigned"), (BEGAN + 15 + skew_s, DELETED))
     began = BEGAN + 17 + skew_s
-    seen.history = seen.task_history = (*seen.history, *gone, (began, "running"))
-    seen.list("files", offsets=(at(1, 5, when=BEGAN + 12 + skew_s),))
-    assert seen.life == ConnectorIncarnation(born=began, left_over={"0": '{"position":1}'})
+    years.history = years.task_history = (*years.history, *gone, (began, "running"))
+    years.list("files", offsets=(at(1, 5, when=BEGAN + 12 + skew_s),))
+    assert years.life == ConnectorIncarnation(born=began, left_over={"0": '{"position":1}'})
 
 
 def test_a_status_that_was_taken_back_in_a_second_life_begins_no_third():
-    seen = remade(at(1, 101, when=BEGAN + 18))
-    life = seen.life
+    years = remade(at(1, 101, when=BEGAN + 18))
+    incarnation = years.life
     hole = ((BEGAN + 30, DELETED), (BEGAN + 31, "running"))
-    seen.history, seen.task_history = (*seen.history, *hole), (*seen.task_history, *hole)
-    assert seen.list("files", offsets=(at(1, 101, when=BEGAN + 18),)).life == life
+    years.history, years.task_history = (*years.history, *hole), (*years.task_history, *hole)
+    assert years.list("files", offsets=(at(1, 101, when=BEGAN + 18),)).life == incarnation
 
 
 def test_what_runs_and_was_never_deleted_goes_on():
-    seen = Years()
-    seen.history = seen.task_history = RAN
-    seen.list("files")
-    seen.history = (*RAN, (BEGAN + 15, "failed"), (BEGAN + 16, "running"))
-    seen.task_history = ((BEGAN, DELETED), (BEGAN + 19, "running"))
-    assert seen.list("files").life == ConnectorIncarnation()
+    years = Years()
+    years.history = years.task_history = RAN
+    years.list("files")
+    years.history = (*RAN, (BEGAN + 15, "failed"), (BEGAN + 16, "running"))
+    years.task_history = ((BEGAN, DELETED), (BEGAN + 19, "running"))
+    assert years.list("files").life == ConnectorIncarnation()
 
 
 def test_of_a_deletion_before_we_looked_compaction_may_have_left_half():
-    seen = Years()
-    seen.history = seen.task_history = ((BEGAN - 9, DELETED), (BEGAN - 8, "running"))
-    assert seen.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).life == ConnectorIncarnation()
+    years = Years()
+    years.history = years.task_history = ((BEGAN - 9, DELETED), (BEGAN - 8, "running"))
+    assert years.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).life == ConnectorIncarnation()
 
 
 def test_a_deletion_before_its_history_could_be_read_begins_no_life():
     """Its partition of the status topic is read later than others."""
-    seen = Years()
-    seen.others = (StateHistory("lab", "other", None, (StateChange(BEGAN, "running"),)),)
-    seen.list("files")
+    years = Years()
+    years.others = (StateHistory("lab", "other", None, (StateChange(BEGAN, "running"),)),)
+    years.list("files")
     changes = ((BEGAN - 10, "unassigned"), (BEGAN - 9, DELETED), (BEGAN - 8, "running"))
-    seen.history = seen.task_history = changes
-    assert seen.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).life == ConnectorIncarnation()
+    years.history = years.task_history = changes
+    assert years.list("files", offsets=(at(1, 5, when=BEGAN - 99),)).life == ConnectorIncarnation()
 
 
 # --- restarts ------------------------------------------------------------------------------------
@@ -321,7 +321,7 @@ def test_a_deletion_before_its_history_could_be_read_begins_no_life():
 
 def test_a_life_with_something_left_over_outlives_us():
     before = made_again(at(1, 5))
-    seen = Years()
-    seen.now = before.now
-    seen.lives.recall(before.lives.remembered())
-    assert seen.list("files").list("files").life == before.life
+    years = Years()
+    years.now = before.now
+    years.lives.recall(before.lives.remembered())
+    assert years.list("files").list("files").life == before.life

@@ -29,38 +29,38 @@ class Looked:
 
 
 def test_a_partition_had_a_sync_once_one_was_seen_of_what_is_copied():
-    seen = Looked()
-    assert seen.look(syncs=(sync(9, 9),)).synced == set()
-    assert seen.look(mirror_partitions=(copied(9),)).synced == {WHERE}
-    assert seen.look(syncs=(), mirror_partitions=()).synced == {WHERE}
+    observed = Looked()
+    assert observed.look(syncs=(sync(9, 9),)).synced == set()
+    assert observed.look(mirror_partitions=(copied(9),)).synced == {WHERE}
+    assert observed.look(syncs=(), mirror_partitions=()).synced == {WHERE}
 
 
 def test_a_sync_that_comes_after_the_partition_is_seen_as_well():
-    seen = Looked()
+    observed = Looked()
     both = (copied(9), copied(9, partition=1))
-    assert seen.look(mirror_partitions=both, syncs=()).synced == set()
-    assert seen.look(syncs=(sync(9, 9, 1),)).synced == {(*WHERE[:3], 1)}
-    assert seen.look(syncs=(sync(9, 9),)).synced == {WHERE, (*WHERE[:3], 1)}
+    assert observed.look(mirror_partitions=both, syncs=()).synced == set()
+    assert observed.look(syncs=(sync(9, 9, 1),)).synced == {(*WHERE[:3], 1)}
+    assert observed.look(syncs=(sync(9, 9),)).synced == {WHERE, (*WHERE[:3], 1)}
 
 
 def test_a_sync_under_another_alias_is_of_another_flow():
-    seen = Looked()
+    observed = Looked()
     assert (
-        seen.look(mirror_partitions=(copied(9, source="north"),), syncs=(sync(9, 9),)).synced
+        observed.look(mirror_partitions=(copied(9, source="north"),), syncs=(sync(9, 9),)).synced
         == set()
     )
 
 
 def test_all_that_rules_count_outlives_the_process():
-    seen = Looked()
+    observed = Looked()
     key = ("lag", "lab", "mm2", "")
-    seen.memory.held.since(key, BEGAN)
-    seen.look(mirror_partitions=(copied(100),))
-    told = seen.look(mirror_partitions=(copied(10),)).remembered()
-    assert (told.held, len(told.falls.recopies)) == (((key, BEGAN, 0.0),), 1)
+    observed.memory.held.since(key, BEGAN)
+    observed.look(mirror_partitions=(copied(100),))
+    rule_memory = observed.look(mirror_partitions=(copied(10),)).remembered()
+    assert (rule_memory.held, len(rule_memory.falls.recopies)) == (((key, BEGAN, 0.0),), 1)
     later = RuleMemory()
-    later.recall(told)
-    assert later.remembered() == told
+    later.recall(rule_memory)
+    assert later.remembered() == rule_memory
     later.settle(lambda _: True)
     assert later.held.has(key)
     later.settle(lambda _: False)

@@ -100,7 +100,7 @@ def test_rules_are_asked_twelve_times_an_interval_and_not_at_every_tick():
     play.world.now += LOOK_S / 2
     assert play.register.found(play.snapshot()) == ()
     play.world.now += LOOK_S / 2
-    assert [at.name for at in play.register.found(play.snapshot())] == [Name.TASK_FAILED]
+    assert [finding.name for finding in play.register.found(play.snapshot())] == [Name.TASK_FAILED]
 
 
 # --- order and bounds ----------------------------------------------------------------------------
@@ -113,8 +113,8 @@ def test_the_worst_comes_first_and_among_equals_the_oldest():
     play.look()
     play.world.listed(*listed)
     play.look()
-    assert [at.connector for at in play.findings] == ["bad", "old", "young"]
-    assert [at.severity for at in play.findings] == [
+    assert [finding.connector for finding in play.findings] == ["bad", "old", "young"]
+    assert [finding.severity for finding in play.findings] == [
         Severity.CRITICAL,
         Severity.WARNING,
         Severity.WARNING,
@@ -126,7 +126,7 @@ def test_what_is_beyond_the_bound_of_a_document_is_counted_once(monkeypatch):
     play = Play(files())
     play.world.listed(*(failed(name, tasks=2) for name in "abc"), failed("worst"))
     play.run(1)
-    assert [at.connector for at in play.findings] == ["worst", "a", "b", "c"]
+    assert [finding.connector for finding in play.findings] == ["worst", "a", "b", "c"]
     assert play.register.dropped == (("findings_max", 2),)
 
 
@@ -135,7 +135,7 @@ def test_what_was_cut_is_among_what_the_snapshot_dropped(monkeypatch):
     world = files()
     world.listed(failed())
     judged = SnapshotJudge(SETTINGS).judged(world.snapshot())
-    assert [at.connector for at in judged.findings] == [failed().name]
+    assert [finding.connector for finding in judged.findings] == [failed().name]
     assert dict(judged.dropped) == {"findings_max": 1}
 
 
@@ -155,8 +155,8 @@ def test_many_partitions_of_one_connector_are_one_finding_with_the_first_five():
 @pytest.mark.parametrize("cause", list(EFFECTS_BY_CAUSE), ids=str)
 def test_a_cause_is_told_in_place_of_its_effects_and_names_them(cause, monkeypatch):
     def said(name):
-        def rule(seen):
-            yield seen.found(name, Severity.WARNING, ("lab", "files"), "So it is.")
+        def rule(observed):
+            yield observed.found(name, Severity.WARNING, ("lab", "files"), "So it is.")
 
         return rule
 
@@ -376,7 +376,7 @@ def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_seen(p
     play = played()
     (before,) = play.findings
     with play.hidden(hidden):
-        stale = [at for at in play.findings if at.key == before.key]
+        stale = [finding for finding in play.findings if finding.key == before.key]
         assert len(stale) == 1
         assert stale[0].since == before.since
         assert stale[0].evidence[0].name == registers.LAST_SEEN
@@ -400,10 +400,10 @@ def test_stale_checkpoints_are_not_mended_by_not_being_seen(hidden):
     with play.hidden(hidden):
         play.more["groups"] = ()  # they go with either input
         play.look()
-        (stale,) = [at for at in play.findings if at.key == before.key]
+        (stale,) = [finding for finding in play.findings if finding.key == before.key]
         assert stale.evidence[0].name == registers.LAST_SEEN
     play.run(1)
-    assert before.key not in {at.key for at in play.findings}
+    assert before.key not in {finding.key for finding in play.findings}
 
 
 @pytest.mark.parametrize("by_s", [5, 3600])
@@ -416,7 +416,7 @@ def test_a_clock_set_back_mends_nothing_that_cannot_be_seen(by_s):
         play.more["groups"] = ()
         play.world.now -= by_s
         play.look()
-        (stale,) = [at for at in play.findings if at.key == before.key]
+        (stale,) = [finding for finding in play.findings if finding.key == before.key]
         assert stale.since <= play.world.now
         assert stale.evidence[0].name == registers.LAST_SEEN
 
@@ -424,12 +424,12 @@ def test_a_clock_set_back_mends_nothing_that_cannot_be_seen(by_s):
 def test_a_stall_of_which_nothing_can_be_said_now_is_not_mended():
     play = a_flow_is_silent()
     play.judge(
-        Verdict.UNKNOWN, "mm2", law=UNAVAILABLE_INPUT_RULE
+        Verdict.UNKNOWN, "mm2", rule=UNAVAILABLE_INPUT_RULE
     )  # every input is read, and tells too little
     play.run(1)
     assert play.names() == ["mm2_silent_stall"]
     assert play.only().evidence[0].name == registers.LAST_SEEN
-    play.judge(Verdict.UNKNOWN, "mm2", law=12)
+    play.judge(Verdict.UNKNOWN, "mm2", rule=12)
     play.look()
     assert play.names() == []
 
@@ -472,7 +472,9 @@ def test_a_failure_is_not_over_while_the_task_may_fail_again(state):
     for _ in range(2):  # it runs, or is nobody's, for two intervals, and fails again
         play.world.listed(source("files", tasks=(Task(0, state),)))
         play.run(2)
-        assert [(at.name, at.since) for at in play.findings] == [(Name.TASK_FAILED, since)]
+        assert [(finding.name, finding.since) for finding in play.findings] == [
+            (Name.TASK_FAILED, since)
+        ]
         assert "until recently" in play.only().summary
         assert play.only().severity is Severity.CRITICAL
         play.world.listed(failed())
@@ -518,7 +520,9 @@ def test_a_failed_connector_is_not_over_while_it_may_fail_again():
     since = play.only().since
     play.world.listed(source("files"))
     play.run(2)
-    assert [(at.name, at.since) for at in play.findings] == [(Name.CONNECTOR_FAILED, since)]
+    assert [(finding.name, finding.since) for finding in play.findings] == [
+        (Name.CONNECTOR_FAILED, since)
+    ]
     play.run(1.2)
     assert play.names() == []
 
@@ -561,11 +565,11 @@ def test_how_long_a_task_runs_is_by_our_own_clock(skew_s):
 )
 def test_a_restart_forgets_nothing_and_makes_nothing_new(played):
     play = played()
-    before = [(at.key, at.since) for at in play.findings]
+    before = [(finding.key, finding.since) for finding in play.findings]
     assert before
     play.restart()
     play.look()
-    assert [(at.key, at.since) for at in play.findings] == before
+    assert [(finding.key, finding.since) for finding in play.findings] == before
 
 
 def test_until_everything_was_read_again_nothing_is_said_to_be_mended():
@@ -576,7 +580,9 @@ def test_until_everything_was_read_again_nothing_is_said_to_be_mended():
     play.world.now += 100_000_000  # another world: the old one's clock goes on
     play.world.now = since + INTERVAL_S
     play.look()
-    assert [(at.name, at.since) for at in play.findings] == [(Name.TASK_FAILED, since)]
+    assert [(finding.name, finding.since) for finding in play.findings] == [
+        (Name.TASK_FAILED, since)
+    ]
     play.world.listed(source("files", state="stopped", tasks=()))
     play.world.found()
     play.world.tail(whole=True)
@@ -620,10 +626,10 @@ def test_a_new_finding_and_a_mended_one_are_urgent():
 
 def test_what_is_remembered_is_small_and_names_what_it_is():
     play = a_task_fails_at_one_position()
-    told = json.loads(play.register.remembered() or b"{}")
-    (kept,) = told["kept"]
-    assert kept["finding"]["name"] == "poison_suspected"
-    assert BAD in str(told["memory"]["failures"])
+    document = json.loads(play.register.remembered() or b"{}")
+    (retained,) = document["kept"]
+    assert retained["finding"]["name"] == "poison_suspected"
+    assert BAD in str(document["memory"]["failures"])
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,8 @@ def test_what_happened_is_told_for_three_intervals():
 
 
 def test_a_finding_is_of_now():
-    seen = seen_at(BEGAN, RuleMemory())
-    assert seen.found(FindingName.RECOPY, Severity.CRITICAL, MM2, "is so.") == Finding(
+    context = seen_at(BEGAN, RuleMemory())
+    assert context.found(FindingName.RECOPY, Severity.CRITICAL, MM2, "is so.") == Finding(
         name=FindingName.RECOPY,
         severity=Severity.CRITICAL,
         connect_cluster="lab",
@@ -44,7 +44,7 @@ def test_a_finding_is_of_now():
         since=BEGAN,
         evidence=(),
     )
-    cluster = seen.found(
+    cluster = context.found(
         FindingName.REWINDS_AT_ONCE,
         Severity.WARNING,
         ("lab", None),

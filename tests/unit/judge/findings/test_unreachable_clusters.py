@@ -44,36 +44,38 @@ def answering(of: InputId) -> InputView:
 def told(*inputs: InputView) -> list[Finding]:
     """Return the findings of two looks, ninety seconds apart."""
     memory = RuleMemory()
-    found: list[Finding] = []
+    results: list[Finding] = []
     for now in (BEGAN, BEGAN + 90.0):
         topology = replace(EMPTY_SNAPSHOT.topology, flows=(FLOW,))
         assert isinstance(topology, Topology)
-        shown = tuple(
-            at if at.up or now == BEGAN else replace(at, errors=((str(at.last_reason), 20),))
-            for at in inputs
+        rows = tuple(
+            view
+            if view.up or now == BEGAN
+            else replace(view, errors=((str(view.last_reason), 20),))
+            for view in inputs
         )
-        snapshot = replace(EMPTY_SNAPSHOT, at=now, inputs=shown, topology=topology)
-        found = list(find_down_inputs(RuleContext(InputVisibility(snapshot), SETTINGS, memory)))
-    return found
+        snapshot = replace(EMPTY_SNAPSHOT, at=now, inputs=rows, topology=topology)
+        results = list(find_down_inputs(RuleContext(InputVisibility(snapshot), SETTINGS, memory)))
+    return results
 
 
 @pytest.mark.parametrize("reason", ["timeout", "unreachable"])
 def test_a_kafka_cluster_that_does_not_answer_is_one_critical_finding(reason):
-    (found,) = told(failing(SYNCS, reason), failing(ENDS, reason))
-    assert found.severity is Severity.CRITICAL
-    assert found.subject == "log_ends west"
-    assert found.summary == (
+    (finding,) = told(failing(SYNCS, reason), failing(ENDS, reason))
+    assert finding.severity is Severity.CRITICAL
+    assert finding.subject == "log_ends west"
+    assert finding.summary == (
         f"Kafka cluster west (127.0.0.1:29192) has not answered since "
         f"{format_moment(BEGAN - 30.0)}; "
         "replication west->east cannot be judged."
     )
-    assert [what for what, _ in pairs(found.evidence)] == ["log_ends west", "tail west/syncs"]
+    assert [what for what, _ in pairs(finding.evidence)] == ["log_ends west", "tail west/syncs"]
 
 
 def test_inputs_that_fail_beside_one_that_answers_are_told_one_by_one():
-    (found,) = told(failing(SYNCS, "timeout"), answering(ENDS))
-    assert (found.severity, found.subject) == (Severity.WARNING, "tail west/syncs")
-    assert found.summary == "Topic west/syncs cannot be read: Local: Timed out."
+    (finding,) = told(failing(SYNCS, "timeout"), answering(ENDS))
+    assert (finding.severity, finding.subject) == (Severity.WARNING, "tail west/syncs")
+    assert finding.summary == "Topic west/syncs cannot be read: Local: Timed out."
 
 
 def test_one_topic_that_times_out_is_no_silent_cluster_and_one_that_is_denied_neither():
@@ -90,7 +92,7 @@ def test_without_log_ends_every_input_has_to_fail_to_connect():
 
 def test_groups_of_a_flow_that_fail_with_its_cluster_are_no_finding_of_their_own():
     groups = failing(build_groups_input(FLOW.key), "timeout")
-    (found,) = told(failing(SYNCS, "timeout"), failing(ENDS, "timeout"), groups)
-    assert ("groups lab/west->east", "Local: Timed out") in pairs(found.evidence)
+    (finding,) = told(failing(SYNCS, "timeout"), failing(ENDS, "timeout"), groups)
+    assert ("groups lab/west->east", "Local: Timed out") in pairs(finding.evidence)
     (alone,) = told(answering(ENDS), groups)
     assert alone.summary == "Consumer groups of flow west->east cannot be read: Local: Timed out."

@@ -76,24 +76,24 @@ def test_another_kafka_clusters_log_ends_hide_nothing_of_a_topic_of_this_one():
 
 def test_what_offsets_tell_is_hidden_with_their_topic():
     key = (Name.DUPLICATE_KEYS, "lab", "files", "")
-    seen = world(REST, READ, connectors=(FILES,))
-    assert not FindingVisibility(InputVisibility(seen)).blinds(key)
-    blind = world(REST, heard(InputId.of_tail(OFFSETS), live=False), connectors=(FILES,))
-    assert FindingVisibility(InputVisibility(blind)).blinds(key)
+    observed = world(REST, READ, connectors=(FILES,))
+    assert not FindingVisibility(InputVisibility(observed)).blinds(key)
+    snapshot = world(REST, heard(InputId.of_tail(OFFSETS), live=False), connectors=(FILES,))
+    assert FindingVisibility(InputVisibility(snapshot)).blinds(key)
 
 
 @pytest.mark.parametrize("name", [Name.INPUT_DOWN, Name.REWINDS_AT_ONCE])
 def test_what_is_seen_in_no_input_is_hidden_by_none_not_even_at_the_start(name):
     dead = (heard(REST.id, live=False), heard(ENDS, live=False), heard(SYNCS, live=False))
-    look = InputVisibility(replace(EMPTY_SNAPSHOT, ready=False, inputs=dead))
-    assert not FindingVisibility(look).hides((name, "lab", "", ""))
+    visibility = InputVisibility(replace(EMPTY_SNAPSHOT, ready=False, inputs=dead))
+    assert not FindingVisibility(visibility).hides((name, "lab", "", ""))
 
 
 def test_until_all_was_read_once_nothing_that_is_seen_in_an_input_is_mended():
-    look = InputVisibility(replace(EMPTY_SNAPSHOT, ready=False, inputs=(REST,)))
+    visibility = InputVisibility(replace(EMPTY_SNAPSHOT, ready=False, inputs=(REST,)))
     key = (Name.TASK_FAILED, "lab", "files", "")
-    assert FindingVisibility(look).hides(key)
-    assert not FindingVisibility(look).blinds(key)
+    assert FindingVisibility(visibility).hides(key)
+    assert not FindingVisibility(visibility).blinds(key)
     assert not FindingVisibility(
         InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, inputs=(REST,)))
     ).hides(key)
@@ -104,12 +104,12 @@ def judged(scope: Scope, rule: int, connector: str = "files") -> Judgement:
 
 
 def test_a_connector_is_hidden_by_its_own_verdict_and_not_by_that_of_a_partition():
-    told = (
+    reports = (
         judged(Scope.PARTITION, UNAVAILABLE_INPUT_RULE),
         judged(Scope.CONNECTOR, 12),
         judged(Scope.CONNECTOR, UNAVAILABLE_INPUT_RULE, "mm2"),
     )
-    seen = world(REST, READ, connectors=(FILES,), judgements=told)
-    visibility = FindingVisibility(InputVisibility(seen))
+    snapshot = world(REST, READ, connectors=(FILES,), judgements=reports)
+    visibility = FindingVisibility(InputVisibility(snapshot))
     assert not visibility.blinds((Name.CONNECTOR_SILENT, "lab", "files", ""))
     assert visibility.blinds((Name.CONNECTOR_SILENT, "lab", "mm2", ""))

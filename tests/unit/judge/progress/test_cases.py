@@ -45,15 +45,15 @@ NOBODY = JudgedPartition(key=("lab", "mm2", "orders-0"), label="orders-0")
 )
 def test_a_sink_that_rest_tells_of_has_no_lag_and_the_verdict_says_why(kafka, why):
     out = SinkGroup("lab", "out", "connect-out", kafka)
-    sight = InputVisibility(
+    visibility = InputVisibility(
         replace(EMPTY_SNAPSHOT, topology=replace(Topology((), ()), sinks=(out,)))
     )
     read = SinkPartitionView("lab", "out", "orders", 0, 5, None, None, from_rest=True)
-    asked = JudgedPartition(key=("lab", "out", "orders-0"), label="orders-0", sink=True)
-    asked.number, asked.read = 1, read
+    partition = JudgedPartition(key=("lab", "out", "orders-0"), label="orders-0", sink=True)
+    partition.number, partition.read = 1, read
     case: VerdictCase | None = None
     for w in range(0, 301, 30):
-        case = build_case(asked, JudgedConnector(), sight, SETTINGS, number=1, w=w, at=w)
+        case = build_case(partition, JudgedConnector(), visibility, SETTINGS, number=1, w=w, at=w)
     assert case is not None
     decision = decide_verdict(case)
     assert decision is not None
@@ -224,11 +224,11 @@ def test_a_connector_that_was_restarted_is_given_time():
     assert (case.still_s, case.moved_s) == (70.0, 210.0)
 
 
-@pytest.mark.parametrize(("ahead", "told"), [(3, 3), (0, 0), (None, 0)])
-def test_how_far_a_position_lies_beyond_the_end_is_told_of_mirrored_partitions(ahead, told):
+@pytest.mark.parametrize(("ahead", "report"), [(3, 3), (0, 0), (None, 0)])
+def test_how_far_a_position_lies_beyond_the_end_is_told_of_mirrored_partitions(ahead, report):
     case = asked(mirror=copied(9, ahead=ahead))
     assert case is not None
-    assert (case.ahead, case.headed, case.copied) == (told, True, True)
+    assert (case.ahead, case.headed, case.copied) == (report, True, True)
     sink = asked()
     assert sink is not None
     assert sink.ahead == 0
@@ -271,7 +271,7 @@ NO_UPSTREAM = sight(flows=(replace(FLOW, upstream=None),))
 
 
 @pytest.mark.parametrize(
-    ("view", "of", "blind"),
+    ("view", "of", "unavailable"),
     [
         pytest.param({"read": sunk(log_end=None)}, None, NO_LOG_END, id="the end of a sink's log"),
         pytest.param({"mirror": copied(9, lag=None)}, None, NO_POSITION, id="no position"),
@@ -283,10 +283,10 @@ NO_UPSTREAM = sight(flows=(replace(FLOW, upstream=None),))
         pytest.param({"source": LEFT_OVER}, DEAD_SYNCS, NO_SYNCS, id="what is mirrored"),
     ],
 )
-def test_what_is_hidden_is_told_with_what_hides_it(view, of, blind):
+def test_what_is_hidden_is_told_with_what_hides_it(view, of, unavailable):
     case = asked(looked(), of=of, **view)
     assert case is not None
-    assert (case.blind, case.before) == (blind, Verdict.SLOW)
+    assert (case.blind, case.before) == (unavailable, Verdict.SLOW)
 
 
 @pytest.mark.parametrize(
@@ -314,8 +314,8 @@ def test_a_sink_whose_log_end_was_never_read_is_not_hidden_by_that():
 @pytest.mark.parametrize("ready", [True, False])
 def test_what_no_look_sees_is_gone_or_hidden(ready):
     one = JudgedPartition(key=(*MM2, "orders-0"), label="orders-0", number=1)
-    seen = sight(ready=ready)
-    case = build_case(one, JudgedConnector(), seen, SETTINGS, number=2, w=W, at=1000.0)
+    visibility = sight(ready=ready)
+    case = build_case(one, JudgedConnector(), visibility, SETTINGS, number=2, w=W, at=1000.0)
     assert (case is None) is ready
     assert (one.hidden is None) is ready
     if case is not None:

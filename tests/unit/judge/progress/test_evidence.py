@@ -47,9 +47,9 @@ SINK = SinkPartitionView(
 
 
 def offset(text: bytes) -> SourceOffset:
-    found = decode_value(text)
-    assert isinstance(found, SourceOffset)
-    return found
+    value = decode_value(text)
+    assert isinstance(value, SourceOffset)
+    return value
 
 
 SOURCE = SourcePartitionView(
@@ -75,9 +75,9 @@ def told(*, window: ObservationWindow | None = None, **views) -> dict[str, str]:
     """What stands in it, without the states, which always do."""
     looked = ObservationWindow(first_w=0.0, seen_w=0.0, still_w=0.0) if window is None else window
     subject = JudgedPartition(key=("lab", "any", "at"), label="at", window=looked, **views)
-    *found, states = cases.build_partition_evidence(subject, "1 running")
+    *result, states = cases.build_partition_evidence(subject, "1 running")
     assert states == EvidenceItem("states", "1 running")
-    return texts(tuple(found))
+    return texts(tuple(result))
 
 
 def test_what_nobody_looked_at_yet_has_its_states_alone():

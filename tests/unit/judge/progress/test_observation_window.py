@@ -76,7 +76,7 @@ def test_time_in_which_nobody_looked_is_left_out():
     before = (120.0 - window.still_w, 120.0 - window.waiting_w)
     window.take(copied(4, 12, 7200.0), 7200.0, RHYTHM)
     after = (7200.0 - window.still_w, 7200.0 - window.waiting_w)
-    assert after == pytest.approx(tuple(at + 60.0 for at in before))
+    assert after == pytest.approx(tuple(moment + 60.0 for moment in before))
 
 
 def test_a_step_back_is_behind_until_it_is_made_good_or_nothing_is_left():
@@ -114,9 +114,9 @@ def rows(number: int, w: float, *, commits: int = 0) -> Sample:
 
 def test_a_source_goes_back_as_far_as_its_dialect_knows_an_order():
     window = ObservationWindow.opened(rows(500, 0.0), 0.0)
-    for w, (number, behind) in enumerate(((100, True), (400, True), (500, False)), start=1):
+    for w, (number, lag) in enumerate(((100, True), (400, True), (500, False)), start=1):
         window.take(rows(number, w * 60.0), w * 60.0, RHYTHM)
-        assert window.behind is behind
+        assert window.behind is lag
     window.take(rows(1, 240.0)._replace(dialect="generic"), 240.0, RHYTHM)
     assert not window.behind
 
@@ -216,9 +216,9 @@ def test_what_waits_waits_at_most_since_the_look_or_the_move_before():
 
 
 def test_a_look_of_one_and_a_half_intervals_ago_is_no_absence_and_one_of_a_second_more_is():
-    kept = seen((4, 9), (4, 10))
-    kept.take(copied(4, 10, 150.0), 150.0, RHYTHM)
-    assert (kept.first_w, kept.waiting_w, len(kept.samples)) == (0.0, 0.0, 2)
+    retained = seen((4, 9), (4, 10))
+    retained.take(copied(4, 10, 150.0), 150.0, RHYTHM)
+    assert (retained.first_w, retained.waiting_w, len(retained.samples)) == (0.0, 0.0, 2)
     away = seen((4, 9), (4, 10))
     away.take(copied(4, 10, 150.5), 150.5, RHYTHM)
     assert (away.first_w, away.waiting_w, len(away.samples)) == (30.5, 30.5, 1)
@@ -274,7 +274,7 @@ def test_a_look_that_is_passed_by_is_no_absence_and_leaves_no_hole_in_the_sample
     assert (window.seen_w, window.samples) == (120.0, ((60.0, 9, 4), (120.0, 9, 4)))
     window.take(copied(4, 9, 180.0), 180.0, RHYTHM)
     assert window.first_w == 0.0
-    assert [at[0] for at in window.samples] == [60.0, 120.0, 180.0]
+    assert [sample[0] for sample in window.samples] == [60.0, 120.0, 180.0]
 
 
 def test_of_what_was_not_seen_for_a_while_before_it_is_passed_by_growth_says_nothing():
@@ -351,7 +351,7 @@ def test_a_log_end_that_was_not_read_has_neither_moved_nor_is_it_forgotten():
     window.take(copied(4, 0, 120.0)._replace(**unread), 120.0, RHYTHM)
     window.take(copied(4, 10, 180.0), 180.0, RHYTHM)
     assert (window.end_w, window.ends_moved) == (60.0, 1)
-    assert [at for at, _, _ in window.samples] == [60.0, 180.0]
+    assert [moment for moment, _, _ in window.samples] == [60.0, 180.0]
 
 
 def test_what_a_probe_knew_of_is_not_sure_of_what_comes_after():

@@ -35,34 +35,34 @@ OFFSET = decode_value(b'{"offset":90}')
 
 
 def test_what_an_input_hides_is_unknown_since_then_and_goes_on_afterwards():
-    standing = VerdictState()
-    assert standing.settle(SILENT, 100.0)
-    assert standing.settle(UNSEEN, 200.0)
-    assert (standing.verdict, standing.since, standing.rule) == (
+    verdict = VerdictState()
+    assert verdict.settle(SILENT, 100.0)
+    assert verdict.settle(UNSEEN, 200.0)
+    assert (verdict.verdict, verdict.since, verdict.rule) == (
         Verdict.UNKNOWN,
         200.0,
         UNAVAILABLE_INPUT_RULE,
     )
-    assert standing.before is Verdict.SILENT
-    assert not standing.settle(UNSEEN, 300.0)
-    assert (standing.since, standing.before) == (200.0, Verdict.SILENT)
-    assert standing.settle(None, 400.0)
-    assert (standing.verdict, standing.since, standing.held) == (Verdict.SILENT, 100.0, None)
+    assert verdict.before is Verdict.SILENT
+    assert not verdict.settle(UNSEEN, 300.0)
+    assert (verdict.since, verdict.before) == (200.0, Verdict.SILENT)
+    assert verdict.settle(None, 400.0)
+    assert (verdict.verdict, verdict.since, verdict.held) == (Verdict.SILENT, 100.0, None)
 
 
 def test_what_was_unknown_already_is_so_for_as_long_as_it_was():
-    standing = VerdictState(since=50.0)
-    assert not standing.settle(UNSEEN, 200.0)
-    assert standing.since == 50.0
+    verdict = VerdictState(since=50.0)
+    assert not verdict.settle(UNSEEN, 200.0)
+    assert verdict.since == 50.0
 
 
 def test_a_verdict_that_is_said_again_is_as_old_as_it_was_and_rests_on_the_newer_law():
-    standing = VerdictState()
-    standing.settle(MOVES, 100.0)
-    assert not standing.settle(MOVES._replace(rule=9), 200.0)
-    assert (standing.since, standing.rule) == (100.0, 9)
-    assert not standing.settle(None, 300.0)
-    assert (standing.verdict, standing.since, standing.rule) == (Verdict.OK, 100.0, 9)
+    verdict = VerdictState()
+    verdict.settle(MOVES, 100.0)
+    assert not verdict.settle(MOVES._replace(rule=9), 200.0)
+    assert (verdict.since, verdict.rule) == (100.0, 9)
+    assert not verdict.settle(None, 300.0)
+    assert (verdict.verdict, verdict.since, verdict.rule) == (Verdict.OK, 100.0, 9)
 
 
 # --- what is seen ---------------------------------------------------------------------------------
@@ -81,24 +81,24 @@ def subject(**views) -> JudgedPartition:
     ],
 )
 def test_another_decision_may_come_of_another_view_and_of_news_of_the_connector(what, before, now):
-    track, at = JudgedConnector(), subject(**{what: before})
-    at.until_w = 100.0
-    assert at.changed(track, 10.0)  # for the first time
-    assert not at.changed(track, 20.0)
-    setattr(at, what, now)
-    assert at.changed(track, 20.0)
-    assert not at.changed(track, 20.0)
+    track, partition = JudgedConnector(), subject(**{what: before})
+    partition.until_w = 100.0
+    assert partition.changed(track, 10.0)  # for the first time
+    assert not partition.changed(track, 20.0)
+    setattr(partition, what, now)
+    assert partition.changed(track, 20.0)
+    assert not partition.changed(track, 20.0)
     track.look("1 failed", None, None)
-    assert at.changed(track, 20.0)
-    assert not at.changed(track, 20.0)
+    assert partition.changed(track, 20.0)
+    assert not partition.changed(track, 20.0)
 
 
 def test_another_decision_may_come_when_the_time_is_over_for_which_one_holds():
-    track, at = JudgedConnector(), subject(source=counted())
-    at.until_w = 100.0
-    at.changed(track, 10.0)
-    assert not at.changed(track, 99.0)
-    assert at.changed(track, 100.0)
+    track, partition = JudgedConnector(), subject(source=counted())
+    partition.until_w = 100.0
+    partition.changed(track, 10.0)
+    assert not partition.changed(track, 99.0)
+    assert partition.changed(track, 100.0)
 
 
 def test_a_replicated_partition_is_sampled_with_the_commits_of_its_source_partition():
@@ -122,8 +122,8 @@ def test_a_failure_is_as_old_as_the_clock_says_and_only_a_newer_one_counts():
     track = JudgedConnector()
     track.fail(100.0, 130.0, 500.0)
     assert (track.failed_at, track.failed_w, track.version) == (100.0, 470.0, 1)
-    for at in (100.0, 90.0):
-        track.fail(at, 140.0, 510.0)
+    for moment in (100.0, 90.0):
+        track.fail(moment, 140.0, 510.0)
         assert (track.failed_at, track.failed_w, track.version) == (100.0, 470.0, 1)
     track.fail(150.0, 150.0, 520.0)
     assert (track.failed_w, track.version) == (520.0, 2)
@@ -150,13 +150,13 @@ def test_a_connector_was_restarted_when_it_can_work_again_or_is_resumed():
 def test_a_pause_that_gets_longer_is_no_news():
     track = JudgedConnector()
     track.look("connector running", None, None)
-    seen = track.version
+    observed = track.version
     track.look("connector running", None, "for an hour")
-    assert track.version == seen + 1
+    assert track.version == observed + 1
     track.look("connector running", None, "for two hours")
-    assert (track.version, track.unusual) == (seen + 1, "for two hours")
+    assert (track.version, track.unusual) == (observed + 1, "for two hours")
     track.look("connector running", "rest tells nothing", "for two hours")
-    assert (track.version, track.blind) == (seen + 2, "rest tells nothing")
+    assert (track.version, track.blind) == (observed + 2, "rest tells nothing")
 
 
 # --- who is gone ---------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def test_a_connector_is_dropped_that_is_not_listed_and_has_nothing():
 
 
 @pytest.mark.parametrize(
-    ("changes", "found"),
+    ("changes", "result"),
     [
         ({}, (None, False)),
         ({"state": "failed"}, ("the connector has failed", True)),
@@ -230,8 +230,8 @@ def test_a_connector_is_dropped_that_is_not_listed_and_has_nothing():
         ({"tasks": (Task(0, "unknown"), Task(1, "running"))}, (None, False)),
     ],
 )
-def test_what_shows_that_it_cannot_work_is_named(changes, found):
-    assert describe_trouble(replace(FILES, **changes)) == found
+def test_what_shows_that_it_cannot_work_is_named(changes, result):
+    assert describe_trouble(replace(FILES, **changes)) == result
 
 
 def test_states_are_told_in_few_words():

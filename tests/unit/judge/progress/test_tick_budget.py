@@ -20,12 +20,12 @@ from tests.changed import replace
 
 
 def begun(*, partitions: int, share: int, whole: bool = True, next_w: float = 160.0) -> JudgingPass:
-    left = deque(
+    remaining = deque(
         JudgedPartition(key=("lab", "files", str(number)), label=str(number))
         for number in range(partitions)
     )
     visibility = InputVisibility(replace(EMPTY_SNAPSHOT, at=7.0))
-    return JudgingPass(visibility, w=100.0, whole=whole, left=left, share=share, next_w=next_w)
+    return JudgingPass(visibility, w=100.0, whole=whole, left=remaining, share=share, next_w=next_w)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,11 @@ class Watch:
             self.told = self.progress.judgements(self.world.snapshot())
 
     def verdict(self, connector: str, scope: Scope = Scope.CONNECTOR) -> Judgement:
-        return next(at for at in self.told if (at.connector, at.scope) == (connector, scope))
+        return next(
+            judgement
+            for judgement in self.told
+            if (judgement.connector, judgement.scope) == (connector, scope)
+        )
 
 
 # --- sinks ---------------------------------------------------------------------------------------
@@ -75,7 +79,7 @@ def test_a_sink_advances_and_its_partitions_are_summed_up_and_not_told():
     for number in range(1, 4):
         sunk(10 + number, 20 + number, watch=watch)
     assert watch.verdict("lake").verdict is Verdict.OK
-    assert [at.scope for at in watch.told] == [Scope.CONNECTOR]
+    assert [judgement.scope for judgement in watch.told] == [Scope.CONNECTOR]
     evidence = texts(watch.verdict("lake").evidence)
     assert (evidence["position"], evidence["log end"]) == ("13", "23")
     assert evidence["lag"] == "10 records"
@@ -84,8 +88,8 @@ def test_a_sink_advances_and_its_partitions_are_summed_up_and_not_told():
 
 def test_of_a_sink_whose_log_end_is_read_no_more_nothing_is_known():
     watch = sunk(11, None, watch=sunk(10, 20))
-    found = watch.verdict("lake")
-    assert (found.verdict, found.rule, found.reason) == (
+    judgement = watch.verdict("lake")
+    assert (judgement.verdict, judgement.rule, judgement.reason) == (
         Verdict.UNKNOWN,
         UNAVAILABLE_INPUT_RULE,
         NO_LOG_END,
@@ -138,9 +142,9 @@ def test_a_flow_whose_upstream_nobody_reads_is_judged_by_its_moves():
 def test_a_connector_that_has_nothing_is_unknown_by_no_law():
     watch = Watch(files())
     watch.look(2)
-    found = watch.verdict("files")
-    assert (found.verdict, found.rule) == (Verdict.UNKNOWN, 0)
-    assert found.reason == "it has nothing to judge it by"
+    judgement = watch.verdict("files")
+    assert (judgement.verdict, judgement.rule) == (Verdict.UNKNOWN, 0)
+    assert judgement.reason == "it has nothing to judge it by"
     watch.world.listed(source("files", state="paused"))
     watch.look()
     assert (watch.verdict("files").verdict, watch.verdict("files").rule) == (Verdict.PAUSED, 2)
@@ -164,9 +168,9 @@ def test_a_source_that_runs_and_never_commits_is_said_to():
     began = format_moment(watch.world.now - 2 * FLUSH_S)
     assert watch.verdict("files").rule == 0  # three intervals of running are not over yet
     watch.look()
-    found = watch.verdict("files")
-    assert (found.verdict, found.rule) == (Verdict.UNKNOWN, 25)
-    assert found.reason.startswith(f"it has run since {began} and never committed: ")
+    judgement = watch.verdict("files")
+    assert (judgement.verdict, judgement.rule) == (Verdict.UNKNOWN, 25)
+    assert judgement.reason.startswith(f"it has run since {began} and never committed: ")
     watch.world.commit("files", FILE, {"position": 1})
     watch.look()
     assert watch.verdict("files").rule == 21
@@ -198,8 +202,8 @@ def test_what_fails_is_failed_within_a_tick_and_stalled_once_work_waits_for_it()
     watch.world.listed(source("files", tasks=(Task(0, "running"), Task(7, "failed"))))
     watch.world.now += 1.0
     watch.told = watch.progress.judgements(watch.world.snapshot())
-    found = watch.verdict("files")
-    assert (found.verdict, found.reason) == (Verdict.FAILED, "task 7 has failed")
+    judgement = watch.verdict("files")
+    assert (judgement.verdict, judgement.reason) == (Verdict.FAILED, "task 7 has failed")
     watch.world.listed(source("files", state="failed", tasks=()))
     watch.look()
     assert watch.verdict("files").reason == "the connector has failed"
@@ -278,7 +282,7 @@ def test_what_is_silent_is_stalled_only_once_its_task_has_failed_for_three_inter
     estate = silent()
     estate.actors[0].fails = True
     for snapshot in estate.run(3 * FLUSH_S - 20):
-        assert Verdict.STALLED not in {at.verdict for at in snapshot.judgements}
+        assert Verdict.STALLED not in {judgement.verdict for judgement in snapshot.judgements}
     estate.until("mm2", Verdict.STALLED, 2 * FLUSH_S)
 
 
@@ -341,9 +345,9 @@ def watched(*steps_s: float, restart: bool = False) -> float:
     progress.judgements(snapshot)
     for number, step_s in enumerate(steps_s, start=1):
         if restart and number == len(steps_s):
-            told = progress.remembered()
+            report = progress.remembered()
             progress = ProgressTracker(SETTINGS)
-            progress.recall(told or b"")
+            progress.recall(report or b"")
         snapshot = replace(snapshot, at=snapshot.at + step_s)
         progress.judgements(snapshot)
     return progress._w
@@ -368,9 +372,9 @@ def test_a_restart_forgets_neither_why_it_cannot_work_nor_counts_old_commits_ane
     watch.world.listed(source("files", state="failed", tasks=()))
     watch.look(5)
     assert watch.verdict("files").verdict is Verdict.STALLED
-    told = watch.progress.remembered()
+    progress = watch.progress.remembered()
     watch.progress = ProgressTracker(SETTINGS)
-    watch.progress.recall(told or b"")
+    watch.progress.recall(progress or b"")
     track = watch.progress._registry.tracks["lab", "files"]
     assert track.why is not None
     (subject,) = track.subjects.values()

@@ -232,16 +232,16 @@ def test_each_case_is_decided_by_its_law(rule, verdict, case):
 
 
 @pytest.mark.parametrize(
-    "number", sorted({law[0] for law in (*RULES_WITH_LOG_END, *RULES_WITHOUT_LOG_END)})
+    "number", sorted({rule[0] for rule in (*RULES_WITH_LOG_END, *RULES_WITHOUT_LOG_END)})
 )
 def test_without_a_law_a_case_of_its_own_is_decided_otherwise(number, monkeypatch):
     """So that no law is in the table for show."""
-    for name, laws in (
+    for name, rules in (
         ("RULES_WITH_LOG_END", RULES_WITH_LOG_END),
         ("RULES_WITHOUT_LOG_END", RULES_WITHOUT_LOG_END),
     ):
-        left = tuple(law for law in laws if law[0] != number)
-        monkeypatch.setattr(f"offsetwatch.judge.progress.verdict_rules.{name}", left)
+        remaining = tuple(rule for rule in rules if rule[0] != number)
+        monkeypatch.setattr(f"offsetwatch.judge.progress.verdict_rules.{name}", remaining)
     cases = [(verdict, case) for rule, verdict, _, case in TABLE if rule == number]
     assert cases
     assert any(
@@ -280,7 +280,7 @@ def test_every_law_says_what_it_holds():
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "found"),
+    ("verdicts", "result"),
     [
         (tuple(Verdict), SILENT),
         ((OK, STALLED, REWOUND), STALLED),
@@ -295,8 +295,8 @@ def test_every_law_says_what_it_holds():
         ((), UNKNOWN),
     ],
 )
-def test_the_worst_partition_speaks_for_its_connector(verdicts, found):
-    assert find_worst_verdict(verdicts) is found
+def test_the_worst_partition_speaks_for_its_connector(verdicts, result):
+    assert find_worst_verdict(verdicts) is result
 
 
 @pytest.mark.parametrize(("days", "verdict"), [(1, UNKNOWN), (7, UNKNOWN), (8, SILENT)])

@@ -12,10 +12,10 @@ BEGAN = 1_800_000_000.0
 
 def watching(*moments: float) -> Stopwatch:
     """Advance to these, in seconds since the beginning."""
-    made = Stopwatch(INTERVAL_S)
-    for at in moments:
-        made.advance(BEGAN + at)
-    return made
+    built = Stopwatch(INTERVAL_S)
+    for moment in moments:
+        built.advance(BEGAN + moment)
+    return built
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,6 @@ def test_what_was_remembered_without_marks_begins_where_it_ended():
 
 
 def test_of_many_marks_the_newest_are_kept():
-    made = watching(*(100.0 * number for number in range(MARKS_MAX + 10)))
-    assert len(made.marks) == MARKS_MAX
-    assert made.clock(made.w) == BEGAN + 100.0 * (MARKS_MAX + 9)
+    built = watching(*(100.0 * number for number in range(MARKS_MAX + 10)))
+    assert len(built.marks) == MARKS_MAX
+    assert built.clock(built.w) == BEGAN + 100.0 * (MARKS_MAX + 9)

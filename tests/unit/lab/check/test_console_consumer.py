@@ -18,7 +18,7 @@ def line(key: str, value: str, *, partition: int = 3, offset: int = 0) -> str:
 
 
 def test_the_last_record_of_a_key_wins_and_a_tombstone_has_no_value():
-    found = console_consumer.read_offsets(
+    offsets = console_consumer.read_offsets(
         [
             line('["file",{"filename":"/a b"}]', '{"position":1}', offset=0),
             line('["mm2",{"cluster":"w","partition":0,"topic":"t"}]', '{"offset":7}', offset=1),
@@ -26,21 +26,21 @@ def test_the_last_record_of_a_key_wins_and_a_tombstone_has_no_value():
             line('["mm2",{"partition":0, "topic":"t","cluster":"w"}]', "\\N", offset=5),
         ]
     )
-    assert found == {
+    assert offsets == {
         ("file", '{"filename":"/a b"}'): Place(3, 4, '{"position":2}'),
         ("mm2", '{"cluster":"w","partition":0,"topic":"t"}'): Place(3, 5, None),
     }
 
 
 def test_the_last_sync_of_a_partition_wins_whatever_its_topic_is_called():
-    found = console_consumer.read_syncs(
+    syncs = console_consumer.read_syncs(
         [
             "OffsetSync{topicPartition=a-b-0, upstreamOffset=1, downstreamOffset=2}",
             "OffsetSync{topicPartition=a-b-12, upstreamOffset=3, downstreamOffset=4}",
             "OffsetSync{topicPartition=a-b-0, upstreamOffset=5, downstreamOffset=6}",
         ]
     )
-    assert found == {("a-b", 0): (5, 6), ("a-b", 12): (3, 4)}
+    assert syncs == {("a-b", 0): (5, 6), ("a-b", 12): (3, 4)}
 
 
 def test_a_line_that_is_no_record_is_not_passed_over():

@@ -37,45 +37,52 @@ LINES = ("connect-file-sink", "lines", 0)
 END = ("orders", 0)
 
 
-def rfc3339(at: float) -> str:
-    return datetime.fromtimestamp(at, tz=UTC).isoformat()
+def rfc3339(moment: float) -> str:
+    return datetime.fromtimestamp(moment, tz=UTC).isoformat()
 
 
 def ends(*known: tuple[float, int]) -> EndsHistory:
     """Answers of a broker: (seconds from NOW, log end), each within a tenth of a second."""
     samples = [
         EndsSample(
-            asked_at=NOW + at, answered_at=NOW + at + 0.1, ends={END: end, ("lines", 0): end}
+            asked_at=NOW + moment,
+            answered_at=NOW + moment + 0.1,
+            ends={END: end, ("lines", 0): end},
         )
-        for at, end in known
+        for moment, end in known
     ]
     return EndsHistory(samples)
 
 
-def record(key: bytes, value: bytes | None, *, offset: int, at: float) -> Record:
+def record(key: bytes, value: bytes | None, *, offset: int, moment: float) -> Record:
     """Seen a tenth of a second after it was written, `at` seconds from NOW."""
     return Record(
-        partition=3, offset=offset, key=key, value=value, at=NOW + at, seen_at=NOW + at + 0.1
+        partition=3,
+        offset=offset,
+        key=key,
+        value=value,
+        at=NOW + moment,
+        seen_at=NOW + moment + 0.1,
     )
 
 
 @pytest.fixture
 def truth() -> Truth:
     """Everything moved 100 s ago and 1 s ago, and will have moved again in 5 s."""
-    made = Truth(ends={"west": ends((-200, 10), (-100, 40), (-1, 50), (5, 60))})
-    made.ends = {**made.ends, "east": ends((-200, 10), (-100, 40), (-1, 50), (5, 60))}
+    built = Truth(ends={"west": ends((-200, 10), (-100, 40), (-1, 50), (5, 60))})
+    built.ends = {**built.ends, "east": ends((-200, 10), (-100, 40), (-1, 50), (5, 60))}
     key = b'["file-source",{"filename":"/in"}]'
     mirror = b'["mm2-source",{"cluster":"west","partition":0,"topic":"orders"}]'
-    for number, at in enumerate((-200, -100, -1, 5)):
-        position = record(key, b'{"position":%d}' % (10 * number), offset=number, at=at)
-        ground_truth.add_commit(made, position)
-        offset = record(mirror, b'{"offset":%d}' % (10 * number), offset=number, at=at)
-        ground_truth.add_commit(made, offset)
-        when = {"at": NOW + at, "seen_at": NOW + at + 0.1}
-        made.add(SINK_POSITION, LINES, 10 * number, **when)
-        made.add(SYNC, ORDERS, (10 * number + 1, number, NOW + at), **when)
-        made.add(SYNCED, ORDERS, 10 * number + 1, **when)
-    return made
+    for number, index in enumerate((-200, -100, -1, 5)):
+        position = record(key, b'{"position":%d}' % (10 * number), offset=number, moment=index)
+        ground_truth.add_commit(built, position)
+        offset = record(mirror, b'{"offset":%d}' % (10 * number), offset=number, moment=index)
+        ground_truth.add_commit(built, offset)
+        when = {"at": NOW + index, "seen_at": NOW + index + 0.1}
+        built.add(SINK_POSITION, LINES, 10 * number, **when)
+        built.add(SYNC, ORDERS, (10 * number + 1, number, NOW + index), **when)
+        built.add(SYNCED, ORDERS, 10 * number + 1, **when)
+    return built
 
 
 def claimed(kind: str, subject: tuple[object, ...], value: object) -> Claim:
@@ -83,9 +90,9 @@ def claimed(kind: str, subject: tuple[object, ...], value: object) -> Claim:
 
 
 def sentences(truth: Truth, *claims: Claim) -> list[str]:
-    found = judge(claims, truth, AGES)
-    assert found.compared.total() == len(claims)
-    return found.wrong
+    result = judge(claims, truth, AGES)
+    assert result.compared.total() == len(claims)
+    return result.wrong
 
 
 NEWEST = [
@@ -196,7 +203,7 @@ HOUR_S = 3600.0
 def test_a_snapshot_is_of_its_moment_by_a_clock_that_the_daemon_had_then(
     truth: Truth, *, steps: list[tuple[float, float]], ahead_s: float, right: bool
 ):
-    truth.steps = tuple(Step(at=NOW + at, ahead_s=by) for at, by in steps)
+    truth.steps = tuple(Step(at=NOW + moment, ahead_s=by) for moment, by in steps)
     assert (sentences(truth, claimed(SNAPSHOT, (), NOW - 0.1 + ahead_s)) == []) == right
 
 
@@ -256,8 +263,8 @@ def test_a_served_document_with_a_value_that_was_never_true_is_found_out(truth):
     for partition in document["connectors"][0]["source_partitions"][:2]:
         partition["offset"] = {"position": 25}
     document["connectors"][1]["sink_partitions"][0]["committed"] = 21
-    found = sentences(truth, *verdicts.of_connectors(document, NOW, NOW))
-    assert [sentence.split()[0] for sentence in found] == [POSITION, POLLED, SINK_POSITION, LAG]
+    result = sentences(truth, *verdicts.of_connectors(document, NOW, NOW))
+    assert [sentence.split()[0] for sentence in result] == [POSITION, POLLED, SINK_POSITION, LAG]
 
 
 def test_flows_and_metrics_that_were_never_true_are_found_out(truth):
@@ -296,9 +303,9 @@ def test_flows_and_metrics_that_were_never_true_are_found_out(truth):
         LAG,
     }
     labels = '{source="west",topic="orders",partition="0"}'
-    at = '{connector="file-source",source_partition="filename=/in",field="position"}'
+    name = '{connector="file-source",source_partition="filename=/in",field="position"}'
     text = (
-        f"offsetwatch_source_offset_position{at} 20\n"
+        f"offsetwatch_source_offset_position{name} 20\n"
         f"offsetwatch_mm2_source_log_start_offset{labels} 0\n"
         f"offsetwatch_mm2_source_log_end_offset{labels} 50\n"
         f"offsetwatch_mm2_replicated_offset{labels} 20\n"
@@ -329,8 +336,8 @@ def test_a_log_end_that_fell_makes_the_run_unsound():
 def test_a_log_end_is_right_until_it_was_seen_passed():
     history = ends((0, 10), (10, 20), (20, 30))
 
-    def age(end: int, at: float) -> float | None:
-        return history.age(END, end, asked_at=NOW + at, answered_at=NOW + at)
+    def age(end: int, moment: float) -> float | None:
+        return history.age(END, end, requested_at=NOW + moment, answered_at=NOW + moment)
 
     assert age(10, 5) == 0.0
     assert age(15, 5) == 0.0  # reached at some time before 10 s
@@ -343,12 +350,12 @@ def test_a_log_end_is_right_until_it_was_seen_passed():
 def test_a_committed_group_offset_is_read_as_kafka_writes_it():
     key = b"\x00\x01\x00\x03bil\x00\x06orders\x00\x00\x00\x02"
     value = b"\x00\x03" + (77).to_bytes(8, "big") + b"\xff\xff\xff\xff\x00\x00" + bytes(8)
-    made = record(key, value, offset=0, at=0)
-    assert ground_truth_recorder.group_offset(made) == (("bil", "orders", 2), 77)
+    built = record(key, value, offset=0, moment=0)
+    assert ground_truth_recorder.group_offset(built) == (("bil", "orders", 2), 77)
     assert (
         ground_truth_recorder.group_offset(
-            record(b"\x00\x02\x00\x03bil", b"\x00\x03", offset=1, at=0)
+            record(b"\x00\x02\x00\x03bil", b"\x00\x03", offset=1, moment=0)
         )
         is None
     )
-    assert ground_truth_recorder.group_offset(record(key, None, offset=2, at=0)) is None
+    assert ground_truth_recorder.group_offset(record(key, None, offset=2, moment=0)) is None

@@ -22,8 +22,8 @@ NOT_TOLD: list[Bounds] = [None, (0, -1001), (-1001, 7)]
 class BoundsConsumer:
     """A consumer that is told these log bounds, one after the other."""
 
-    def __init__(self, *told: Bounds) -> None:
-        self._told = list(told)
+    def __init__(self, *reports: Bounds) -> None:
+        self._told = list(reports)
 
     def get_watermark_offsets(self, _at: TopicPartition, *, timeout: float, cached: bool) -> Bounds:
         assert timeout > 0
@@ -34,10 +34,10 @@ class BoundsConsumer:
         pass
 
 
-@pytest.mark.parametrize("told", NOT_TOLD)
-def test_a_broker_that_names_no_log_end_has_not_said_that_the_log_is_empty(told: Bounds) -> None:
+@pytest.mark.parametrize("reports", NOT_TOLD)
+def test_a_broker_that_names_no_log_end_has_not_said_that_the_log_is_empty(reports: Bounds) -> None:
     with pytest.raises(NotYet, match="orders-2"):
-        ask_log_bounds(BoundsConsumer(told), "orders", 2)  # type: ignore[arg-type]
+        ask_log_bounds(BoundsConsumer(reports), "orders", 2)  # type: ignore[arg-type]
     assert ask_log_bounds(BoundsConsumer((3, 7)), "orders", 2) == (3, 7)  # type: ignore[arg-type]
 
 
@@ -63,9 +63,9 @@ def test_a_witness_has_not_read_to_the_end_of_a_log_of_which_none_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def listed(partitions: dict[TopicPartition, object], **_more: object) -> dict[object, Future]:
-        answers = {at: Future() for at in partitions}
-        for at, answer in answers.items():
-            answer.set_result(SimpleNamespace(offset=-1 if at.partition else 5))
+        answers = {item: Future() for item in partitions}
+        for partition, answer in answers.items():
+            answer.set_result(SimpleNamespace(offset=-1 if partition.partition else 5))
         return answers
 
     admin = SimpleNamespace(list_offsets=listed)

@@ -26,8 +26,8 @@ NOW = round(time(), 3)
 TRUE = 20
 
 
-def rfc3339(at: float) -> str:
-    return datetime.fromtimestamp(at, tz=UTC).isoformat()
+def rfc3339(moment: float) -> str:
+    return datetime.fromtimestamp(moment, tz=UTC).isoformat()
 
 
 def served(position: int) -> dict[str, str]:
@@ -42,11 +42,11 @@ def served(position: int) -> dict[str, str]:
     }
     head = {"at": rfc3339(time()), "inputs": []}
     connector = {"name": "file", "source_partitions": [entry], "sink_partitions": []}
-    at = '{connector="file",source_partition="filename=/in",field="position"}'
+    name = '{connector="file",source_partition="filename=/in",field="position"}'
     return {
         "/api/v1/connectors": json.dumps({**head, "connectors": [connector]}),
         "/api/v1/flows": json.dumps({**head, "flows": []}),
-        "/metrics": f"offsetwatch_source_offset_position{at} {position}\n",
+        "/metrics": f"offsetwatch_source_offset_position{name} {position}\n",
     }
 
 
@@ -92,8 +92,8 @@ def sampled(url: str) -> Sampler:
 def judged(sampler: Sampler) -> list[str]:
     truth = verdicts.Truth()
     when = {"at": NOW, "seen_at": NOW}
-    place = (f'{{"position":{TRUE}}}', 3, 2, NOW)
-    truth.add(verdicts.POSITION, ("file", '{"filename":"/in"}'), place, **when)
+    location = (f'{{"position":{TRUE}}}', 3, 2, NOW)
+    truth.add(verdicts.POSITION, ("file", '{"filename":"/in"}'), location, **when)
     truth.add(verdicts.FIELD, ("file", "filename=/in", "position"), TRUE, **when)
     ages = verdicts.ages(ends_s=1.0, groups_s=1.0, timeout_s=1.0)
     return verdicts.judge(sampler.claims, truth, ages).wrong
@@ -124,13 +124,13 @@ def test_the_same_seed_gives_the_same_rounds_and_more_of_them_do_not_change_the_
 
 @pytest.mark.parametrize("seed", range(20))
 def test_twenty_rounds_meet_every_kind_and_later_ones_let_the_daemon_live(seed: int):
-    kinds = [at.kind for at in faults.schedule(seed=seed, rounds=200)]
+    kinds = [fault_round.kind for fault_round in faults.schedule(seed=seed, rounds=200)]
     assert set(kinds[:20]) == set(Kind)
     assert kinds.count(Kind.DAEMON) < kinds.count(Kind.BROKER) / 2
 
 
 def test_some_rounds_last_longer_than_anything_is_believed():
-    held = [at.held_s for at in faults.schedule(seed=1, rounds=200)]
+    held = [fault_round.held_s for fault_round in faults.schedule(seed=1, rounds=200)]
     assert 5 <= sum(seconds > verdicts.TAIL_STALE_S for seconds in held) <= 40
 
 
@@ -149,28 +149,30 @@ def test_a_run_passes_only_if_enough_was_compared_and_nothing_was_wrong():
     assert not report.sound
     report.outcome.compared["lag"] = chaos.COMPARED_MIN
     assert report.sound
-    for found in (report.outcome.wrong, report.unsound, report.unrecovered):
-        found.append("a sentence")
+    for result in (report.outcome.wrong, report.unsound, report.unrecovered):
+        result.append("a sentence")
         assert not report.sound
         assert "a sentence" in "\n".join(report.lines())
-        found.clear()
+        result.clear()
     report.lives.append(lived([100] * 100 + [150] * 100))
     assert not report.sound
     assert "grown: process 1" in "\n".join(report.lines())
 
 
 def lived(rss_mib: Sequence[float], descriptors: int = 50) -> Life:
-    samples = [Vitals(float(at), int(rss * MIB), descriptors) for at, rss in enumerate(rss_mib)]
+    samples = [
+        Vitals(float(offset), int(rss * MIB), descriptors) for offset, rss in enumerate(rss_mib)
+    ]
     return Life(pid=1, samples=samples)
 
 
 @pytest.mark.parametrize(
     ("rss_mib", "grows"),
     [
-        pytest.param([60 + at for at in range(50)] + [110] * 150, False, id="it begins"),
+        pytest.param([60 + number for number in range(50)] + [110] * 150, False, id="it begins"),
         pytest.param([100] * 150 + [160] + [100] * 49, False, id="a large answer"),
-        pytest.param([100 + at / 4 for at in range(200)], True, id="a little every second"),
-        pytest.param([100 + at for at in range(119)], False, id="too short to say"),
+        pytest.param([100 + number / 4 for number in range(200)], True, id="a little every second"),
+        pytest.param([100 + number for number in range(119)], False, id="too short to say"),
     ],
 )
 def test_memory_that_is_not_given_back_is_found(rss_mib: list[float], *, grows: bool):
@@ -178,19 +180,23 @@ def test_memory_that_is_not_given_back_is_found(rss_mib: list[float], *, grows: 
 
 
 def test_descriptors_that_are_not_closed_are_found():
-    life = lived([100] * 200)
-    life.samples = [replace(at, descriptors=50 + int(at.at) // 2) for at in life.samples]
-    assert [line.partition(": ")[2] for line in life.grown()] == ["descriptors from 87 to 137"]
+    incarnation = lived([100] * 200)
+    incarnation.samples = [
+        replace(sample, descriptors=50 + int(sample.at) // 2) for sample in incarnation.samples
+    ]
+    assert [line.partition(": ")[2] for line in incarnation.grown()] == [
+        "descriptors from 87 to 137"
+    ]
 
 
 def test_a_process_has_memory_and_descriptors_until_it_has_ended():
     with subprocess.Popen(["sleep", "300"]) as first, subprocess.Popen(["sleep", "300"]) as second:
         try:
             for process in (first, second):
-                found = vitals(process.pid, NOW)
-                assert found is not None
-                assert found.rss_bytes > 0
-                assert found.descriptors >= 3
+                result = vitals(process.pid, NOW)
+                assert result is not None
+                assert result.rss_bytes > 0
+                assert result.descriptors >= 3
         finally:
             first.kill()
             second.kill()

@@ -50,8 +50,8 @@ def test_a_clock_is_set_for_one_process_and_what_waits_for_a_while_waits_no_long
             before = time.time()
             process.stdin.write("\n")
             process.stdin.flush()
-            said, waited_s = map(float, process.stdout.readline().split())
-            assert before <= said - ahead_s <= time.time()
+            answer, waited_s = map(float, process.stdout.readline().split())
+            assert before <= answer - ahead_s <= time.time()
             assert 0.1 < waited_s < DEADLINE_S
         process.stdin.close()
 
@@ -95,13 +95,13 @@ def test_where_no_disk_can_be_mounted_a_process_is_told_that_its_file_is_too_big
             stdout=subprocess.PIPE,
             text=True,
         ) as process:
-            asked, answers = process.stdin, process.stdout
-            assert asked is not None
+            request, answers = process.stdin, process.stdout
+            assert request is not None
             assert answers is not None
 
             def tried() -> str:
-                asked.write("\n")
-                asked.flush()
+                request.write("\n")
+                request.flush()
                 return answers.readline().strip()
 
             heard = [tried()]
@@ -109,7 +109,7 @@ def test_where_no_disk_can_be_mounted_a_process_is_told_that_its_file_is_too_big
             heard.append(tried())
             disk.free(process.pid)
             heard.append(tried())
-            asked.close()
+            request.close()
     assert heard == ["written", "EFBIG", "written"]
 
 
@@ -142,22 +142,22 @@ class Echo:
 
 @pytest.fixture
 def echo() -> Iterator[Echo]:
-    with closing(Echo()) as made:
-        yield made
+    with closing(Echo()) as built:
+        yield built
 
 
 @pytest.fixture
 def between(echo: Echo) -> Iterator[Relay]:
-    with relay(free_port(), echo.port) as made:
-        yield made
+    with relay(free_port(), echo.port) as built:
+        yield built
 
 
 @pytest.fixture
 def client(between: Relay) -> Iterator[socket.socket]:
-    with socket.create_connection((LOOPBACK, between.port), timeout=DEADLINE_S) as made:
-        made.sendall(b"a")
-        assert made.recv(1) == b"A"
-        yield made
+    with socket.create_connection((LOOPBACK, between.port), timeout=DEADLINE_S) as connection:
+        connection.sendall(b"a")
+        assert connection.recv(1) == b"A"
+        yield connection
 
 
 def test_a_relay_that_is_held_lets_nothing_through_until_it_is_released(

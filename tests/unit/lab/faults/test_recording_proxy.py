@@ -39,12 +39,12 @@ class Handler(BaseHTTPRequestHandler):
             self.send_response(204)
             self.end_headers()
             return
-        said = f"{self.command} {self.path} {self.headers['Authorization']} ".encode() + body
+        text = f"{self.command} {self.path} {self.headers['Authorization']} ".encode() + body
         self.send_response(200)
         self.send_header("Content-Type", "text/plain")
-        self.send_header("Content-Length", str(len(said)))
+        self.send_header("Content-Length", str(len(text)))
         self.end_headers()
-        self.wfile.write(said)
+        self.wfile.write(text)
 
     do_GET = do_PUT = do_PATCH = do_DELETE = answer  # noqa: N815 - its library's names
 
@@ -54,32 +54,32 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def working(tls: ssl.SSLContext | None = None) -> Iterator[Worker]:
-    with Worker() as made:
+    with Worker() as built:
         if tls is not None:
-            made.socket = tls.wrap_socket(made.socket, server_side=True)
-        thread = threading.Thread(target=made.serve_forever, args=(0.01,))
+            built.socket = tls.wrap_socket(built.socket, server_side=True)
+        thread = threading.Thread(target=built.serve_forever, args=(0.01,))
         thread.start()
-        yield made
-        made.shutdown()
+        yield built
+        built.shutdown()
         thread.join()
 
 
 @pytest.fixture
 def worker() -> Iterator[Worker]:
-    with working() as made:
-        yield made
+    with working() as built:
+        yield built
 
 
 @pytest.fixture
 def recorder(worker: Worker) -> Iterator[Recorder]:
-    with Recorder(f"http://127.0.0.1:{worker.server_port}") as made:
-        yield made
+    with Recorder(f"http://127.0.0.1:{worker.server_port}") as built:
+        yield built
 
 
 @pytest.fixture
 def client(recorder: Recorder) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=recorder.url, trust_env=False, timeout=10.0) as made:
-        yield made
+    with httpx.Client(base_url=recorder.url, trust_env=False, timeout=10.0) as built:
+        yield built
 
 
 def test_a_request_and_its_answer_pass_as_they_are(client: httpx.Client) -> None:
@@ -102,12 +102,12 @@ def test_looks_are_no_changes_and_of_changes_one_connector_s_can_be_told(
     client.put("/connectors/a/stop")
     client.delete("/connectors/ab")
     client.patch("/connectors/a/offsets", content=b"{}")
-    assert [at.path for at in recorder.changes()] == [
+    assert [change.path for change in recorder.changes()] == [
         "/connectors/a/stop",
         "/connectors/ab",
         "/connectors/a/offsets",
     ]
-    assert [(at.method, at.body, at.status) for at in recorder.changes("a")] == [
+    assert [(change.method, change.body, change.status) for change in recorder.changes("a")] == [
         ("PUT", b"", 204),
         ("PATCH", b"{}", 200),
     ]
@@ -124,7 +124,9 @@ def test_a_connection_breaks_before_or_after_the_worker_has_heard(
     with pytest.raises(httpx.TransportError):
         client.put("/connectors/a/resume")
     assert worker.heard == heard
-    assert [(at.status, at.reached) for at in recorder.changes()] == [(None, len(heard))]
+    assert [(change.status, change.reached) for change in recorder.changes()] == [
+        (None, len(heard))
+    ]
     assert client.put("/connectors/a/resume").status_code == 200
 
 
@@ -134,7 +136,7 @@ def test_a_worker_is_asked_twice_and_answers_once(
     recorder.trouble(Trouble(Fault.TWICE, "PATCH", "/.*"))
     assert client.patch("/connectors/a/offsets").status_code == 200
     assert len(worker.heard) == 2
-    assert [at.reached for at in recorder.changes()] == [2]
+    assert [change.reached for change in recorder.changes()] == [2]
 
 
 def test_an_answer_on_demand_is_given_so_many_times_and_to_nobody_else(
@@ -178,7 +180,7 @@ def test_a_worker_that_is_away_is_an_exchange_without_an_answer(
     worker.server_close()
     with pytest.raises(httpx.TransportError):
         client.get("/connectors")
-    assert [(at.status, at.reached) for at in recorder.exchanges()] == [(None, 0)]
+    assert [(exchange.status, exchange.reached) for exchange in recorder.exchanges()] == [(None, 0)]
 
 
 def test_over_tls_both_ends_are_asked_for_a_certificate_and_what_passes_is_written_down(
@@ -187,17 +189,19 @@ def test_over_tls_both_ends_are_asked_for_a_certificate_and_what_passes_is_writt
     authority = Authority(tmp_path)
     certified = Certified(authority.ca, authority.issue("both"))
     known = certified.context(ssl.Purpose.SERVER_AUTH)
-    nobody = ssl.create_default_context(cafile=authority.ca)
+    default_context = ssl.create_default_context(cafile=authority.ca)
     with (
         working(certified.context(ssl.Purpose.CLIENT_AUTH)) as worker,
         Recorder(f"https://127.0.0.1:{worker.server_port}", certified) as recorder,
     ):
         with pytest.raises(httpx.TransportError):
-            httpx.get(f"{recorder.url}/", verify=nobody, trust_env=False)
+            httpx.get(f"{recorder.url}/", verify=default_context, trust_env=False)
         with httpx.Client(base_url=recorder.url, verify=known, trust_env=False) as client:
             assert client.patch("/connectors/a/offsets", content=b"{}").status_code == 200
         assert worker.heard == ["PATCH /connectors/a/offsets"]
-        assert [(at.body, at.status) for at in recorder.exchanges()] == [(b"{}", 200)]
+        assert [(exchange.body, exchange.status) for exchange in recorder.exchanges()] == [
+            (b"{}", 200)
+        ]
 
 
 def test_weather_meets_all_until_it_is_calm_and_only_what_it_is_for(

@@ -18,11 +18,13 @@ SECONDS = 1200
 
 
 def lived(rss_mib: Callable[[int], float]) -> Life:
-    return Life(pid=1, samples=[Vitals(at, int(rss_mib(at) * MIB), 50) for at in range(SECONDS)])
+    return Life(
+        pid=1, samples=[Vitals(number, int(rss_mib(number) * MIB), 50) for number in range(SECONDS)]
+    )
 
 
-def noisy(at: int) -> float:
-    return 100 + random.Random(at).gauss(0, 10)
+def noisy(offset: int) -> float:
+    return 100 + random.Random(offset).gauss(0, 10)
 
 
 @pytest.mark.parametrize(
@@ -30,9 +32,9 @@ def noisy(at: int) -> float:
     [
         pytest.param(lambda _: 100, False, id="the same all the time"),
         pytest.param(noisy, False, id="noise"),
-        pytest.param(lambda at: min(100, at), False, id="it begins"),
-        pytest.param(lambda at: 100 + at / 60, True, id="a MiB a minute"),
-        pytest.param(lambda at: noisy(at) + at / 20, True, id="three a minute, in noise"),
+        pytest.param(lambda item: min(100, item), False, id="it begins"),
+        pytest.param(lambda item: 100 + item / 60, True, id="a MiB a minute"),
+        pytest.param(lambda item: noisy(item) + item / 20, True, id="three a minute, in noise"),
     ],
 )
 def test_memory_that_rises_by_more_than_noise(rss_mib: Callable[[int], float], *, rises: bool):
@@ -53,11 +55,11 @@ def sound() -> soak.Report:
 @pytest.mark.parametrize(
     "spoil",
     [
-        pytest.param(lambda at: at.left.append("a topic"), id="something is left"),
-        pytest.param(lambda at: at.served.outcome.wrong.append("a lag"), id="a wrong value"),
-        pytest.param(lambda at: at.served.unrecovered.append("a tail"), id="not recovered"),
-        pytest.param(lambda at: at.served.lives.append(Life(2)), id="another process"),
-        pytest.param(lambda at: setattr(at, "changes", 0), id="nothing was done"),
+        pytest.param(lambda item: item.left.append("a topic"), id="something is left"),
+        pytest.param(lambda item: item.served.outcome.wrong.append("a lag"), id="a wrong value"),
+        pytest.param(lambda item: item.served.unrecovered.append("a tail"), id="not recovered"),
+        pytest.param(lambda item: item.served.lives.append(Life(2)), id="another process"),
+        pytest.param(lambda item: setattr(item, "changes", 0), id="nothing was done"),
     ],
 )
 def test_a_soak_fails_for(spoil: Callable[[soak.Report], None]):
@@ -81,9 +83,9 @@ def test_a_process_that_was_begun_in_a_folder_is_an_orphan_while_it_lives(tmp_pa
         assert process.stdout is not None
         # A process that is still being begun may have no command line yet, or another's.
         assert process.stdout.readline() == b"here\n"
-        (found,) = soak.orphans(tmp_path)
+        (orphan,) = soak.orphans(tmp_path)
         process.kill()
-    assert found.startswith(f"process {process.pid}: ")
+    assert orphan.startswith(f"process {process.pid}: ")
     assert soak.orphans(tmp_path) == []
 
 

@@ -28,17 +28,17 @@ for n in range(3):
 
 
 @pytest.mark.parametrize(
-    ("at", "left"), [("append:2:before", 1), ("append:2:after", 2), ("append:4:before", 3)]
+    ("name", "remaining"), [("append:2:before", 1), ("append:2:after", 2), ("append:4:before", 3)]
 )
 def test_a_writer_dies_right_before_or_right_after_the_record_that_was_chosen(
-    tmp_path: Path, at: str, left: int
+    tmp_path: Path, name: str, remaining: int
 ) -> None:
     file = tmp_path / "journal.sqlite"
-    command = [sys.executable, "-c", WRITER, str(file), at]
+    command = [sys.executable, "-c", WRITER, str(file), name]
     status = subprocess.run(command, cwd=ROOT, check=False).returncode
-    assert status == (-signal.SIGKILL if left < 3 else 0)
+    assert status == (-signal.SIGKILL if remaining < 3 else 0)
     with sqlite3.connect(file) as db:
-        assert db.execute("SELECT count(*) FROM records").fetchone() == (left,)
+        assert db.execute("SELECT count(*) FROM records").fetchone() == (remaining,)
     db.close()
 
 

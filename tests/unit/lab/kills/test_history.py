@@ -24,9 +24,9 @@ def rows() -> list[dict[str, Any]]:
     ]
 
 
-def judged(found: list[dict[str, Any]]) -> Report:
+def judged(result: list[dict[str, Any]]) -> Report:
     report = Report(seed=1, commit="c")
-    compare(report, found, HELD, {"t": "id"})
+    compare(report, result, HELD, {"t": "id"})
     return report
 
 
@@ -59,9 +59,9 @@ def test_a_record_stored_twice_is_doubled() -> None:
     ],
 )
 def test_what_the_topics_do_not_hold_is_strange(change: dict[str, object]) -> None:
-    found = rows()
-    found[1] |= change
-    report = judged(found)
+    result = rows()
+    result[1] |= change
+    report = judged(result)
     assert report.strange == [("t", 0, change.get("koffset", 1))]
     assert not report.sound
 

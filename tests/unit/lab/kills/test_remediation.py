@@ -27,9 +27,9 @@ def journal(folder: Path, *records: dict) -> Told:
         ]
         db.executemany("INSERT INTO records VALUES (?, ?, ?)", rows)
     db.close()
-    told = Told(folder)
-    told.refresh()
-    return told
+    report = Told(folder)
+    report.refresh()
+    return report
 
 
 def phase(folder: Path, *records: dict) -> str:
@@ -44,15 +44,15 @@ def done(index: int) -> dict:
 def test_the_same_seed_draws_the_same_kills() -> None:
     assert schedule(3, 10, 2) == schedule(3, 10, 2)
     assert schedule(3, 10, 2) != schedule(4, 10, 2)
-    assert sorted(at.victim for at in schedule(3, 10, 2)) == [DAEMON] * 10 + [WORKER] * 2
+    assert sorted(kill.victim for kill in schedule(3, 10, 2)) == [DAEMON] * 10 + [WORKER] * 2
 
 
 def test_a_step_that_may_have_happened_is_told_from_one_that_is_next(tmp_path: Path) -> None:
     (tmp_path / "1").mkdir()
     (tmp_path / "2").mkdir()
-    asked = {"record": "intended", "index": 1, "undoing": False}
+    requests = {"record": "intended", "index": 1, "undoing": False}
     assert phase(tmp_path / "1", done(0)) == "stopped"
-    assert phase(tmp_path / "2", done(0), asked) == "stopped, asked"
+    assert phase(tmp_path / "2", done(0), requests) == "stopped, asked"
 
 
 def test_a_plan_on_its_way_back_is_told_from_one_on_its_way(tmp_path: Path) -> None:
@@ -62,16 +62,16 @@ def test_a_plan_on_its_way_back_is_told_from_one_on_its_way(tmp_path: Path) -> N
 
 
 def test_only_what_was_begun_and_is_not_over_is_running(tmp_path: Path) -> None:
-    told = journal(tmp_path, {"record": "proposed", "plan": PLAN})
-    assert told.running() is None
-    assert [at.plan_id for at in told.of("a", journal_reader.WAITS)] == ["p"]
+    report = journal(tmp_path, {"record": "proposed", "plan": PLAN})
+    assert report.running() is None
+    assert [plan.plan_id for plan in report.of("a", journal_reader.WAITS)] == ["p"]
 
 
 def test_an_ended_plan_is_not_running(tmp_path: Path) -> None:
     ended = {"record": "ended", "ending": "succeeded", "said": "done"}
-    told = journal(tmp_path, {"record": "opened", "plan": PLAN}, ended)
-    assert told.running() is None
-    assert told.plans["p"].ending == "succeeded"
+    report = journal(tmp_path, {"record": "opened", "plan": PLAN}, ended)
+    assert report.running() is None
+    assert report.plans["p"].ending == "succeeded"
 
 
 def judged(*, aside: set[tuple[str, int]], written: set[str]) -> Report:

@@ -14,9 +14,9 @@ from lab.processes.java import ARCHIVE, archive_folder, java
 @pytest.fixture
 def jars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of jars, and a Java that need not be one."""
-    found = tmp_path / "java" / "bin" / "java"
-    found.parent.mkdir(parents=True)
-    found.touch(mode=0o755)
+    path = tmp_path / "java" / "bin" / "java"
+    path.parent.mkdir(parents=True)
+    path.touch(mode=0o755)
     (tmp_path / "java" / "release").write_text('JAVA_VERSION="17.0.15"\n')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "java"))
     folder = tmp_path / "cache" / "0123abcd"

@@ -22,8 +22,8 @@ ANYWHERE = "http://127.0.0.1:9641"
 def shown() -> dict[str, Any]:
     """The configuration of Alertmanager on the page."""
     blocks = re.findall(r"(?:^    .*\n|^\n)+", PAGE.read_text(), flags=re.MULTILINE)
-    (found,) = (at for at in map(textwrap.dedent, blocks) if at.lstrip().startswith("route:"))
-    return dict(yaml.safe_load(found))
+    (block,) = (row for row in map(textwrap.dedent, blocks) if row.lstrip().startswith("route:"))
+    return dict(yaml.safe_load(block))
 
 
 def seconds(wait: str) -> int:
@@ -38,8 +38,10 @@ def rules(text: str) -> list[dict[str, Any]]:
 def test_only_what_a_rule_waits_for_is_shortened(file: Path):
     text = file.read_text()
     for rule, shortened in zip(rules(text), rules(in_seconds(text)), strict=True):
-        kept = [{k: v for k, v in at.items() if k not in WAITS} for at in (rule, shortened)]
-        assert kept[0] == kept[1]
+        retained = [
+            {k: v for k, v in entry.items() if k not in WAITS} for entry in (rule, shortened)
+        ]
+        assert retained[0] == retained[1]
 
 
 def test_every_wait_is_a_sixtieth_of_what_it_was():

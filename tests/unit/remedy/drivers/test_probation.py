@@ -31,13 +31,13 @@ def look(listed: httpx.Response, answer: httpx.Response) -> StepInspection:
         lambda request: listed if request.url.path == "/connectors" else answer
     )
     connect = Connect.model_validate({"name": "lab", "kafka": "east", "url": "http://w:8083"})
-    with closing(ConnectClient(connect, transport=transport)) as sight:
-        return ProbationChecker(sight, "c", VirtualClock(), lambda _: True).look(STEP)
+    with closing(ConnectClient(connect, transport=transport)) as client:
+        return ProbationChecker(client, "c", VirtualClock(), lambda _: True).look(STEP)
 
 
 def test_a_connector_that_is_not_listed_any_more_was_deleted():
-    found = look(httpx.Response(200, json={}), NO_CONNECTOR)
-    assert found.standing is StepStatus.DONE
+    inspection = look(httpx.Response(200, json={}), NO_CONNECTOR)
+    assert inspection.standing is StepStatus.DONE
 
 
 def test_a_worker_that_is_still_starting_does_not_say_that_a_connector_was_deleted():
@@ -72,10 +72,12 @@ class Log:
     def __init__(self, committed: list[int], everything: list[int]) -> None:
         self.offsets = {True: committed, False: everything}
 
-    def first(self, kafka: str, at: TopicPartition, offset: int, *, committed: bool) -> int | None:
-        assert (kafka, at) == ("east", TopicPartition("t", 0))
-        found = [number for number in self.offsets[committed] if number >= offset]
-        return min(found, default=None)
+    def first(
+        self, kafka: str, partition: TopicPartition, offset: int, *, committed: bool
+    ) -> int | None:
+        assert (kafka, partition) == ("east", TopicPartition("t", 0))
+        offsets = [number for number in self.offsets[committed] if number >= offset]
+        return min(offsets, default=None)
 
 
 @pytest.mark.parametrize(

@@ -79,9 +79,11 @@ def test_a_deletion_since_the_plan_is_known_by_the_clock_of_any_replica(skew_s):
     """One replica planned at 10000, and another, which leads now, sees the connector deleted."""
     pin = pin_state("running", ())
     for after_s, ends in ((1.0, True), (-1201.0, False)):
-        seen_at = 10_000.0 + after_s + skew_s
-        found = compare_incarnation("first", pin, (), unlisted_at=[seen_at], created_at=10_000.0)
-        assert found == (repr(seen_at) if ends else "first")
+        observed_at = 10_000.0 + after_s + skew_s
+        result = compare_incarnation(
+            "first", pin, (), unlisted_at=[observed_at], created_at=10_000.0
+        )
+        assert result == (repr(observed_at) if ends else "first")
 
 
 @pytest.mark.parametrize(

@@ -47,17 +47,17 @@ def test_a_change_ends_with_its_offsets_read_back_and_the_connector_as_it_was(be
 
 
 def test_a_change_is_written_down_before_it_is_tried(bench):
-    seen = []
-    bench.driver.misbehave = lambda step: seen.append(bench.journal.records("p1")[-1])
+    observed = []
+    bench.driver.misbehave = lambda step: observed.append(bench.journal.records("p1")[-1])
     bench.runner().run(plan_of())
-    assert all(isinstance(record, StepIntended) for record in seen)
-    assert len(seen) == 3
+    assert all(isinstance(record, StepIntended) for record in observed)
+    assert len(observed) == 3
 
 
 def test_the_backup_holds_what_was_there_before(bench):
     result = bench.runner().run(plan_of())
-    kept = json.loads(Path(result.backup).read_text())
-    assert {json.dumps(p["partition"]): p["offset"]["position"] for p in kept["orders"]} == {
+    retained = json.loads(Path(result.backup).read_text())
+    assert {json.dumps(p["partition"]): p["offset"]["position"] for p in retained["orders"]} == {
         '{"file": "a"}': 10,
         '{"file": "b"}': 20,
     }
@@ -312,22 +312,24 @@ def test_a_clock_that_was_set_back_meanwhile_does_not_keep_a_recovery_waiting(be
 
 
 def test_who_stood_still_after_a_look_looks_again_before_it_asks_for_anything(bench):
-    look, seen = bench.driver.look, []
+    poll, observed = bench.driver.look, []
 
     def stands_still_once(step, frozen):
-        found = look(step, frozen)
+        result = poll(step, frozen)
         if step == ALTER:
-            seen.append(bench.clock.now())
-            if len(seen) == 1:
+            observed.append(bench.clock.now())
+            if len(observed) == 1:
                 bench.clock.advance(600.0)
-        return found
+        return result
 
-    asked = []
+    requests = []
     bench.driver.look = stands_still_once
-    bench.driver.misbehave = lambda step: asked.append(bench.clock.now()) if step == ALTER else None
+    bench.driver.misbehave = lambda step: (
+        requests.append(bench.clock.now()) if step == ALTER else None
+    )
     assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
-    assert len(asked) == 1
-    assert seen[0] + 600.0 < seen[1] <= asked[0] < seen[1] + 30.0
+    assert len(requests) == 1
+    assert observed[0] + 600.0 < observed[1] <= requests[0] < observed[1] + 30.0
 
 
 def test_who_stood_still_until_all_time_was_over_has_the_connector_run_again_all_the_same(bench):
@@ -418,7 +420,7 @@ def test_a_journal_that_cannot_be_written_any_more_ends_it_with_a_word(bench):
 
 
 def test_a_reader_of_our_output_that_leaves_does_not_stop_a_change_half_way(bench):
-    def left(said):
+    def left(answer):
         raise BrokenPipeError
 
     bench.told = type("Left", (), {"append": staticmethod(left)})()

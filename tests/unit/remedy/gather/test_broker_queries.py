@@ -36,10 +36,10 @@ class _Admin:
 
 @pytest.fixture
 def admins(monkeypatch: pytest.MonkeyPatch) -> list[_Admin]:
-    found: list[_Admin] = []
-    monkeypatch.setattr(_Admin, "made", found, raising=False)
+    results: list[_Admin] = []
+    monkeypatch.setattr(_Admin, "made", results, raising=False)
     monkeypatch.setattr(brokers_module, "StorageAdmin", _Admin)
-    return found
+    return results
 
 
 def test_clients_that_nobody_needed_for_a_while_are_given_back_and_made_again_when_they_are(
@@ -47,22 +47,22 @@ def test_clients_that_nobody_needed_for_a_while_are_given_back_and_made_again_wh
 ) -> None:
     clock = VirtualClock()
     clusters = {name: Kafka(bootstrap="localhost:9092") for name in ("east", "west")}
-    asked = Brokers(clusters, clock)
-    asked.rest()
+    brokers = Brokers(clusters, clock)
+    brokers.rest()
     for name in clusters:
-        assert asked.cluster_id(name) == f"id of {name}"
+        assert brokers.cluster_id(name) == f"id of {name}"
     clock.advance(IDLE_S - 1)
-    asked.rest()
-    assert asked.cluster_id("east") == "id of east"
-    assert [at.name for at in admins] == ["east", "west"]
+    brokers.rest()
+    assert brokers.cluster_id("east") == "id of east"
+    assert [admin.name for admin in admins] == ["east", "west"]
     clock.advance(IDLE_S - 1)
-    asked.rest()
-    assert not any(at.closed for at in admins)
+    brokers.rest()
+    assert not any(admin.closed for admin in admins)
     clock.advance(1)
-    asked.rest()
-    assert all(at.closed for at in admins)
-    assert asked.cluster_id("west") == "id of west"
-    assert [at.name for at in admins] == ["east", "west", "west"]
+    brokers.rest()
+    assert all(admin.closed for admin in admins)
+    assert brokers.cluster_id("west") == "id of west"
+    assert [admin.name for admin in admins] == ["east", "west", "west"]
 
 
 @pytest.mark.parametrize(

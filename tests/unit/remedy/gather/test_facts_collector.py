@@ -95,8 +95,8 @@ def read_to(
 class Looker:
     """Has one look at how far is read after the other, as time goes by; the last one stays."""
 
-    def __init__(self, looks: Iterator[Snapshot]) -> None:
-        self.clock, self.more, self._now = VirtualClock(), looks, next(looks)
+    def __init__(self, polls: Iterator[Snapshot]) -> None:
+        self.clock, self.more, self._now = VirtualClock(), polls, next(polls)
         self.gatherer = FactsCollector(
             sight_of=cast(Any, lambda _: NoSight()),
             brokers=cast(Brokers, Ends()),
@@ -163,7 +163,7 @@ def test_what_an_entry_says_that_strimzi_owns_is_known_to_be_put_back(
     gatherer._sight_of = lambda _: ConnectClient(connect)
     now = LiveConnectorState(None, None, None, None, 0.0)
     gatherer._resource_problem_of = lambda *_: "somebody holds it"
-    told = gatherer._connector(EMPTY_SNAPSHOT, replace(CASE, altering=False), now)
-    assert told.operator_managed is managed
-    assert told.resource_problem == ("somebody holds it" if managed else None)
+    facts = gatherer._connector(EMPTY_SNAPSHOT, replace(CASE, altering=False), now)
+    assert facts.operator_managed is managed
+    assert facts.resource_problem == ("somebody holds it" if managed else None)
     assert gatherer._connector(EMPTY_SNAPSHOT, CASE, now).resource_problem is None

@@ -30,31 +30,31 @@ def run(count: int, *same: str, first_at: float = 100.0, moved: bool = False) ->
 
 
 def test_failures_count_from_when_a_configuration_was_first_seen():
-    stood = FailurePositions()
-    assert stood.failures_under(WHOSE, "batches", run(3)) == 0
-    assert stood.failures_under(WHOSE, "one by one", run(3)) == 0
-    assert stood.failures_under(WHOSE, "one by one", run(3)) == 0
-    assert stood.failures_under(WHOSE, "one by one", run(5)) == 2
+    status = FailurePositions()
+    assert status.failures_under(WHOSE, "batches", run(3)) == 0
+    assert status.failures_under(WHOSE, "one by one", run(3)) == 0
+    assert status.failures_under(WHOSE, "one by one", run(3)) == 0
+    assert status.failures_under(WHOSE, "one by one", run(5)) == 2
 
 
 def test_all_failures_of_a_run_that_began_after_that_count():
-    stood = FailurePositions()
-    stood.failures_under(WHOSE, "one by one", run(9))
-    assert stood.failures_under(WHOSE, "one by one", run(2, first_at=801.0)) == 2
+    status = FailurePositions()
+    status.failures_under(WHOSE, "one by one", run(9))
+    assert status.failures_under(WHOSE, "one by one", run(2, first_at=801.0)) == 2
 
 
 def test_a_run_that_began_after_that_by_another_clock_may_be_older():
-    stood = FailurePositions()
-    stood.failures_under(WHOSE, "one by one", run(9))
-    assert stood.failures_under(WHOSE, "one by one", run(2, first_at=300.0)) == 0
+    status = FailurePositions()
+    status.failures_under(WHOSE, "one by one", run(9))
+    assert status.failures_under(WHOSE, "one by one", run(2, first_at=300.0)) == 0
 
 
 def test_failures_of_before_do_not_count_because_another_task_has_more_of_them_now():
-    stood = FailurePositions()
-    stood.failures_under(WHOSE, "one by one", run(3))
+    status = FailurePositions()
+    status.failures_under(WHOSE, "one by one", run(3))
     others = run(6, first_at=150.0)  # while the first task failed as well: run() fails until 200
-    assert stood.failures_under(WHOSE, "one by one", others) == 0
-    assert stood.failures_under(WHOSE, "one by one", replace(others, count=8)) == 2
+    assert status.failures_under(WHOSE, "one by one", others) == 0
+    assert status.failures_under(WHOSE, "one by one", replace(others, count=8)) == 2
 
 
 def test_after_a_restart_failures_are_waited_for_again():
@@ -70,16 +70,16 @@ def test_after_a_restart_failures_are_waited_for_again():
 
 
 def test_a_configuration_that_was_another_one_in_between_is_new_again():
-    stood = FailurePositions()
+    status = FailurePositions()
     for config in ("one by one", "batches"):
-        stood.failures_under(WHOSE, config, run(3))
-    assert stood.failures_under(WHOSE, "one by one", run(6)) == 0
+        status.failures_under(WHOSE, config, run(3))
+    assert status.failures_under(WHOSE, "one by one", run(6)) == 0
 
 
 def test_connectors_are_told_apart():
-    stood = FailurePositions()
-    stood.failures_under(WHOSE, "one by one", run(1))
-    assert stood.failures_under(("west", "d"), "one by one", run(5)) == 0
+    status = FailurePositions()
+    status.failures_under(WHOSE, "one by one", run(1))
+    assert status.failures_under(("west", "d"), "one by one", run(5)) == 0
 
 
 def test_nothing_failed_nothing_counts():
@@ -95,22 +95,22 @@ def test_what_is_where_it_was_at_the_first_failure_has_not_moved():
 
 
 def test_what_moved_once_and_failed_again_where_it_is_has_not_moved():
-    stood = FailurePositions()
-    assert stood.moved(WHOSE, run(3, "orders-1", moved=True), AT_7) is True
-    assert stood.moved(WHOSE, run(3, "orders-1", moved=True), AT_7) is True
-    assert stood.moved(WHOSE, run(4, "orders-1", moved=True), AT_9) is True
-    assert stood.moved(WHOSE, run(5, "orders-1", moved=True), AT_9) is False
+    status = FailurePositions()
+    assert status.moved(WHOSE, run(3, "orders-1", moved=True), AT_7) is True
+    assert status.moved(WHOSE, run(3, "orders-1", moved=True), AT_7) is True
+    assert status.moved(WHOSE, run(4, "orders-1", moved=True), AT_9) is True
+    assert status.moved(WHOSE, run(5, "orders-1", moved=True), AT_9) is False
 
 
 def test_a_new_run_begins_anew():
-    stood = FailurePositions()
-    stood.moved(WHOSE, run(3, "orders-1", moved=True), AT_7)
-    assert stood.moved(WHOSE, run(5, "x", first_at=300.0, moved=True), AT_7) is True
-    assert stood.moved(WHOSE, run(6, "x", first_at=300.0, moved=True), AT_7) is False
+    status = FailurePositions()
+    status.moved(WHOSE, run(3, "orders-1", moved=True), AT_7)
+    assert status.moved(WHOSE, run(5, "x", first_at=300.0, moved=True), AT_7) is True
+    assert status.moved(WHOSE, run(6, "x", first_at=300.0, moved=True), AT_7) is False
 
 
 def test_what_is_kept_is_bounded():
-    stood = FailurePositions()
+    status = FailurePositions()
     for number in range(OBSERVATIONS_MAX + 5):
-        stood.failures_under(("west", str(number)), "x", run(1))
-    assert len(stood._since) <= OBSERVATIONS_MAX
+        status.failures_under(("west", str(number)), "x", run(1))
+    assert len(status._since) <= OBSERVATIONS_MAX

@@ -51,12 +51,12 @@ class Brokers:
     def topic_id(self, kafka: str, topic: str) -> str | None:
         return self.topic
 
-    def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
-        return self.broker.admin().bounds([at], stable=True)[at]
+    def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
+        return self.broker.admin().bounds([partition], stable=True)[partition]
 
     def ends(self, kafka: str, topic: str) -> dict[int, int]:
         every = [TopicPartition(topic, n) for n in range(4)]
-        return {at.partition: end.stable for at, end in
+        return {partition.partition: end.stable for partition, end in
                 self.broker.admin().readable_ends(every).items()}  # fmt: skip
 
     def message_bytes_max(self, kafka: str, topic: str) -> int | None:
@@ -86,8 +86,10 @@ def written(broker: MockBroker, *values: bytes, partition: int = 0) -> None:
 
 
 def run(count: int = 3, *same: str, moved: bool = False, first_at: float = 1.0) -> FailureRun:
-    places = tuple((label, "x") for label in same or (f"{TOPIC}-0",))
-    return FailureRun("lab", "c", 0, "x.Y", "x.Y", count, first_at, 2.0, count - 1, places, moved)
+    locations = tuple((label, "x") for label in same or (f"{TOPIC}-0",))
+    return FailureRun(
+        "lab", "c", 0, "x.Y", "x.Y", count, first_at, 2.0, count - 1, locations, moved
+    )
 
 
 def failed(kind: FailureKind, stage: str, size: int | None = None) -> Failure:
@@ -100,8 +102,8 @@ BY_PUT = failed(FailureKind.SINK_DATA, "put")
 
 def case(failure: Failure | None = BY_VALUE, *runs: FailureRun) -> RemediationCase:
     what = IncidentKind.FROZEN if failure is None else IncidentKind.FAILED
-    made = () if failure is None else runs or (run(),)
-    incident = Incident("key", what, "lab", "c", "found", "said", 1.0, made)
+    built = () if failure is None else runs or (run(),)
+    incident = Incident("key", what, "lab", "c", "found", "said", 1.0, built)
     return RemediationCase("lab", "c", Action.SKIP_ONE, incident=incident, failure=failure)
 
 
@@ -161,22 +163,22 @@ def test_a_sink_that_names_no_converters_goes_by_those_of_its_worker(broker, tmp
     )
     worker = tmp_path / "worker.properties"
     worker.write_text("".join(f"{name}={value}\n" for name, value in CONVERTERS.items()))
-    looking = finder(broker, worker_properties_file=worker)
-    answer = looking.find(case(), now(sink_pair(1), config={}), sinks())
+    polling = finder(broker, worker_properties_file=worker)
+    answer = polling.find(case(), now(sink_pair(1), config={}), sinks())
     assert isinstance(answer, IdentifiedRecord), answer
     assert (answer.record.offset, answer.method) == (1, "decode")
 
 
-@pytest.mark.parametrize("shown", [True, False])
-def test_a_workers_log_names_a_record_where_the_sink_has_it_name_records(broker, tmp_path, shown):
+@pytest.mark.parametrize("output", [True, False])
+def test_a_workers_log_names_a_record_where_the_sink_has_it_name_records(broker, tmp_path, output):
     written(broker, GOOD, GOOD, GOOD)
     log = tmp_path / "connect.log"
     log.write_text(log_line(1, stage="TRANSFORMATION") + "\n")
-    looking = finder(broker, worker_logs=[str(log)])
-    shows = {"errors.log.enable": "true", "errors.log.include.messages": str(shown).lower()}
+    polling = finder(broker, worker_logs=[str(log)])
+    shows = {"errors.log.enable": "true", "errors.log.include.messages": str(output).lower()}
     transform = case(failed(FailureKind.TRANSFORM, "transform"))
-    answer = looking.find(transform, now(sink_pair(1), config=CONVERTERS | shows), sinks())
-    if shown:
+    answer = polling.find(transform, now(sink_pair(1), config=CONVERTERS | shows), sinks())
+    if output:
         assert isinstance(answer, IdentifiedRecord), answer
         assert (answer.record.offset, answer.method) == (1, "error_log")
     else:
@@ -186,20 +188,20 @@ def test_a_workers_log_names_a_record_where_the_sink_has_it_name_records(broker,
 
 def test_a_topic_that_was_created_again_since_the_first_look_names_nothing(broker):
     written(broker, GOOD, BAD, GOOD)
-    looking = finder(broker)
-    assert isinstance(looking.find(case(), now(sink_pair(1)), sinks()), IdentifiedRecord)
-    looking._brokers.topic = "id-2"
-    answer = looking.find(case(), now(sink_pair(1)), sinks())
+    polling = finder(broker)
+    assert isinstance(polling.find(case(), now(sink_pair(1)), sinks()), IdentifiedRecord)
+    polling._brokers.topic = "id-2"
+    answer = polling.find(case(), now(sink_pair(1)), sinks())
     assert isinstance(answer, NoIdentification)
     assert answer.reason == "topic_recreated"
 
 
 def test_failures_of_before_it_took_one_record_at_a_time_do_not_count(broker):
     written(broker, GOOD, GOOD, GOOD)
-    looking = finder(broker)
+    polling = finder(broker)
 
     def found(config: dict[str, str], count: int) -> IdentifiedRecord | NoIdentification:
-        return looking.find(case(BY_PUT, run(count)), now(sink_pair(1), config=config), sinks())
+        return polling.find(case(BY_PUT, run(count)), now(sink_pair(1), config=config), sinks())
 
     assert isinstance(found(CONVERTERS, 3), NoIdentification)
     # The configuration is another one by now, and the trace is still that of before.
@@ -212,13 +214,13 @@ def test_failures_of_before_it_took_one_record_at_a_time_do_not_count(broker):
 
 def test_a_sink_that_moved_once_more_up_to_its_record_stands_there(broker):
     written(broker, GOOD, GOOD, GOOD)
-    looking = finder(broker)
+    polling = finder(broker)
 
     def found(
         config: dict[str, str], committed: int, count: int
     ) -> IdentifiedRecord | NoIdentification:
         stuck = run(count, f"{TOPIC}-9", moved=True)  # another position never moved
-        return looking.find(case(BY_PUT, stuck), now(sink_pair(committed), config=config), sinks())
+        return polling.find(case(BY_PUT, stuck), now(sink_pair(committed), config=config), sinks())
 
     for config, committed, count in ((CONVERTERS, 0, 3), (ONE_BY_ONE, 0, 3), (ONE_BY_ONE, 1, 4)):
         assert isinstance(found(config, committed, count), NoIdentification)
@@ -295,7 +297,7 @@ class StallingReader:
 
 
 def test_what_a_person_names_and_cannot_be_read_in_time_is_not_known_to_be_no_record(broker):
-    asked = finder(broker)
-    asked._open_reader = lambda *_, **__: nullcontext(StallingReader())
-    answer = asked.named(case(), now(sink_pair(1)), sinks(), sink_pair(2))
+    request = finder(broker)
+    request._open_reader = lambda *_, **__: nullcontext(StallingReader())
+    answer = request.named(case(), now(sink_pair(1)), sinks(), sink_pair(2))
     assert answer == NoIdentification("timeout", "east/orders-0: read up to 1 of 3 in 20 s")

@@ -83,14 +83,18 @@ class World:
     def topic_id(self, kafka: str, topic: str) -> str | None:
         return self.ids[topic]
 
-    def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
+    def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
         if self.failing is not None:
             raise self.failing
-        log = self.logs[at]
+        log = self.logs[partition]
         return LogBounds(log.start, log.end, log.end if log.stable_end is None else log.stable_end)
 
     def ends(self, kafka: str, topic: str) -> dict[int, int]:
-        return {at.partition: log.end for at, log in self.logs.items() if at.topic == topic}
+        return {
+            partition.partition: log.end
+            for partition, log in self.logs.items()
+            if partition.topic == topic
+        }
 
     def message_bytes_max(self, kafka: str, topic: str) -> int | None:
         self.asked.append(("message_bytes_max", kafka, topic))
@@ -113,7 +117,7 @@ class _Reader:
 
     def window(
         self,
-        at: TopicPartition,
+        partition: TopicPartition,
         start: int,
         *,
         until: int | None = None,
@@ -121,29 +125,31 @@ class _Reader:
         bytes_max: int,
         timeout_s: float,
     ) -> LogWindow:
-        self.world.asked.append((at, start, count_max, bytes_max, timeout_s, self.committed))
+        self.world.asked.append((partition, start, count_max, bytes_max, timeout_s, self.committed))
         self.world.clock.advance(self.world.read_s)
-        log = self.world.logs[at]
+        log = self.world.logs[partition]
         end = log.stable_end if self.committed and log.stable_end is not None else log.end
-        found: list[RawRecord] = []
+        results: list[RawRecord] = []
         for one in log.records:
             if one.offset < start or (self.committed and one.offset in log.aborted):
                 continue
             if log.stalls_at is not None and one.offset >= log.stalls_at:
-                partial = LogWindow(tuple(found), one.offset, end, log.start)
+                partial = LogWindow(tuple(results), one.offset, end, log.start)
                 raise IncompleteRead("east", f"read up to {one.offset} of {end}", partial)
             if self.check_crcs and one.offset in log.corrupt:
-                return LogWindow(tuple(found), one.offset, end, log.start, one.offset)
+                return LogWindow(tuple(results), one.offset, end, log.start, one.offset)
             bytes_max -= one.size_bytes
-            if len(found) == count_max or one.offset >= end or (bytes_max < 0 and found):
+            if len(results) == count_max or one.offset >= end or (bytes_max < 0 and results):
                 position = min(end, one.offset)
-                return LogWindow(tuple(found), position, end, log.start)
-            found.append(one)
-        return LogWindow(tuple(found), end, end, log.start)
+                return LogWindow(tuple(results), position, end, log.start)
+            results.append(one)
+        return LogWindow(tuple(results), end, end, log.start)
 
 
-def of(start: int, *bodies: bytes | None, at: TopicPartition = AT, **odd: object) -> Log:
-    return Log([record(start + n, body, at=at) for n, body in enumerate(bodies)], **odd)  # type: ignore[arg-type]
+def of(start: int, *bodies: bytes | None, partition: TopicPartition = AT, **odd: object) -> Log:
+    return Log(
+        [record(start + n, body, partition=partition) for n, body in enumerate(bodies)], **odd
+    )  # type: ignore[arg-type]
 
 
 def find(world: World, subject: object, **limits: object) -> object:
@@ -194,9 +200,9 @@ def test_nothing_is_read_where_no_record_would_be_named_anyway(subject):
 
 
 def test_no_partition_is_read_that_moves_or_has_nothing_to_read():
-    world = World({AT: of(0, GOOD, GOOD, BAD, GOOD), OTHER: of(0, GOOD, at=OTHER)})
+    world = World({AT: of(0, GOOD, GOOD, BAD, GOOD), OTHER: of(0, GOOD, partition=OTHER)})
     third = TopicPartition("orders", 2)
-    world.logs[third] = of(0, GOOD, GOOD, at=third)
+    world.logs[third] = of(0, GOOD, GOOD, partition=third)
     subject = sink(
         standing(sink_pair(2)),
         standing(sink_pair(1, OTHER)),
@@ -204,7 +210,7 @@ def test_no_partition_is_read_that_moves_or_has_nothing_to_read():
         facts=UNCOMMITTED_ONLY,
     )
     assert found(world, subject) == "decode"
-    assert [asked[0] for asked in world.asked] == [AT]
+    assert [requests[0] for requests in world.asked] == [AT]
 
 
 def test_no_more_is_read_than_the_connector_takes_at_once():
@@ -227,17 +233,17 @@ def test_all_windows_together_have_to_fit():
     world = World({AT: of(0, GOOD, GOOD, BAD, large, large)})
     assert found(world) == "decode"
     assert found(world, bytes=1_500) == "window_too_large"
-    world.logs[OTHER] = of(0, GOOD, GOOD, at=OTHER)
+    world.logs[OTHER] = of(0, GOOD, GOOD, partition=OTHER)
     both = sink(standing(sink_pair(2)), standing(sink_pair(0, OTHER)), facts=UNCOMMITTED_ONLY)
     assert found(world, both) == "decode"
     assert found(world, both, bytes=50) == "window_not_read"
 
 
 def test_all_reads_together_have_their_time():
-    world = World({AT: of(0, GOOD, GOOD, BAD), OTHER: of(0, GOOD, at=OTHER)}, read_s=60.0)
+    world = World({AT: of(0, GOOD, GOOD, BAD), OTHER: of(0, GOOD, partition=OTHER)}, read_s=60.0)
     both = sink(standing(sink_pair(2)), standing(sink_pair(0, OTHER)), facts=UNCOMMITTED_ONLY)
     assert found(world, both) == "decode"
-    assert [asked[4] for asked in world.asked] == [20.0, 20.0]
+    assert [requests[4] for requests in world.asked] == [20.0, 20.0]
     assert found(world, both, total_s=60.0) == "window_not_read"
     assert found(world, both, total_s=70.0) == "decode"
     assert world.asked[-1][4] == 10.0
@@ -319,11 +325,11 @@ def test_whether_a_sink_reads_aborted_records_matters_only_where_there_are_some(
 
 
 def test_partitions_without_an_offset_are_other_places_to_look():
-    world = World({AT: of(0, GOOD, GOOD, GOOD), OTHER: of(0, GOOD, at=OTHER)})
+    world = World({AT: of(0, GOOD, GOOD, GOOD), OTHER: of(0, GOOD, partition=OTHER)})
     transform = Failed("transform", "transform")
     subject = sink(standing(sink_pair(2)), failure=transform, facts=UNCOMMITTED_ONLY)
     assert found(world, subject) == "ambiguous_window"
-    world.logs[OTHER] = of(0, at=OTHER)
+    world.logs[OTHER] = of(0, partition=OTHER)
     assert found(world, subject) == "only_record"
 
 
@@ -337,7 +343,7 @@ def test_where_there_are_too_many_of_them_nothing_is_known_of_others():
 
 def test_topics_of_which_nothing_was_committed_are_too():
     more = TopicPartition("letters", 0)
-    world = World({AT: of(0, GOOD, GOOD, GOOD), more: of(0, GOOD, at=more)})
+    world = World({AT: of(0, GOOD, GOOD, GOOD), more: of(0, GOOD, partition=more)})
     subject = sink(
         standing(sink_pair(2)),
         failure=Failed("transform", "transform"),
@@ -430,12 +436,12 @@ class _MockLogs:
     def topic_id(self, kafka: str, topic: str) -> str | None:
         return ID
 
-    def bounds(self, kafka: str, at: TopicPartition) -> LogBounds:
-        return self._admin.bounds([at], stable=True)[at]
+    def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
+        return self._admin.bounds([partition], stable=True)[partition]
 
     def ends(self, kafka: str, topic: str) -> dict[int, int]:
-        found = self._admin.readable_ends([TopicPartition(topic, n) for n in range(4)])
-        return {at.partition: end.stable for at, end in found.items()}
+        partition = self._admin.readable_ends([TopicPartition(topic, n) for n in range(4)])
+        return {topic_partition.partition: end.stable for topic_partition, end in partition.items()}
 
     def message_bytes_max(self, kafka: str, topic: str) -> int | None:
         return None

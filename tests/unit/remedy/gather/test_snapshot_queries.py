@@ -54,9 +54,9 @@ def test_a_status_that_is_taken_back_alone_ends_no_life(changes):
 
 
 def test_a_worker_that_let_go_before_tells_of_a_deletion():
-    lives = {life(told(RUNS)), life(told(RUNS, LET_GO, GONE, BEGUN))}
-    lives.add(life(told(RUNS, LET_GO, GONE, BEGUN, LET_GO, replace(GONE, at=9.0))))
-    assert len(lives) == 3
+    incarnations = {life(told(RUNS)), life(told(RUNS, LET_GO, GONE, BEGUN))}
+    incarnations.add(life(told(RUNS, LET_GO, GONE, BEGUN, LET_GO, replace(GONE, at=9.0))))
+    assert len(incarnations) == 3
 
 
 def test_lists_that_agree_tell_of_a_deletion():
@@ -82,8 +82,8 @@ def test_another_start_is_somebodys_wish(later):
 def test_others_failed_lately_by_when_that_was_read(skew_s, now, count):
     other = FailureRun("lab", "b", 0, "E", "E", 2, 1.0, 1000.0 + skew_s, 1, (), False, 1000.0)
     snapshot = replace(EMPTY_SNAPSHOT, failure_runs=(other,))
-    mine: Any = SimpleNamespace(runs=(replace(other, connector="a"),))
-    case = RemediationCase("lab", "a", Action.SKIP_ONE, incident=mine)
+    own: Any = SimpleNamespace(runs=(replace(other, connector="a"),))
+    case = RemediationCase("lab", "a", Action.SKIP_ONE, incident=own)
     assert len(find_similar_failures(snapshot, case, now) or ()) == count
 
 
@@ -125,7 +125,7 @@ def test_a_version_is_its_leading_numbers(version, parsed):
 def test_the_record_to_skip_is_the_plans_whatever_a_later_search_finds():
     plan = skip_of()
     fresh = replace(POISON, topic_id="topic-2", offset=POISON.offset + 1)
-    found = IdentifiedRecord(
+    identified = IdentifiedRecord(
         fresh,
         PartitionOffset(PARTITION, '{"kafka_offset":8}'),
         PartitionOffset(PARTITION, '{"kafka_offset":9}'),
@@ -133,8 +133,8 @@ def test_the_record_to_skip_is_the_plans_whatever_a_later_search_finds():
         "1" * 64,
         9,
     )
-    case = RemediationCase("lab", "sink", Action.SKIP_ONE, found=found)
-    assert find_skipped_record(case) == (fresh, found.frm, found.to)
+    case = RemediationCase("lab", "sink", Action.SKIP_ONE, found=identified)
+    assert find_skipped_record(case) == (fresh, identified.frm, identified.to)
     skipped = find_skipped_record(replace(case, plan=plan))
     assert skipped is not None
     assert skipped[0] == POISON

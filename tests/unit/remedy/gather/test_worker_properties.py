@@ -46,9 +46,9 @@ def test_what_a_sink_names_itself_counts_and_takes_nothing_from_the_worker(worke
 
 
 def test_nothing_that_may_be_secret_is_taken_from_the_file(worker):
-    found = poison_locator.read_worker_settings(worker)
-    assert "hunter2" not in repr(found)
-    assert len(found) == 6
+    result = poison_locator.read_worker_settings(worker)
+    assert "hunter2" not in repr(result)
+    assert len(result) == 6
 
 
 def test_without_a_file_that_can_be_read_nothing_is_known_of_the_worker(tmp_path, worker):
@@ -69,6 +69,11 @@ def test_of_each_log_the_end_is_read_in_whole_lines(tmp_path):
     one, other, gone = (tmp_path / name for name in ("one.log", "other.log", "gone.log"))
     one.write_bytes(b"x" * LOG_CHARS_MAX + b"\nERROR a \xff\nERROR b\n")
     other.write_text("ERROR c\nERROR d")
-    found = poison_locator.read_log_end([str(path) for path in (one, gone, other)])
-    assert [at for at in found.splitlines() if at] == ["ERROR a �", "ERROR b", "ERROR c", "ERROR d"]
+    log_end = poison_locator.read_log_end([str(path) for path in (one, gone, other)])
+    assert [name for name in log_end.splitlines() if name] == [
+        "ERROR a �",
+        "ERROR b",
+        "ERROR c",
+        "ERROR d",
+    ]
     assert len(poison_locator.read_log_end([str(one)] * 9)) <= LOG_CHARS_MAX

@@ -64,9 +64,9 @@ def test_one_that_does_not_read_back_is_none(tmp_path, monkeypatch):
 def test_they_are_found_oldest_first_with_what_they_hold(tmp_path):
     late = backups.write_backup(tmp_path, connector="a", pairs=PAIRS, at=AT + 60).path
     early = backups.write_backup(tmp_path, connector="b", pairs=(), at=AT).path
-    found = backups.list_backups(tmp_path)
-    assert [kept.path for kept in found] == [early, late]
-    assert [kept.connectors for kept in found] == [(("b", 0),), (("a", 2),)]
+    summary = backups.list_backups(tmp_path)
+    assert [retained.path for retained in summary] == [early, late]
+    assert [retained.connectors for retained in summary] == [(("b", 0),), (("a", 2),)]
 
 
 def test_their_entries_are_as_connect_would_be_told(tmp_path):
@@ -91,5 +91,5 @@ def test_what_is_no_backup_is_none(tmp_path, body):
         backups.parse_entries(body)
     (tmp_path / backups.FOLDER).mkdir()
     (tmp_path / backups.FOLDER / "x.json").write_bytes(body)
-    (found,) = backups.list_backups(tmp_path)
-    assert sum(count for _, count in found.connectors) <= 1
+    (backup,) = backups.list_backups(tmp_path)
+    assert sum(count for _, count in backup.connectors) <= 1

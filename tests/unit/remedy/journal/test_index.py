@@ -47,17 +47,17 @@ LIVES = {
 OVER = {"rejected", "expired", "void", "ended"}
 
 
-def written(folder: Path, lives: list[str]) -> JournalIndex:
+def written(folder: Path, incarnations: list[str]) -> JournalIndex:
     """A journal of plans that each led such a life, read on."""
     ledger = JournalIndex(folder)
-    for number, life in enumerate(lives):
+    for number, incarnation in enumerate(incarnations):
         plan_id, journal = f"p{number}", ledger.journal
         journal.append(plan_id, [proposed(plan_id)])
-        for record in LIVES[life]:
+        for record in LIVES[incarnation]:
             # Nothing here holds a lock on the connector, of which there is one for all plans.
             opened = PlanOpened(at=AT, plan=skip_of(plan_id))
             journal.append(plan_id, [opened if record == "opened" else record])
-            if life not in OVER and record == "opened":
+            if incarnation not in OVER and record == "opened":
                 journal._db.execute("DELETE FROM open_plans")
     ledger.read_on()
     return ledger
@@ -67,12 +67,14 @@ def written(folder: Path, lives: list[str]) -> JournalIndex:
 def test_every_plan_is_told_of_and_only_those_not_over_are_kept(lives, tmp_path_factory):
     ledger = written(tmp_path_factory.mktemp("ledger"), lives)
     try:
-        whole = [build_plan_history(ledger.journal.records(f"p{at}")) for at in range(len(lives))]
+        whole = [
+            build_plan_history(ledger.journal.records(f"p{number}")) for number in range(len(lives))
+        ]
         assert list(ledger.newest()) == whole[::-1]
-        assert [ledger.dossier(f"p{at}") for at in range(len(lives))] == whole
-        kept = [at for at in whole if not at.stands.over]
-        assert list(ledger.dossiers.values()) == kept
-        assert len(lives) - len(kept) == sum(at in OVER for at in lives)
+        assert [ledger.dossier(f"p{number}") for number in range(len(lives))] == whole
+        retained = [history for history in whole if not history.stands.over]
+        assert list(ledger.dossiers.values()) == retained
+        assert len(lives) - len(retained) == sum(item in OVER for item in lives)
     finally:
         ledger.journal.close()
 
@@ -90,9 +92,9 @@ def test_a_wish_is_known_by_its_key_when_its_plan_is_over(tmp_path):
     ledger.journal.append("p1", [proposed("p1", key="k"), no])
     ledger.journal.append("p2", [proposed("p2", key="k")])
     ledger.read_on()
-    found = ledger.wish("k", by)
-    assert found is not None
-    assert (found.plan.plan_id, found.stands) == ("p1", PlanStatus.REJECTED)
+    history = ledger.wish("k", by)
+    assert history is not None
+    assert (history.plan.plan_id, history.stands) == ("p1", PlanStatus.REJECTED)
     assert ledger.wish("k", by + "?") is None
     assert ledger.wish("other", by) is None
     ledger.journal.close()

@@ -151,7 +151,7 @@ def tampered(folder: Path, *statements: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "said"),
+    ("statement", "answer"),
     [
         ("UPDATE records SET body = x'7b7d' WHERE seq = 2", "record 2 is not what was written"),
         ("UPDATE records SET plan_id = 'p9' WHERE seq = 2", "record 2 is not what was written"),
@@ -169,9 +169,9 @@ def tampered(folder: Path, *statements: str) -> None:
     ],
     ids=["body", "plan", "from the middle", "from the end", "all", "newer", "not read"],
 )
-def test_a_journal_that_was_tampered_with_is_refused_and_says_where(folder, statement, said):
+def test_a_journal_that_was_tampered_with_is_refused_and_says_where(folder, statement, answer):
     tampered(folder, statement)
-    with pytest.raises(JournalDamaged, match=said):
+    with pytest.raises(JournalDamaged, match=answer):
         Journal(folder)
 
 
@@ -307,14 +307,14 @@ with closing(Journal(Path(sys.argv[1]))) as journal:
 
 def elsewhere(folder: Path) -> int:
     """How many records of the plan another process finds, which opens and closes the journal."""
-    told = subprocess.run(
+    result = subprocess.run(
         [sys.executable, "-c", ELSEWHERE, str(folder)],
         check=True,
         timeout=300,
         capture_output=True,
         text=True,
     )
-    return int(told.stdout)
+    return int(result.stdout)
 
 
 def test_who_comes_and_goes_elsewhere_takes_nothing_away_from_two_who_have_it_open_here(folder):

@@ -69,8 +69,8 @@ def test_a_line_may_be_as_long_as_any_of_connects() -> None:
 
 def test_what_a_record_quotes_of_a_line_is_seen_beside_the_true_one() -> None:
     forged = f"DataException: {{\n{log_line(1230)}\n}}"
-    found = parse_error_log(f"{log_line(1234)}\n{forged}", "c")
-    assert {at.offset for at in found} == {1230, 1234}
+    error_log = parse_error_log(f"{log_line(1234)}\n{forged}", "c")
+    assert {partition.offset for partition in error_log} == {1230, 1234}
 
 
 def test_only_the_end_of_a_log_is_read() -> None:
@@ -79,8 +79,8 @@ def test_only_the_end_of_a_log_is_read() -> None:
 
 def test_every_stage_has_its_word() -> None:
     words = ["KEY_CONVERTER", "VALUE_CONVERTER", "HEADER_CONVERTER", "TRANSFORMATION", "TASK_PUT"]
-    found = [parse_error_log(log_line(1, stage=word), "c") for word in words]
-    assert [next(iter(at)).stage for at in found] == [
+    partition = [parse_error_log(log_line(1, stage=word), "c") for word in words]
+    assert [next(iter(item)).stage for item in partition] == [
         "converter_key",
         "converter_value",
         "converter_header",
@@ -94,7 +94,7 @@ def test_a_dead_letter_names_a_record() -> None:
 
 
 def test_of_headers_that_come_twice_the_last_counts() -> None:
-    forged = letter(99, at=TopicPartition("other", 5))
+    forged = letter(99, partition=TopicPartition("other", 5))
     assert parse_dead_letters([(*forged, *letter(1234))], "c") == SAID
 
 
@@ -121,7 +121,7 @@ def test_a_header_may_be_as_long_as_a_line() -> None:
         (),
         letter(1234, connector="d"),
         letter(1234, stage="KAFKA_CONSUME"),
-        tuple(at for at in letter(1234) if not at[0].endswith("offset")),
+        tuple(item for item in letter(1234) if not item[0].endswith("offset")),
         (*letter(1234), ("__connect.errors.offset", b"-1")),
         (*letter(1234), ("__connect.errors.partition", b"0x0")),
         (*letter(1234), ("__connect.errors.stage", None), ("__connect.errors.stage", b"\xff")),

@@ -21,11 +21,11 @@ SECRETS = {
 
 
 def test_of_a_sink_that_says_nothing_nearly_nothing_is_known() -> None:
-    found = read_sink_facts(SECRETS)
-    assert found == SinkFacts()
-    assert found.batch == 500
-    assert (found.tolerant, found.logs_records, found.read_committed) == (False, False, None)
-    assert "hunter2" not in repr(found)
+    facts = read_sink_facts(SECRETS)
+    assert facts == SinkFacts()
+    assert facts.batch == 500
+    assert (facts.tolerant, facts.logs_records, facts.read_committed) == (False, False, None)
+    assert "hunter2" not in repr(facts)
 
 
 def test_of_a_worker_that_is_known_the_defaults_are_known() -> None:
@@ -38,7 +38,7 @@ def test_of_a_worker_that_is_known_the_defaults_are_known() -> None:
 
 
 def test_what_the_sink_overrides_counts() -> None:
-    found = read_sink_facts(
+    facts = read_sink_facts(
         {
             "consumer.override.max.poll.records": "1",
             "consumer.override.isolation.level": "READ_UNCOMMITTED",
@@ -49,8 +49,8 @@ def test_what_the_sink_overrides_counts() -> None:
         },
         {"consumer.max.poll.records": "50", "consumer.isolation.level": "read_committed"},
     )
-    assert (found.batch_max, found.read_committed, found.tolerant) == (1, False, True)
-    assert (found.logs_records, found.dead_letters) == (True, "letters")
+    assert (facts.batch_max, facts.read_committed, facts.tolerant) == (1, False, True)
+    assert (facts.logs_records, facts.dead_letters) == (True, "letters")
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,15 @@ def test_a_number_may_be_as_large_as_connect_takes_it() -> None:
 def test_a_name_that_is_longer_than_a_topics_names_no_dead_letters(
     length: int, *, known: bool
 ) -> None:
-    found = read_sink_facts({"errors.deadletterqueue.topic.name": "x" * length})
-    assert found.dead_letters == ("x" * length if known else None)
+    facts = read_sink_facts({"errors.deadletterqueue.topic.name": "x" * length})
+    assert facts.dead_letters == ("x" * length if known else None)
 
 
 class _Worker(dict[str, str]):
     """Properties that remember what was asked of them."""
 
-    def __init__(self, **said: str) -> None:
-        super().__init__(said)
+    def __init__(self, **answer: str) -> None:
+        super().__init__(answer)
         self.asked: set[str] = set()
 
     def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
@@ -118,12 +118,12 @@ def test_what_stands_elsewhere_is_not_known() -> None:
         ),
         "${file:/x:y}",
     )
-    found = read_sink_facts(config, {})
-    assert (found.tolerant, found.dead_letters, found.read_committed) == (None, None, None)
+    facts = read_sink_facts(config, {})
+    assert (facts.tolerant, facts.dead_letters, facts.read_committed) == (None, None, None)
 
 
 def test_of_a_mirror() -> None:
-    found = read_mirror_facts(
+    facts = read_mirror_facts(
         {
             **SECRETS,
             "source.cluster.alias": "east",
@@ -133,7 +133,7 @@ def test_of_a_mirror() -> None:
             "consumer.isolation.level": "read_uncommitted",
         }
     )
-    assert found == MirrorFacts("east", 2_000_000, compressed=True, read_committed=True)
+    assert facts == MirrorFacts("east", 2_000_000, compressed=True, read_committed=True)
 
 
 def test_of_a_mirror_that_says_nothing_the_defaults_are_known() -> None:
@@ -162,12 +162,12 @@ def test_whether_a_mirror_compresses_the_worker_may_say(
 
 
 def test_a_mirrors_settings_have_no_blanks_around_them_and_its_alias_may_be_empty() -> None:
-    found = read_mirror_facts(
+    facts = read_mirror_facts(
         {
             "source.cluster.alias": " west ",
             "source.consumer.isolation.level": " read_committed",
             "producer.override.compression.type": " none ",
         }
     )
-    assert (found.alias, found.read_committed, found.compressed) == ("west", True, False)
+    assert (facts.alias, facts.read_committed, facts.compressed) == ("west", True, False)
     assert read_mirror_facts({"source.cluster.alias": ""}).alias == ""

@@ -143,7 +143,7 @@ def test_of_what_one_parser_may_take_and_another_not_nothing_is_said(raw: bytes)
             ConversionVerdict.UNKNOWN,
         ),
     ],
-    ids=lambda found: repr(found[-60:]) if isinstance(found, bytes) else None,
+    ids=lambda result: repr(result[-60:]) if isinstance(result, bytes) else None,
 )
 def test_a_text_with_its_schema(raw: bytes | None, expected: ConversionVerdict) -> None:
     assert check_conversion(ENVELOPE, raw).reading is expected
@@ -199,8 +199,8 @@ def test_a_truth_value_is_one_byte(raw: bytes, expected: ConversionVerdict) -> N
 def test_of_what_has_its_schema_in_a_registry_only_the_frame_is_looked_at(
     raw: bytes | None, expected: ConversionVerdict, why: str
 ) -> None:
-    said = check_conversion(Converter(AVRO), raw)
-    assert (said.reading, said.why) == (expected, why)
+    check = check_conversion(Converter(AVRO), raw)
+    assert (check.reading, check.why) == (expected, why)
 
 
 @pytest.mark.parametrize("name", ["avro.Avro", "protobuf.Protobuf", "json.JsonSchema"])
@@ -226,8 +226,8 @@ def test_a_schema_that_is_named_in_a_header_needs_no_frame(name: str) -> None:
     ],
 )
 def test_of_a_converter_that_is_not_known_nothing_is_said(name: str | None, why: str) -> None:
-    said = check_conversion(Converter(name), b"{}")
-    assert (said.reading, said.why) == (ConversionVerdict.UNKNOWN, why)
+    check = check_conversion(Converter(name), b"{}")
+    assert (check.reading, check.why) == (ConversionVerdict.UNKNOWN, why)
 
 
 def test_headers_fail_where_one_of_them_does() -> None:
@@ -252,8 +252,8 @@ def test_headers_fail_where_one_of_them_does() -> None:
 
 @pytest.mark.parametrize("name", [JSON, "JsonConverter", "Json", f" {JSON} "])
 def test_a_class_is_known_by_its_aliases(name: str) -> None:
-    found = read_converters({"value.converter": name})
-    assert found.value == Converter(JSON, envelope=True)
+    converters = read_converters({"value.converter": name})
+    assert converters.value == Converter(JSON, envelope=True)
 
 
 def test_a_converter_is_called_by_its_class_where_that_is_known() -> None:
@@ -278,8 +278,8 @@ def test_settings_of_a_converter_count_beside_its_class_only() -> None:
     ],
 )
 def test_what_stands_elsewhere_is_not_known(settings: dict[str, str]) -> None:
-    found = read_converters({"value.converter": JSON, **settings})
-    assert found.value == Converter(JSON, envelope=None)
+    converters = read_converters({"value.converter": JSON, **settings})
+    assert converters.value == Converter(JSON, envelope=None)
 
 
 @pytest.mark.parametrize("name", ["${file:/x:y}", "", "a b", "x" * 201, "a..b", "a.b\n"])
@@ -299,6 +299,6 @@ def test_of_a_worker_that_is_known_the_default_header_converter_is_known_too() -
 
 
 def test_nothing_else_of_a_configuration_is_kept() -> None:
-    found = read_converters({"value.converter": JSON, "value.converter.basic.auth": "hunter2"})
-    assert "hunter2" not in repr(found)
-    assert found == ConnectorConverters(value=Converter(JSON, envelope=True))
+    converters = read_converters({"value.converter": JSON, "value.converter.basic.auth": "hunter2"})
+    assert "hunter2" not in repr(converters)
+    assert converters == ConnectorConverters(value=Converter(JSON, envelope=True))

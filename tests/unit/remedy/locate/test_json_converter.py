@@ -22,8 +22,8 @@ STRINGS = {"type": "string"}
 NAMED = {"type": "int8", "field": "a"}
 
 
-def short(found: object) -> str | None:
-    return None if isinstance(found, ConversionVerdict) else repr(found)[:60]
+def short(result: object) -> str | None:
+    return None if isinstance(result, ConversionVerdict) else repr(result)[:60]
 
 
 @pytest.mark.parametrize(

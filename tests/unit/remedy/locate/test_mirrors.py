@@ -37,14 +37,14 @@ STILL = mirror(AT_41)
 LIMIT = 10_000
 
 
-def sized(offset: int, size: int, at: TopicPartition = AT) -> RawRecord:
+def sized(offset: int, size: int, partition: TopicPartition = AT) -> RawRecord:
     """A record that a producer counts as so many bytes."""
-    found = record(offset, b"", key=None, at=at)
+    result = record(offset, b"", key=None, partition=partition)
     for _ in range(3):  # the length of the length changes
-        grown = len(found.value or b"") + size - found.size_bytes
-        found = record(offset, b"x" * grown, key=None, at=at)
-    assert found.size_bytes == size
-    return found
+        grown = len(result.value or b"") + size - result.size_bytes
+        result = record(offset, b"x" * grown, key=None, partition=partition)
+    assert result.size_bytes == size
+    return result
 
 
 def refused(size: int | None) -> Failed:
@@ -174,7 +174,7 @@ MUST_NOT_NAME = [
     Case("corrupt in two partitions", "corrupt_in_many",
          mirror(AT_41, standing(mirror_pair(41, OTHER))),
          seen(corrupt_at(42), salvaged=record(42), sound_after=True)
-         | seen(corrupt_at(42), OTHER, salvaged=record(42, at=OTHER), sound_after=True)),
+         | seen(corrupt_at(42), OTHER, salvaged=record(42, partition=OTHER), sound_after=True)),
     Case("retention took what was next", "log_start_past_position", too_large(12_000),
          seen(window(sized(50, 12_000), log_start=50))),
     Case("the topic was created again", "topic_recreated", too_large(12_000),
@@ -244,9 +244,9 @@ def test_a_skip_stores_the_record_itself_and_keeps_every_other_field() -> None:
 
 @pytest.mark.parametrize(("size", "named"), [(12_000, "12000 bytes"), (None, "not named")])
 def test_what_was_refused_and_what_comes_later_is_told(size: int | None, named: str) -> None:
-    found = seen(window(sized(42, 12_000), sized(43, 12_000), sized(44, 500)), size_max=LIMIT)
-    told = find_in_mirror(too_large(size), found).evidence
-    assert {at.name: format_value(at) for at in told} == {
+    partition = seen(window(sized(42, 12_000), sized(43, 12_000), sized(44, 500)), size_max=LIMIT)
+    evidence = find_in_mirror(too_large(size), partition).evidence
+    assert {item.name: format_value(item) for item in evidence} == {
         "size that was refused": named,
         "size of the record": "12000 bytes",
         "as large after it": "1 record",
@@ -270,8 +270,8 @@ def test_a_corrupt_record_is_the_one_that_was_saved_wherever_its_batch_begins() 
 def test_a_copy_of_a_corrupt_record_says_that_it_is_one() -> None:
     answer = find_in_mirror(STILL, seen(corrupt_at(42), salvaged=record(42), sound_after=True))
     assert isinstance(answer, IdentifiedRecord)
-    (at, _) = (at for at in answer.evidence if at.name in {"checksum fails at", "copy"})
-    assert at == EvidenceItem("checksum fails at", 42, "offset")
+    (item, _) = (entry for entry in answer.evidence if entry.name in {"checksum fails at", "copy"})
+    assert item == EvidenceItem("checksum fails at", 42, "offset")
     assert answer.recommend == (recommendations.OTHER_REPLICAS,)
 
 

@@ -146,7 +146,7 @@ MUST_NAME = [
         "siblings that stand still with good records",
         "decode",
         sink(AT_1234, standing(sink_pair(9, OTHER))),
-        seen(ONE_BAD) | seen(values(9, GOOD, GOOD, at=OTHER), OTHER),
+        seen(ONE_BAD) | seen(values(9, GOOD, GOOD, partition=OTHER), OTHER),
     ),
     Case(
         "siblings behind a transaction's marker",
@@ -289,7 +289,7 @@ MUST_NOT_NAME = [
     Case("all bad", "more_than_one_record_fails", seen=seen(values(1234, BAD, BAD, BAD))),
     Case("two bad, of two partitions", "more_than_one_record_fails",
          sink(AT_1234, standing(sink_pair(9, OTHER))),
-         seen(ONE_BAD) | seen(values(9, BAD, at=OTHER), OTHER)),
+         seen(ONE_BAD) | seen(values(9, BAD, partition=OTHER), OTHER)),
     Case("two bad, and the log names one", "more_than_one_record_fails",
          sink(AT_1234, facts=LOGGING, log=log_line(1234)), seen(values(1234, BAD, BAD))),
     Case("none bad", "nothing_fails_here", seen=seen(ALL_GOOD)),
@@ -338,10 +338,10 @@ MUST_NOT_NAME = [
          seen(window(record(1234), end=9000, read_to=1235))),
     Case("the only one of each of two partitions", "ambiguous_window",
          sink(AT_1234, standing(sink_pair(9, OTHER)), failure=TRANSFORM),
-         seen(values(1234, GOOD)) | seen(values(9, GOOD, at=OTHER), OTHER)),
+         seen(values(1234, GOOD)) | seen(values(9, GOOD, partition=OTHER), OTHER)),
     Case("the only one, and one of which nobody knows whether it moves", "ambiguous_window",
          sink(AT_1234, standing(sink_pair(9, OTHER), moved=None), failure=TRANSFORM),
-         seen(values(1234, GOOD)) | seen(values(9, GOOD, at=OTHER), OTHER)),
+         seen(values(1234, GOOD)) | seen(values(9, GOOD, partition=OTHER), OTHER)),
     Case("the only one, and nobody knows whether it moves", "ambiguous_window",
          sink(standing(sink_pair(1234), moved=None), failure=TRANSFORM),
          seen(values(1234, GOOD))),
@@ -514,8 +514,10 @@ def test_methods_that_agree_are_named_the_most_certain_first() -> None:
 
 def test_nothing_of_what_records_hold_is_told() -> None:
     secret = b"password=hunter2"
-    found = seen(window(record(1234, secret, key=secret, headers=(("h", secret),)), record(1235)))
-    named = find_in_sink(sink(AT_1234), found)
+    partition = seen(
+        window(record(1234, secret, key=secret, headers=(("h", secret),)), record(1235))
+    )
+    named = find_in_sink(sink(AT_1234), partition)
     broken = find_in_sink(sink(AT_1234), seen(values(1234, secret, secret)))
     assert isinstance(named, IdentifiedRecord)
     assert isinstance(broken, NoIdentification)

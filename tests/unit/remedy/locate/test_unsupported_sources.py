@@ -73,11 +73,11 @@ def test_mirrormakers_own_pulse_has_nothing_to_skip(partition: str) -> None:
 
 
 def test_fields_of_an_offset_are_told_in_the_order_of_their_names() -> None:
-    found = [
+    results = [
         explain_unsupported_source(OpaqueSubject("c", "x", PartitionOffset('{"a":"b"}', offset)))
         for offset in ('{"token":"x","seq":1,"at":2}', None)
     ]
-    assert [at.evidence for at in found] == [
+    assert [item.evidence for item in results] == [
         (EvidenceItem("fields of its offset", "at, seq, token"),),
         (EvidenceItem("fields of its offset", "none"),),
     ]

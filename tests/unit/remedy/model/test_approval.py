@@ -51,31 +51,31 @@ LIVES: dict[PlanStatus, tuple[AnyRecord, ...]] = {
 
 
 def known(*records: AnyRecord) -> PlanHistory:
-    found = build_plan_history(records)
-    assert found is not None
-    return found
+    history = build_plan_history(records)
+    assert history is not None
+    return history
 
 
 def approved(*records: AnyRecord, **more: object) -> PlanApproved | DecisionRefusal:
-    said = {"by": "bob", "sha256": PLAN.sha256, "because": "seen", "now": 50.0, **more}
-    return approve_plan(records, **said)  # type: ignore[arg-type]
+    messages = {"by": "bob", "sha256": PLAN.sha256, "because": "seen", "now": 50.0, **more}
+    return approve_plan(records, **messages)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("stands", LIVES)
-def test_how_a_plan_stands_its_newest_turn_tells(stands: PlanStatus) -> None:
-    found = known(*LIVES[stands])
-    assert found.stands is stands
-    assert found.at == LIVES[stands][-1].at
-    assert found.stands.over is (
-        stands in {PlanStatus.REJECTED, PlanStatus.EXPIRED, PlanStatus.VOID, "ended"}
+@pytest.mark.parametrize("status", LIVES)
+def test_how_a_plan_stands_its_newest_turn_tells(status: PlanStatus) -> None:
+    history = known(*LIVES[status])
+    assert history.stands is status
+    assert history.at == LIVES[status][-1].at
+    assert history.stands.over is (
+        status in {PlanStatus.REJECTED, PlanStatus.EXPIRED, PlanStatus.VOID, "ended"}
     )
-    assert (found.parked is not None) is (stands is PlanStatus.PARKED)
-    assert (found.ended is not None) is (stands is PlanStatus.ENDED)
+    assert (history.parked is not None) is (status is PlanStatus.PARKED)
+    assert (history.ended is not None) is (status is PlanStatus.ENDED)
 
 
 def test_steps_of_a_plan_change_nothing_of_how_it_stands_but_the_time() -> None:
-    found = known(*RUNNING, StepIntended(at=9.0, index=0, undoing=False))
-    assert (found.stands, found.at, found.plan) == (PlanStatus.RUNNING, 9.0, PLAN)
+    history = known(*RUNNING, StepIntended(at=9.0, index=0, undoing=False))
+    assert (history.stands, history.at, history.plan) == (PlanStatus.RUNNING, 9.0, PLAN)
 
 
 def test_a_plan_that_is_taken_up_is_not_parked_any_more() -> None:
@@ -85,7 +85,7 @@ def test_a_plan_that_is_taken_up_is_not_parked_any_more() -> None:
 
 
 def test_what_was_said_last_is_kept() -> None:
-    assert [known(*LIVES[at]).said for at in LIVES] == [
+    assert [known(*LIVES[status]).said for status in LIVES] == [
         "",
         "",
         "no",
@@ -102,8 +102,12 @@ def test_what_was_said_last_is_kept() -> None:
 
 
 def test_a_plan_of_the_toolbox_runs_without_a_proposal_and_never_lapses() -> None:
-    found = known(OPENED)
-    assert (found.stands, found.proposed, found.expires_at) == (PlanStatus.RUNNING, None, None)
+    history = known(OPENED)
+    assert (history.stands, history.proposed, history.expires_at) == (
+        PlanStatus.RUNNING,
+        None,
+        None,
+    )
     assert known(PROPOSED).expires_at == 100.0
 
 
@@ -136,30 +140,30 @@ def test_exactly_the_plan_that_was_seen_is_approved_in_time_by_somebody_else(
     assert approved(PROPOSED, **more) == (expected or yes)
 
 
-@pytest.mark.parametrize("stands", [at for at in LIVES if at is not PlanStatus.PROPOSED])
-def test_only_what_is_proposed_is_approved(stands: PlanStatus) -> None:
-    expected = DecisionRefusal.EXPIRED if stands is PlanStatus.EXPIRED else DecisionRefusal.DECIDED
-    assert approved(*LIVES[stands]) is expected
+@pytest.mark.parametrize("status", [item for item in LIVES if item is not PlanStatus.PROPOSED])
+def test_only_what_is_proposed_is_approved(status: PlanStatus) -> None:
+    expected = DecisionRefusal.EXPIRED if status is PlanStatus.EXPIRED else DecisionRefusal.DECIDED
+    assert approved(*LIVES[status]) is expected
 
 
-@pytest.mark.parametrize("stands", LIVES)
-def test_what_has_not_begun_is_rejected_or_lapses(stands: PlanStatus) -> None:
-    no = reject_plan(LIVES[stands], by="bob", because="no", now=50.0)
-    late = withdraw_plan(LIVES[stands], void=True, said="over", now=50.0)
-    if stands in {PlanStatus.PROPOSED, PlanStatus.APPROVED}:
+@pytest.mark.parametrize("status", LIVES)
+def test_what_has_not_begun_is_rejected_or_lapses(status: PlanStatus) -> None:
+    no = reject_plan(LIVES[status], by="bob", because="no", now=50.0)
+    late = withdraw_plan(LIVES[status], void=True, said="over", now=50.0)
+    if status in {PlanStatus.PROPOSED, PlanStatus.APPROVED}:
         assert no == PlanRejected(at=50.0, by="bob", because="no")
         assert late == PlanLapsed(at=50.0, void=True, said="over")
     else:
         assert (no, late) == (DecisionRefusal.DECIDED, DecisionRefusal.DECIDED)
 
 
-@pytest.mark.parametrize("stands", LIVES)
-def test_what_runs_is_asked_to_go_back_once(stands: PlanStatus) -> None:
-    asked = request_abort(LIVES[stands], by="bob", because="no", now=50.0)
-    if stands is not PlanStatus.RUNNING:
-        assert asked is DecisionRefusal.NOT_RUNNING
+@pytest.mark.parametrize("status", LIVES)
+def test_what_runs_is_asked_to_go_back_once(status: PlanStatus) -> None:
+    request = request_abort(LIVES[status], by="bob", because="no", now=50.0)
+    if status is not PlanStatus.RUNNING:
+        assert request is DecisionRefusal.NOT_RUNNING
         return
-    assert asked == AbortRequested(at=50.0, by="bob", because="no")
-    again = (*LIVES[stands], asked)
-    assert known(*again).abort == asked
+    assert request == AbortRequested(at=50.0, by="bob", because="no")
+    again = (*LIVES[status], request)
+    assert known(*again).abort == request
     assert request_abort(again, by="eve", because="no", now=60.0) is DecisionRefusal.DECIDED

@@ -39,8 +39,8 @@ def test_a_record_is_written_in_the_bytes_that_it_always_had() -> None:
 
 def test_what_a_record_may_leave_out_is_empty_or_not_known() -> None:
     plan = plan_of()
-    said = {"plan": msgspec.to_builtins(plan, enc_hook=float), "at": 1.0}
-    proposed = {"record": "proposed", "mode": "propose", "expires_at": 2.0, **said}
+    messages = {"plan": msgspec.to_builtins(plan, enc_hook=float), "at": 1.0}
+    proposed = {"record": "proposed", "mode": "propose", "expires_at": 2.0, **messages}
     assert decode_record(msgspec.json.encode(proposed)) == PlanProposed(
         at=1.0,
         plan=plan,
@@ -61,9 +61,9 @@ def test_what_a_record_may_leave_out_is_empty_or_not_known() -> None:
         "mode": "auto",
         "answers": [],
     }
-    found = decode_record(msgspec.json.encode(refused))
-    assert isinstance(found, ActionRefused)
-    assert (found.would, found.recommend) == (False, ())
+    record = decode_record(msgspec.json.encode(refused))
+    assert isinstance(record, ActionRefused)
+    assert (record.would, record.recommend) == (False, ())
     assert StepAnswered(at=1.0, answer="ack", said="ok").definite is None  # type: ignore[arg-type]
     assert PlanApproved(at=1.0, by="ada", plan_sha256="s").because == ""
     assert PlanEnded(at=1.0, ending=PlanEnding.SUCCEEDED, said="done").cause is None

@@ -131,10 +131,11 @@ def test_what_is_restored_ends_as_it_was(
 def test_a_skip_is_the_same_for_the_same_record_and_connector_of_the_same_cluster() -> None:
     assert compute_skip_key(msgspec.structs.replace(SUBJECT, driver="strimzi"), POISON) == KEY
     nameless = [
-        msgspec.structs.replace(SUBJECT, identity=None, place=place) for place in ("lab", "east")
+        msgspec.structs.replace(SUBJECT, identity=None, place=location)
+        for location in ("lab", "east")
     ]
     others = [
-        *(compute_skip_key(at, POISON) for at in nameless),
+        *(compute_skip_key(subject, POISON) for subject in nameless),
         # Another Connect cluster on the same Kafka cluster, with a connector of the same name.
         compute_skip_key(msgspec.structs.replace(SUBJECT, place="green"), POISON),
         compute_skip_key(msgspec.structs.replace(SUBJECT, connector="other"), POISON),

@@ -49,23 +49,23 @@ def record(key: bytes, value: bytes | None, kpartition: int | None) -> RawOffset
 
 
 def test_a_task_is_handed_what_stands_under_the_key_that_connect_looks_up():
-    found = topic(
+    contents = topic(
         StoredOffsetRecord(KEY, AT_1, 20),
         StoredOffsetRecord(MIRROR_VARIANT, b'{"offset":7}', 1),
         StoredOffsetRecord(b'["c",{"filename":"/gone"}]', None, 2),
         StoredOffsetRecord(None, AT_1, 0),
         StoredOffsetRecord(b"avro", AT_1, 0),
     )
-    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":1}'),)
-    assert list_pairs(found, "m") == ()
+    assert list_pairs(contents, "c") == (PartitionOffset(FILE, '{"position":1}'),)
+    assert list_pairs(contents, "m") == ()
     two = topic(
         *(StoredOffsetRecord(b'["c",{"filename":"/%s"}]' % name, AT_1, 1) for name in (b"b", b"a"))
     )
-    assert [at.partition for at in list_pairs(two, "c")] == [
+    assert [pair.partition for pair in list_pairs(two, "c")] == [
         '{"filename":"/a"}',
         '{"filename":"/b"}',
     ]
-    assert list_connectors(found) == ("c", "m")
+    assert list_connectors(contents) == ("c", "m")
     assert list_connectors(
         topic(StoredOffsetRecord(MIRROR_KEY, AT_1, 1), StoredOffsetRecord(KEY, AT_1, 1))
     ) == ("c", "m")
@@ -78,79 +78,86 @@ def test_a_task_is_handed_no_offset_that_is_none(value):
 
 def test_all_records_of_a_connector_are_kept_byte_for_byte():
     spaced = b'["c", {"filename":"/x"}]'
-    found = topic(
+    contents = topic(
         StoredOffsetRecord(KEY, AT_1, 20),
         StoredOffsetRecord(spaced, b"junk", 3),
         StoredOffsetRecord(ENVELOPED, b"{}", 4),
     )
     records = (record(KEY, AT_1, 20), record(spaced, b"junk", 3), record(ENVELOPED, b"{}", 4))
-    assert list_raw_records(found, "c") == tuple(
-        LocatedRawRecord(at.key, at.value, at.kpartition, found.where) for at in records
+    assert list_raw_records(contents, "c") == tuple(
+        LocatedRawRecord(
+            stored_record.key, stored_record.value, stored_record.kpartition, contents.where
+        )
+        for stored_record in records
     )
 
 
 def test_what_stands_where_is_told_byte_for_byte():
-    found = topic(StoredOffsetRecord(KEY, AT_1, 20), StoredOffsetRecord(KEY, None, 3))
-    assert index_by_key(found) == {(KEY, 20): AT_1, (KEY, 3): None}
+    contents = topic(StoredOffsetRecord(KEY, AT_1, 20), StoredOffsetRecord(KEY, None, 3))
+    assert index_by_key(contents) == {(KEY, 20): AT_1, (KEY, 3): None}
     assert decode_record_value(record(KEY, AT_1, 20)) == AT_1
     assert decode_record_value(record(KEY, None, 20)) is None
 
 
 def test_a_new_key_goes_where_java_would_put_it():
-    wanted = (PartitionOffset(MIRROR, '{"offset":8}'),)
-    at = partition_of(MIRROR_KEY, 25)
-    assert build_set_records(topic(), "m", wanted) == (record(MIRROR_KEY, b'{"offset":8}', at),)
+    expected = (PartitionOffset(MIRROR, '{"offset":8}'),)
+    offset = partition_of(MIRROR_KEY, 25)
+    assert build_set_records(topic(), "m", expected) == (
+        record(MIRROR_KEY, b'{"offset":8}', offset),
+    )
 
 
 def test_a_key_that_stands_elsewhere_is_written_where_it_stands():
-    found = topic(StoredOffsetRecord(KEY, AT_1, 3))
+    contents = topic(StoredOffsetRecord(KEY, AT_1, 3))
     assert partition_of(KEY, 25) != 3
-    assert build_set_records(found, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
+    assert build_set_records(contents, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
         record(KEY, AT_2, 3),
     )
 
 
 def test_a_key_that_was_removed_comes_back_where_it_was():
-    found = topic(StoredOffsetRecord(KEY, None, 3))
-    assert build_set_records(found, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
+    contents = topic(StoredOffsetRecord(KEY, None, 3))
+    assert build_set_records(contents, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
         record(KEY, AT_2, 3),
     )
 
 
 def test_a_key_that_was_removed_twice_comes_back_at_its_home():
-    found = topic(
+    contents = topic(
         StoredOffsetRecord(KEY, None, 3, 7, 20.0), StoredOffsetRecord(KEY, None, 20, 8, 10.0)
     )
-    assert build_set_records(found, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
+    assert build_set_records(contents, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
         record(KEY, AT_2, 20),
     )
 
 
 def test_a_key_that_stands_is_not_written_where_it_was_removed():
-    found = topic(
+    contents = topic(
         StoredOffsetRecord(KEY, AT_1, 20, 7, 10.0), StoredOffsetRecord(KEY, None, 3, 8, 20.0)
     )
-    assert build_set_records(found, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
+    assert build_set_records(contents, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
         record(KEY, AT_2, 20),
     )
 
 
 def test_a_record_of_which_no_time_is_known_is_the_oldest():
-    found = topic(StoredOffsetRecord(KEY, AT_1, 3, 7), StoredOffsetRecord(KEY, AT_2, 20, 0, 20.0))
-    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":2}'),)
+    contents = topic(
+        StoredOffsetRecord(KEY, AT_1, 3, 7), StoredOffsetRecord(KEY, AT_2, 20, 0, 20.0)
+    )
+    assert list_pairs(contents, "c") == (PartitionOffset(FILE, '{"position":2}'),)
 
 
 def test_records_are_written_in_the_order_of_topic_partitions_and_keys():
     spaced = [b'["c",%s{"filename":"/x"}]' % (b" " * count) for count in range(9)]
-    there = [(spaced[at], at % 2) for at in (3, 7, 5, 8, 2, 1, 6, 4, 0)]
+    there = [(spaced[number], number % 2) for number in (3, 7, 5, 8, 2, 1, 6, 4, 0)]
     written = build_set_records(
-        topic(*(StoredOffsetRecord(key, AT_1, at) for key, at in there)),
+        topic(*(StoredOffsetRecord(key, AT_1, offset) for key, offset in there)),
         "c",
         (PartitionOffset(FILE, '{"position":2}'),),
     )
-    assert [(base64.b64decode(at.key), at.kpartition) for at in written] == sorted(
-        there, key=lambda at: (at[1], at[0])
-    )
+    assert [
+        (base64.b64decode(stored_record.key), stored_record.kpartition) for stored_record in written
+    ] == sorted(there, key=lambda item: (item[1], item[0]))
 
 
 HOME = partition_of(KEY, 25)
@@ -159,14 +166,14 @@ AWAY, FARTHER = (HOME + 1) % 25, (HOME + 2) % 25
 
 def test_of_a_key_in_two_partitions_the_one_at_its_home_counts_whatever_the_clocks_say():
     """The topic had fewer partitions once, and who wrote then had a clock that was ahead."""
-    found = topic(
+    contents = topic(
         StoredOffsetRecord(KEY, AT_1, AWAY, 7, 2000.0),
         StoredOffsetRecord(KEY, AT_2, HOME, 3, 1000.0),
     )
-    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":2}'),)
+    assert list_pairs(contents, "c") == (PartitionOffset(FILE, '{"position":2}'),)
     assert (
         f"Shown is the one in partition {HOME}, to which Connect writes it"
-        in list_notes(found, "c")[0]
+        in list_notes(contents, "c")[0]
     )
     reset = topic(
         StoredOffsetRecord(KEY, AT_1, AWAY, 7, 2000.0),
@@ -175,18 +182,19 @@ def test_of_a_key_in_two_partitions_the_one_at_its_home_counts_whatever_the_cloc
     assert list_pairs(reset, "c") == ()
     assert build_set_records(reset, "c", (PartitionOffset(FILE, '{"position":2}'),)) == (
         *sorted(
-            (record(KEY, AT_2, HOME), record(KEY, AT_2, AWAY)), key=lambda at: at.kpartition or 0
+            (record(KEY, AT_2, HOME), record(KEY, AT_2, AWAY)),
+            key=lambda stored_record: stored_record.kpartition or 0,
         ),
     )
 
 
 def test_of_a_key_that_is_not_at_its_home_the_newest_counts_by_its_timestamp():
-    found = topic(
+    contents = topic(
         StoredOffsetRecord(KEY, AT_1, AWAY, 7, 2000.0),
         StoredOffsetRecord(KEY, AT_2, FARTHER, 3, 1000.0),
     )
-    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":1}'),)
-    assert f"Shown is the one in partition {AWAY}, the newest" in list_notes(found, "c")[0]
+    assert list_pairs(contents, "c") == (PartitionOffset(FILE, '{"position":1}'),)
+    assert f"Shown is the one in partition {AWAY}, the newest" in list_notes(contents, "c")[0]
     gone = topic(
         StoredOffsetRecord(KEY, None, AWAY, 7, 2000.0),
         StoredOffsetRecord(KEY, None, FARTHER, 3, 1000.0),
@@ -196,38 +204,40 @@ def test_of_a_key_that_is_not_at_its_home_the_newest_counts_by_its_timestamp():
 
 
 def test_a_key_in_two_partitions_is_written_in_both():
-    found = topic(
+    contents = topic(
         StoredOffsetRecord(KEY, AT_1, 3, 0, 10.0), StoredOffsetRecord(KEY, AT_2, 20, 0, 20.0)
     )
-    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":2}'),)
-    wanted = (PartitionOffset(FILE, '{"position":9}'),)
-    assert build_set_records(found, "c", wanted) == (
+    assert list_pairs(contents, "c") == (PartitionOffset(FILE, '{"position":2}'),)
+    expected = (PartitionOffset(FILE, '{"position":9}'),)
+    assert build_set_records(contents, "c", expected) == (
         record(KEY, b'{"position":9}', 3),
         record(KEY, b'{"position":9}', 20),
     )
-    assert "partitions 3, 20" in list_notes(found, "c")[0]
+    assert "partitions 3, 20" in list_notes(contents, "c")[0]
 
 
 def test_where_only_other_bytes_stand_both_they_and_connects_own_are_written():
-    found = topic(StoredOffsetRecord(MIRROR_VARIANT, b'{"offset":7}', 1))
-    written = build_set_records(found, "m", (PartitionOffset(MIRROR, '{"offset":8}'),))
+    contents = topic(StoredOffsetRecord(MIRROR_VARIANT, b'{"offset":7}', 1))
+    written = build_set_records(contents, "m", (PartitionOffset(MIRROR, '{"offset":8}'),))
     assert written == (
         record(MIRROR_VARIANT, b'{"offset":8}', 1),
         record(MIRROR_KEY, b'{"offset":8}', partition_of(MIRROR_KEY, 25)),
     )
-    assert "a task gets nothing" in list_notes(found, "m")[0]
+    assert "a task gets nothing" in list_notes(contents, "m")[0]
 
 
 def test_what_has_its_offset_already_is_not_written_again():
-    found = topic(StoredOffsetRecord(KEY, b'{ "position" : 1 }', 20))
-    assert build_set_records(found, "c", (PartitionOffset(FILE, '{"position":1}'),)) == ()
-    assert build_set_records(found, "c", (PartitionOffset(FILE, '{"position":1.0}'),)) != ()
+    contents = topic(StoredOffsetRecord(KEY, b'{ "position" : 1 }', 20))
+    assert build_set_records(contents, "c", (PartitionOffset(FILE, '{"position":1}'),)) == ()
+    assert build_set_records(contents, "c", (PartitionOffset(FILE, '{"position":1.0}'),)) != ()
 
 
 def test_nothing_is_removed_that_is_not_there():
-    found = topic(StoredOffsetRecord(KEY, None, 20))
+    contents = topic(StoredOffsetRecord(KEY, None, 20))
     assert (
-        build_set_records(found, "c", (PartitionOffset(FILE, None), PartitionOffset(MIRROR, None)))
+        build_set_records(
+            contents, "c", (PartitionOffset(FILE, None), PartitionOffset(MIRROR, None))
+        )
         == ()
     )
 
@@ -243,23 +253,23 @@ def test_nothing_is_removed_that_is_not_there():
 def test_an_offset_that_a_younger_record_in_another_partition_takes_back_is_written_anew(
     younger, written
 ):
-    found = topic(
+    contents = topic(
         StoredOffsetRecord(KEY, AT_1, 4, 5, 100.0), StoredOffsetRecord(KEY, younger, 3, 1, 200.0)
     )
-    wanted = PartitionOffset(FILE, '{"position":1}')
-    assert (wanted in list_pairs(found, "c")) is (not written)
-    assert build_set_records(found, "c", (wanted,)) == tuple(record(*at) for at in written)
+    expected = PartitionOffset(FILE, '{"position":1}')
+    assert (expected in list_pairs(contents, "c")) is (not written)
+    assert build_set_records(contents, "c", (expected,)) == tuple(record(*item) for item in written)
 
 
 def test_removing_takes_every_key_of_the_source_partition():
     spaced = b'["c", {"filename":"/x"}]'
     other = b'["c",{"filename":"/y"}]'
-    found = topic(
+    contents = topic(
         StoredOffsetRecord(KEY, AT_1, 20),
         StoredOffsetRecord(spaced, AT_1, 3),
         StoredOffsetRecord(other, AT_1, 4),
     )
-    assert build_set_records(found, "c", (PartitionOffset(FILE, None),)) == (
+    assert build_set_records(contents, "c", (PartitionOffset(FILE, None),)) == (
         record(KEY, None, 20),
         record(spaced, None, 3),
     )
@@ -267,14 +277,14 @@ def test_removing_takes_every_key_of_the_source_partition():
 
 def test_a_reset_removes_everything_under_the_name_and_nothing_else():
     null = b'["c",null]'
-    found = topic(
+    contents = topic(
         StoredOffsetRecord(KEY, AT_1, 20),
         StoredOffsetRecord(null, b"null", 1),
         StoredOffsetRecord(ENVELOPED, b"junk", 2),
         StoredOffsetRecord(MIRROR_KEY, b'{"offset":1}', 16),
         StoredOffsetRecord(b'["c",{"filename":"/gone"}]', None, 2),
     )
-    assert build_reset_records(found, "c") == (
+    assert build_reset_records(contents, "c") == (
         record(KEY, None, 20),
         record(null, None, 1),
         record(ENVELOPED, None, 2),
@@ -282,31 +292,34 @@ def test_a_reset_removes_everything_under_the_name_and_nothing_else():
 
 
 def test_a_file_has_no_partitions_and_does_not_tell_who_wrote_it():
-    found = OffsetStoreContents("/connect.offsets", (StoredOffsetRecord(KEY, AT_1),), None)
-    assert not found.stored[0].ours
+    contents = OffsetStoreContents("/connect.offsets", (StoredOffsetRecord(KEY, AT_1),), None)
+    assert not contents.stored[0].ours
     assert build_set_records(
-        found, "c", (PartitionOffset('{"filename":"/y"}', '{"position":2}'),)
+        contents, "c", (PartitionOffset('{"filename":"/y"}', '{"position":2}'),)
     ) == (record(b'["c",{"filename":"/y"}]', AT_2, None),)
 
 
 def test_a_connector_without_partitions_has_an_offset_too():
-    found = topic(StoredOffsetRecord(b'["c",null]', AT_1, 1))
-    assert list_pairs(found, "c") == (PartitionOffset("null", '{"position":1}'),)
-    assert build_set_records(found, "c", (PartitionOffset("null", '{"position":2}'),)) == (
+    contents = topic(StoredOffsetRecord(b'["c",null]', AT_1, 1))
+    assert list_pairs(contents, "c") == (PartitionOffset("null", '{"position":1}'),)
+    assert build_set_records(contents, "c", (PartitionOffset("null", '{"position":2}'),)) == (
         record(b'["c",null]', AT_2, 1),
     )
 
 
 def test_an_old_worker_finds_its_offsets_in_envelopes_and_new_ones_go_into_them():
     value = b'{"schema":null,"payload":{"position":1}}'
-    found = topic(StoredOffsetRecord(ENVELOPED, value, 4), keys=True, values=True)
-    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":1}'),)
-    wanted = (
+    contents = topic(StoredOffsetRecord(ENVELOPED, value, 4), keys=True, values=True)
+    assert list_pairs(contents, "c") == (PartitionOffset(FILE, '{"position":1}'),)
+    expected = (
         PartitionOffset(FILE, '{"position":2}'),
         PartitionOffset('{"filename":"/y"}', '{"position":3}'),
     )
-    written = build_set_records(found, "c", wanted)
-    assert [(base64.b64decode(at.key), base64.b64decode(at.value or "")) for at in written] == [
+    written = build_set_records(contents, "c", expected)
+    assert [
+        (base64.b64decode(stored_record.key), base64.b64decode(stored_record.value or ""))
+        for stored_record in written
+    ] == [
         (ENVELOPED, b'{"schema":null,"payload":{"position":2}}'),
         (
             b'{"schema":null,"payload":["c",{"filename":"/y"}]}',
@@ -316,7 +329,7 @@ def test_an_old_worker_finds_its_offsets_in_envelopes_and_new_ones_go_into_them(
 
 
 def test_an_old_worker_may_write_keys_alone_into_envelopes_or_values_alone():
-    wanted = (
+    expected = (
         PartitionOffset(FILE, '{"position":2}'),
         PartitionOffset('{"filename":"/y"}', '{"position":2}'),
     )
@@ -329,11 +342,13 @@ def test_an_old_worker_may_write_keys_alone_into_envelopes_or_values_alone():
         == (PartitionOffset(FILE, '{"position":1}'),)
     )
     assert [
-        (base64.b64decode(at.key)[:9], at.value) for at in build_set_records(keys, "c", wanted)
+        (base64.b64decode(set_record.key)[:9], set_record.value)
+        for set_record in build_set_records(keys, "c", expected)
     ] == [(ENVELOPED[:9], record(KEY, AT_2, 4).value)] * 2
     enveloped = record(KEY, value.replace(b"1", b"2"), 4).value
     assert [
-        (base64.b64decode(at.key)[:4], at.value) for at in build_set_records(values, "c", wanted)
+        (base64.b64decode(set_record.key)[:4], set_record.value)
+        for set_record in build_set_records(values, "c", expected)
     ] == [(KEY[:4], enveloped)] * 2
 
 
@@ -347,22 +362,22 @@ def test_an_old_worker_may_write_keys_alone_into_envelopes_or_values_alone():
 )
 def test_whether_there_are_envelopes_the_newest_record_with_key_and_value_tells(newer):
     value = b'{"schema":null,"payload":{"position":1}}'
-    found = topic(newer, StoredOffsetRecord(ENVELOPED, value, 4, 1, 1.0), keys=True, values=True)
-    assert found.enveloped == (True, True)
+    contents = topic(newer, StoredOffsetRecord(ENVELOPED, value, 4, 1, 1.0), keys=True, values=True)
+    assert contents.enveloped == (True, True)
 
 
 def test_a_reader_of_envelopes_makes_nothing_of_what_is_in_none():
     value = b'{"schema":null,"payload":{"position":1}}'
     other = b'["c",{"filename":"/y"}]'
     junk = b'["c",{"filename":"/z"}]'
-    found = topic(
+    contents = topic(
         StoredOffsetRecord(KEY, value, 4, 2, 2.0),
         StoredOffsetRecord(other, AT_1, 4, 0, 1.0),
         StoredOffsetRecord(junk, b"[1]", 4, 1, 1.0),
         values=True,
     )
-    assert list_pairs(found, "c") == (PartitionOffset(FILE, '{"position":1}'),)
-    assert [note.partition("(")[2].partition(")")[0] for note in list_notes(found, "c")] == [
+    assert list_pairs(contents, "c") == (PartitionOffset(FILE, '{"position":1}'),)
+    assert [note.partition("(")[2].partition(")")[0] for note in list_notes(contents, "c")] == [
         "value_without_envelope",
         "value_shape",
     ]
@@ -371,8 +386,8 @@ def test_a_reader_of_envelopes_makes_nothing_of_what_is_in_none():
 def test_envelopes_left_by_an_old_worker_are_nothing_to_a_new_one():
     old = StoredOffsetRecord(ENVELOPED, b'{"schema":null,"payload":{"position":1}}', 4, 0, 1.0)
     new = StoredOffsetRecord(KEY, AT_2, 20, 0, 2.0)
-    for found in (topic(old), topic(old, new, keys=True, values=True)):
-        written = build_set_records(found, "c", (PartitionOffset(FILE, '{"position":3}'),))
+    for contents in (topic(old), topic(old, new, keys=True, values=True)):
+        written = build_set_records(contents, "c", (PartitionOffset(FILE, '{"position":3}'),))
         assert written == (record(KEY, b'{"position":3}', 20),)
     assert list_pairs(topic(old), "c") == ()
     assert list_pairs(topic(old, new, keys=True, values=True), "c") == (
@@ -381,24 +396,24 @@ def test_envelopes_left_by_an_old_worker_are_nothing_to_a_new_one():
 
 
 def test_a_first_record_is_refused_where_nothing_tells_whether_it_belongs_in_an_envelope():
-    for found in (
+    for contents in (
         topic(keys=True),
         topic(values=True),
         topic(StoredOffsetRecord(KEY, None, 3), keys=True),
     ):
         with pytest.raises(RemoteRefusal, match="envelopes"):
-            build_set_records(found, "c", (PartitionOffset(FILE, '{"position":3}'),))
+            build_set_records(contents, "c", (PartitionOffset(FILE, '{"position":3}'),))
     assert not OffsetStoreContents("/connect.offsets", (), None).undecided
 
 
 def test_a_partition_whose_bytes_cannot_be_told_is_refused():
-    for found in (topic(), topic(StoredOffsetRecord(ENVELOPED, AT_1, 4), keys=True)):
+    for contents in (topic(), topic(StoredOffsetRecord(ENVELOPED, AT_1, 4), keys=True)):
         with pytest.raises(RemoteRefusal, match="are unknown"):
-            build_set_records(found, "c", (PartitionOffset('{"at":1.5e300}', '{"position":3}'),))
+            build_set_records(contents, "c", (PartitionOffset('{"at":1.5e300}', '{"position":3}'),))
 
 
 @pytest.mark.parametrize(
-    ("value", "said"),
+    ("value", "answer"),
     [
         (b"null", "its value is null"),
         (b"", "its value is null"),
@@ -407,17 +422,21 @@ def test_a_partition_whose_bytes_cannot_be_told_is_refused():
         (b'{"position":12345678901234567890}', "beyond 64 bits"),
     ],
 )
-def test_a_value_that_is_not_what_it_seems_is_said(value, said):
-    found = topic(StoredOffsetRecord(KEY, value, 20))
-    assert [said in note for note in list_notes(found, "c")] == [True]
+def test_a_value_that_is_not_what_it_seems_is_said(value, answer):
+    contents = topic(StoredOffsetRecord(KEY, value, 20))
+    assert [answer in note for note in list_notes(contents, "c")] == [True]
 
 
 def test_oddities_are_told_in_the_order_of_the_partitions_each_with_a_key():
     keys = [b'["c", {"filename":"/%s"}]' % name for name in (b"y", b"x" * 177, b"x" * 178)]
-    told = list_notes(topic(*(StoredOffsetRecord(key, AT_1, 1) for key in keys)), "c")
+    reports = list_notes(topic(*(StoredOffsetRecord(key, AT_1, 1) for key in keys)), "c")
     texts = [key.decode() for key in (keys[1], keys[2], keys[0])]
     assert [len(text) for text in texts[:2]] == [200, 201]
-    assert [note.rpartition("; ")[2] for note in told] == [texts[0], f"{texts[1][:200]}…", texts[2]]
+    assert [note.rpartition("; ")[2] for note in reports] == [
+        texts[0],
+        f"{texts[1][:200]}…",
+        texts[2],
+    ]
 
 
 def test_what_is_as_it_should_be_is_not_said():

@@ -75,7 +75,7 @@ RESUME = "`offsetwatch plan recover p1 --config F`"
 
 
 @pytest.mark.parametrize(
-    ("step", "said"),
+    ("step", "answer"),
     [
         (ToState(RequestedState.PAUSED), "pause the connector"),
         (Settle(), "wait until the connector writes nothing"),
@@ -93,10 +93,10 @@ RESUME = "`offsetwatch plan recover p1 --config F`"
         (Expect((A, B)), "check that a -> 1; b -> none is unchanged"),
         (Prove(A, POISON, 60.0), "check that it passes east/orders-0@7 and runs for 60 s"),
     ],
-    ids=lambda found: None if isinstance(found, str) else type(found).__name__,
+    ids=lambda result: None if isinstance(result, str) else type(result).__name__,
 )
-def test_every_step_is_told(step: AnyStep, said: str) -> None:
-    assert plan_text.describe_step(step) == said
+def test_every_step_is_told(step: AnyStep, answer: str) -> None:
+    assert plan_text.describe_step(step) == answer
 
 
 def test_what_each_partition_is_given_is_told_of_steps_that_give_something() -> None:
@@ -106,7 +106,7 @@ def test_what_each_partition_is_given_is_told_of_steps_that_give_something() -> 
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "answer"),
     [
         (
             StepIntended(at=1.0, index=3, undoing=False),
@@ -128,19 +128,19 @@ def test_what_each_partition_is_given_is_told_of_steps_that_give_something() -> 
         (PARKED, ""),
         (PlanEnded(at=1.0, ending=PlanEnding.SUCCEEDED, said="done"), ""),
     ],
-    ids=lambda found: None if isinstance(found, str) else type(found).__name__,
+    ids=lambda result: None if isinstance(result, str) else type(result).__name__,
 )
 def test_a_record_says_what_is_new_while_the_plan_is_carried_out(
-    record: StepRecord, said: str
+    record: StepRecord, answer: str
 ) -> None:
-    assert plan_text.describe_live_record(record, BEGUN) == said
+    assert plan_text.describe_live_record(record, BEGUN) == answer
 
 
 @pytest.mark.parametrize(("sent", "again"), [(0, ""), (1, ""), (2, " (request 2)")])
 def test_a_request_that_is_made_again_is_numbered(sent: int, again: str) -> None:
     record = StepIntended(at=1.0, index=3, undoing=False)
-    said = f"orders: set the offsets of 2 source partitions{again}"
-    assert plan_text.describe_live_record(record, replace(BEGUN, sent=sent)) == said
+    answer = f"orders: set the offsets of 2 source partitions{again}"
+    assert plan_text.describe_live_record(record, replace(BEGUN, sent=sent)) == answer
 
 
 def test_waiting_and_going_on_are_told() -> None:
@@ -148,12 +148,12 @@ def test_waiting_and_going_on_are_told() -> None:
         "waiting: for tasks",
         "",
     )
-    said = "continuing plan p1 (alter offsets), which was not finished"
-    assert plan_text.describe_takeover(BEGUN) == said
+    answer = "continuing plan p1 (alter offsets), which was not finished"
+    assert plan_text.describe_takeover(BEGUN) == answer
 
 
 @pytest.mark.parametrize(
-    ("ending", "said"),
+    ("ending", "answer"),
     [
         (PlanEnding.SUCCEEDED, "orders: alter offsets: done and read back"),
         (PlanEnding.RESTORED, "orders: not done, and everything is as it was: x"),
@@ -162,9 +162,9 @@ def test_waiting_and_going_on_are_told() -> None:
         (PlanEnding.RESOLVED, "orders: closed by a person: x"),
     ],
 )
-def test_an_end_is_told(ending: PlanEnding, said: str) -> None:
+def test_an_end_is_told(ending: PlanEnding, answer: str) -> None:
     ended = replace(BEGUN, ended=PlanEnded(at=1.0, ending=ending, said="x"))
-    assert plan_text.describe_ending(ended, "") == said
+    assert plan_text.describe_ending(ended, "") == answer
 
 
 def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so() -> None:
@@ -181,7 +181,7 @@ def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so(
 
 
 @pytest.mark.parametrize(
-    ("progress", "said"),
+    ("progress", "answer"),
     [
         pytest.param(
             BEGUN,
@@ -223,12 +223,12 @@ def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so(
     ],
 )
 def test_of_a_plan_that_is_cut_off_it_is_told_what_may_be_and_how_to_go_on(
-    progress: PlanProgress, said: str
+    progress: PlanProgress, answer: str
 ) -> None:
-    told = plan_text.describe_ending(progress, "--config F")
-    assert told.startswith(f"{said}{RESUME}")
+    ending = plan_text.describe_ending(progress, "--config F")
+    assert ending.startswith(f"{answer}{RESUME}")
     assert plan_text.describe_interruption(progress, "").startswith(
-        f"{said}`offsetwatch plan recover p1`"
+        f"{answer}`offsetwatch plan recover p1`"
     )
 
 
@@ -258,11 +258,11 @@ def test_of_a_plan_that_is_parked_it_is_told_what_a_person_has_to_decide(
     more: dict[str, object], parts: tuple[str, ...], missing: tuple[str, ...]
 ) -> None:
     progress = replace(BEGUN, **{"parked": PARKED, **more})  # type: ignore[arg-type]
-    told = plan_text.describe_ending(progress, "--config F")
-    assert told.startswith("orders: stopped half way, at the step: ")
+    ending = plan_text.describe_ending(progress, "--config F")
+    assert ending.startswith("orders: stopped half way, at the step: ")
     for part in ("source partitions: it moved.", "or some of each.", RESUME, *parts):
-        assert part in told
-    assert not [part for part in missing if part in told]
+        assert part in ending
+    assert not [part for part in missing if part in ending]
     assert "`offsetwatch plan recover p1`" in plan_text.describe_ending(progress, "")
 
 
@@ -286,17 +286,17 @@ def test_how_the_old_offsets_come_back_is_told_where_they_may_be_gone(
     subject = msgspec.structs.replace(PLAN.subject, driver=driver)
     plan = msgspec.structs.replace(PLAN, subject=subject)
     progress = replace(BEGUN, **{"plan": plan, "parked": PARKED, **more})  # type: ignore[arg-type]
-    told = plan_text.describe_ending(progress, options)
+    ending = plan_text.describe_ending(progress, options)
     begins = "for the old offsets, `offsetwatch offsets import --offsets '/b/one backup' "
-    assert (begins in told) is (command is not None)
-    assert command is None or f"{begins}{command}`" in told
+    assert (begins in ending) is (command is not None)
+    assert command is None or f"{begins}{command}`" in ending
 
 
 def test_the_resource_that_a_plan_was_for_is_named() -> None:
     subject = msgspec.structs.replace(PLAN.subject, driver="strimzi", place="kafka/mm2")
     plan = msgspec.structs.replace(PLAN, subject=subject)
-    told = plan_text.describe_ending(replace(BEGUN, plan=plan, parked=PARKED), "--config F")
-    assert f"import --offsets '{FROZEN.backup}' --strimzi kafka/mm2 --config F`" in told
+    ending = plan_text.describe_ending(replace(BEGUN, plan=plan, parked=PARKED), "--config F")
+    assert f"import --offsets '{FROZEN.backup}' --strimzi kafka/mm2 --config F`" in ending
 
 
 REFUSED = ActionRefused(
@@ -314,7 +314,7 @@ REFUSED = ActionRefused(
 
 
 @pytest.mark.parametrize(
-    ("record", "said"),
+    ("record", "answer"),
     [
         (PlanOpened(at=1.0, plan=PLAN), "orders: alter offsets"),
         (PlanResumed(at=1.0), "taken up by another process"),
@@ -367,7 +367,7 @@ REFUSED = ActionRefused(
         ),
         (LeadershipTaken(at=1.0, name="one"), "one leads from here on"),
     ],
-    ids=lambda found: None if isinstance(found, str) else type(found).__name__,
+    ids=lambda result: None if isinstance(result, str) else type(result).__name__,
 )
-def test_every_record_of_the_past_is_told(record: AnyRecord, said: str) -> None:
-    assert plan_text.describe_past_record(record) == said
+def test_every_record_of_the_past_is_told(record: AnyRecord, answer: str) -> None:
+    assert plan_text.describe_past_record(record) == answer

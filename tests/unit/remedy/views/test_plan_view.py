@@ -47,7 +47,7 @@ ENDED = PlanEnded(at=1.0, ending=PlanEnding.RESTORED, said="x", cause=PlanFailur
 
 
 @pytest.mark.parametrize(
-    ("found", "now", "state"),
+    ("history", "now", "state"),
     [
         (DOSSIER, 99.0, PlanState.PROPOSED),
         (DOSSIER, 100.0, PlanState.EXPIRED),
@@ -62,10 +62,10 @@ ENDED = PlanEnded(at=1.0, ending=PlanEnding.RESTORED, said="x", cause=PlanFailur
     ],
 )
 def test_a_plan_stands_as_its_records_and_the_time_say(
-    found: PlanHistory, now: float, state: PlanState
+    history: PlanHistory, now: float, state: PlanState
 ) -> None:
-    assert plan_view.compute_plan_state(found, now) is state
-    assert plan_view.build_plan_row(found, now).state is state
+    assert plan_view.compute_plan_state(history, now) is state
+    assert plan_view.build_plan_row(history, now).state is state
 
 
 def test_a_row_says_what_is_done_why_and_until_when() -> None:
@@ -108,8 +108,8 @@ def test_why_a_plan_did_not_go_on_its_last_turn_says(
 def test_who_decided_last_is_told(
     approved: str | None, rejected: str | None, by: str | None
 ) -> None:
-    found = replace(DOSSIER, approved_by=approved, rejected_by=rejected)
-    assert plan_view.find_decider(found) == by
+    history = replace(DOSSIER, approved_by=approved, rejected_by=rejected)
+    assert plan_view.find_decider(history) == by
 
 
 REFUSED = ActionRefused(
@@ -124,7 +124,7 @@ REFUSED = ActionRefused(
 
 
 @pytest.mark.parametrize(
-    ("stands", "at", "refused", "guards"),
+    ("status", "moment", "refused", "guards"),
     [
         (PlanStatus.APPROVED, 4.0, REFUSED, ["storm"]),
         (PlanStatus.APPROVED, 5.0, REFUSED, ["pause"]),
@@ -133,19 +133,23 @@ REFUSED = ActionRefused(
     ],
 )
 def test_why_an_approved_plan_waits_the_newest_look_says(
-    stands: PlanStatus, at: float, refused: ActionRefused | None, guards: list[str]
+    status: PlanStatus, moment: float, refused: ActionRefused | None, guards: list[str]
 ) -> None:
-    told = plan_view.build_plan_details(replace(DOSSIER, stands=stands, at=at), (), 5.0, refused)
-    assert [found.guard for found in told.guards] == guards
-    assert (told.plan, told.row) == (
+    plan_details = plan_view.build_plan_details(
+        replace(DOSSIER, stands=status, at=moment), (), 5.0, refused
+    )
+    assert [guard.guard for guard in plan_details.guards] == guards
+    assert (plan_details.plan, plan_details.row) == (
         PLAN,
-        plan_view.build_plan_row(replace(DOSSIER, stands=stands, at=at), 5.0),
+        plan_view.build_plan_row(replace(DOSSIER, stands=status, at=moment), 5.0),
     )
 
 
 def test_a_guard_is_told_as_the_journal_has_it() -> None:
-    told = plan_view.build_plan_details(DOSSIER, (), 1.0)
-    assert told.guards == (GuardAnswerRow(guard="pause", number=1, answer="deny", said="held"),)
+    plan_details = plan_view.build_plan_details(DOSSIER, (), 1.0)
+    assert plan_details.guards == (
+        GuardAnswerRow(guard="pause", number=1, answer="deny", said="held"),
+    )
     own = PlanHistory(plan=plan_of(), stands=PlanStatus.RUNNING, at=1.0)
     assert plan_view.build_plan_details(own, (), 1.0).guards == ()
 
@@ -168,7 +172,7 @@ LATE = PlanParked(at=1.0, ending=PlanEnding.IN_DOUBT, cause=PlanFailureCause.TIM
 
 
 def standings(*records: AnyRecord) -> list[str]:
-    return [at.standing for at in plan_view.build_step_rows(OWN, records)]
+    return [step.standing for step in plan_view.build_step_rows(OWN, records)]
 
 
 def test_of_a_plan_that_was_not_opened_nothing_has_begun() -> None:
@@ -177,7 +181,7 @@ def test_of_a_plan_that_was_not_opened_nothing_has_begun() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "standing"),
+    ("more", "status"),
     [
         pytest.param((), "next", id="next"),
         pytest.param((ASKED,), "requested", id="asked"),
@@ -188,21 +192,21 @@ def test_of_a_plan_that_was_not_opened_nothing_has_begun() -> None:
         pytest.param((ASKED, ENDED), "requested, no effect seen", id="over-once-asked"),
     ],
 )
-def test_what_has_become_of_each_step_is_told(more: tuple[AnyRecord, ...], standing: str) -> None:
-    assert standings(*BEGUN, *more) == ["done", "done", "done", standing, "not begun"]
+def test_what_has_become_of_each_step_is_told(more: tuple[AnyRecord, ...], status: str) -> None:
+    assert standings(*BEGUN, *more) == ["done", "done", "done", status, "not begun"]
 
 
 def test_the_way_back_is_told_behind_the_way_forth() -> None:
     back = (ToState(RequestedState.RUNNING), ToState(RequestedState.PAUSED))
     turned = RollbackStarted(at=1.0, steps=back, cause=PlanFailureCause.REFUSED, said="404")
-    found = plan_view.build_step_rows(
+    results = plan_view.build_step_rows(
         OWN, (*BEGUN, turned, StepVerified(at=1.0, index=0, undoing=True, said=""))
     )
-    assert [(at.step, at.standing) for at in found[5:]] == [
+    assert [(step.step, step.standing) for step in results[5:]] == [
         ("roll back: resume the connector", "done"),
         ("roll back: pause the connector", "next"),
     ]
-    assert [at.standing for at in found[:5]] == ["begun", *["not begun"] * 4]
+    assert [step.standing for step in results[:5]] == ["begun", *["not begun"] * 4]
 
 
 def test_requests_are_told_of_plans_that_make_them() -> None:
@@ -210,4 +214,4 @@ def test_requests_are_told_of_plans_that_make_them() -> None:
     assert plan_view.build_step_rows(OWN, ())[1].requests == ()
     subject = msgspec.structs.replace(OWN.subject, driver="storage")
     stored = msgspec.structs.replace(OWN, subject=subject)
-    assert {at.requests for at in plan_view.build_step_rows(stored, ())} == {()}
+    assert {step.requests for step in plan_view.build_step_rows(stored, ())} == {()}

@@ -65,31 +65,35 @@ def plans(*dossiers: PlanHistory, refused: ActionRefused | None = None, now: flo
 
 
 def test_a_proposal_is_shown_with_each_guard_and_each_request():
-    ((found,), more) = plans(DOSSIER)
+    ((result,), more) = plans(DOSSIER)
     assert more == 0
-    assert (found.state, found.sha256, found.expires_at) == ("proposed", PLAN.sha256, AT + 3600.0)
-    assert [(at.guard, at.answer, at.asks) for at in found.guards] == [
+    assert (result.state, result.sha256, result.expires_at) == (
+        "proposed",
+        PLAN.sha256,
+        AT + 3600.0,
+    )
+    assert [(guard.guard, guard.answer, guard.asks) for guard in result.guards] == [
         ("mode_auto", "deny", True),
         ("unmanaged", "pass", False),
         ("pause", "deny", False),
     ]
-    assert found.steps[0].requests == ("PUT /connectors/orders/stop",)
+    assert result.steps[0].requests == ("PUT /connectors/orders/stop",)
 
 
 def test_a_proposal_whose_time_is_over_is_no_proposal_any_more():
-    ((found,), _) = plans(DOSSIER, now=AT + 3600.0)
-    assert found.state == "expired"
+    ((result,), _) = plans(DOSSIER, now=AT + 3600.0)
+    assert result.state == "expired"
 
 
 def test_of_an_approved_one_that_is_held_back_the_guards_say_why():
     approved = replace(DOSSIER, stands=PlanStatus.APPROVED, approved_by="ada")
-    ((found,), _) = plans(approved, refused=REFUSED)
-    assert [at.guard for at in found.guards] == ["storm"]
+    ((result,), _) = plans(approved, refused=REFUSED)
+    assert [guard.guard for guard in result.guards] == ["storm"]
 
 
-@pytest.mark.parametrize("stands", [PlanStatus.REJECTED, PlanStatus.EXPIRED, PlanStatus.VOID])
-def test_what_is_over_is_not_shown(stands):
-    assert plans(replace(DOSSIER, stands=stands)) == ((), 0)
+@pytest.mark.parametrize("status", [PlanStatus.REJECTED, PlanStatus.EXPIRED, PlanStatus.VOID])
+def test_what_is_over_is_not_shown(status):
+    assert plans(replace(DOSSIER, stands=status)) == ((), 0)
 
 
 def test_a_plan_of_the_toolbox_is_not_shown():
@@ -99,8 +103,8 @@ def test_a_plan_of_the_toolbox_is_not_shown():
 
 def test_of_one_that_has_begun_no_steps_are_told():
     running = replace(DOSSIER, stands=PlanStatus.RUNNING)
-    ((found,), _) = plans(running)
-    assert found.steps == ()
+    ((result,), _) = plans(running)
+    assert result.steps == ()
 
 
 def test_the_newest_are_shown_and_the_rest_counted():
@@ -111,25 +115,25 @@ def test_the_newest_are_shown_and_the_rest_counted():
         )
         for number in range(plan_view.ROWS_MAX + 7)
     ]
-    found, more = plans(*many)
+    result, more = plans(*many)
     assert more == 7
-    assert [at.plan_id for at in found][:2] == ["p26", "p25"]
-    assert len(found) == plan_view.ROWS_MAX
+    assert [item.plan_id for item in result][:2] == ["p26", "p25"]
+    assert len(result) == plan_view.ROWS_MAX
 
 
 def test_a_request_of_thousands_of_offsets_is_cut():
     pairs = tuple(PartitionOffset(f'{{"n":{number}}}', '{"offset":1}') for number in range(2000))
     long = msgspec.structs.replace(PLAN, steps=(Alter(pairs),))
-    ((found,), _) = plans(replace(DOSSIER, plan=long))
-    (request,) = found.steps[0].requests
+    ((result,), _) = plans(replace(DOSSIER, plan=long))
+    (request,) = result.steps[0].requests
     assert len(request) < 2 * plan_view.REQUEST_CHARS_MAX
     assert "characters more" in request
 
 
 def test_of_a_plan_of_any_number_of_steps_the_first_are_shown():
     steps = (ToState(RequestedState.STOPPED),) * (plan_view.STEPS_MAX + 1)
-    ((found,), _) = plans(replace(DOSSIER, plan=msgspec.structs.replace(PLAN, steps=steps)))
-    assert len(found.steps) == plan_view.STEPS_MAX
+    ((result,), _) = plans(replace(DOSSIER, plan=msgspec.structs.replace(PLAN, steps=steps)))
+    assert len(result.steps) == plan_view.STEPS_MAX
 
 
 @pytest.mark.parametrize(("over", "end"), [(0, "}]}"), (1, "… (1 characters more)")])
@@ -138,8 +142,8 @@ def test_a_request_of_some_offsets_is_shown_whole(over, end):
         plan = msgspec.structs.replace(
             PLAN, steps=(Alter((PartitionOffset(f'{{"{name}":1}}', None),)),)
         )
-        ((found,), _) = plans(replace(DOSSIER, plan=plan))
-        (request,) = found.steps[0].requests
+        ((result,), _) = plans(replace(DOSSIER, plan=plan))
+        (request,) = result.steps[0].requests
         return request
 
     request = requested("n" * (plan_view.REQUEST_CHARS_MAX + 1 + over - len(requested("n"))))
@@ -148,10 +152,13 @@ def test_a_request_of_some_offsets_is_shown_whole(over, end):
 
 def test_refusals_are_shown_the_newest_first():
     older = msgspec.structs.replace(REFUSED, at=AT, connector="other", would=True)
-    found, more = plan_view.list_refusals([older, REFUSED], ())
-    assert [(at.connector, at.would) for at in found] == [("orders", False), ("other", True)]
+    results, more = plan_view.list_refusals([older, REFUSED], ())
+    assert [(refusal.connector, refusal.would) for refusal in results] == [
+        ("orders", False),
+        ("other", True),
+    ]
     assert more == 0
-    assert found[0].guards[0].said == "three others fail"
+    assert results[0].guards[0].said == "three others fail"
 
 
 def test_what_there_is_a_plan_for_by_now_is_not_told_as_refused():
@@ -168,8 +175,8 @@ def failed_once(agency: Agency):
 
 def test_what_the_daemon_proposes_is_in_what_it_says_of_itself(tmp_path):
     agency = Agency(tmp_path)
-    seen = failed_once(agency)
-    (plan,) = seen.open_plans
+    observed = failed_once(agency)
+    (plan,) = observed.open_plans
     (proposed,) = agency.dossiers(PlanStatus.PROPOSED)
     assert (plan.sha256, plan.state) == (proposed.plan.sha256, "proposed")
     assert len(plan.guards) == len(proposed.proposed.answers) > 0
@@ -177,8 +184,8 @@ def test_what_the_daemon_proposes_is_in_what_it_says_of_itself(tmp_path):
 
 
 def test_what_it_would_do_if_it_did_not_only_observe_is_too(tmp_path):
-    seen = failed_once(Agency(tmp_path, policy=replace(POLICY, mode=Mode.OBSERVE)))
-    assert seen.open_plans == ()
-    (refusal,) = seen.refusals
+    observed = failed_once(Agency(tmp_path, policy=replace(POLICY, mode=Mode.OBSERVE)))
+    assert observed.open_plans == ()
+    (refusal,) = observed.refusals
     assert refusal.would
-    assert "mode" in {at.guard for at in refusal.guards}
+    assert "mode" in {guard.guard for guard in refusal.guards}

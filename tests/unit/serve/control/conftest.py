@@ -9,5 +9,5 @@ from .stage import Stage, serving
 
 @pytest.fixture
 def stage() -> Iterator[Stage]:
-    with serving() as made:
-        yield made
+    with serving() as built:
+        yield built

@@ -74,7 +74,7 @@ def alert(*, labels: dict[str, Any] | None = None, **more: Any) -> dict[str, Any
 
 
 def control(**more: Any) -> Control:
-    given = {
+    inputs = {
         "listen": "127.0.0.1:9641",
         "tokens": [
             {"name": role, "role": role, "token_sha256": sha256(token(role))} for role in ROLES
@@ -82,8 +82,8 @@ def control(**more: Any) -> Control:
         **more,
     }
     # A free port: the kernel chooses it, and the name of the listener stays that of loopback.
-    host = given["listen"].rpartition(":")[0]
-    return Control.model_validate(given).model_copy(update={"listen": f"{host}:0"})
+    host = inputs["listen"].rpartition(":")[0]
+    return Control.model_validate(inputs).model_copy(update={"listen": f"{host}:0"})
 
 
 @dataclass
@@ -119,9 +119,11 @@ class Stage:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.server.port}"
 
-    def take(self, seen: ControlRequestsCounted) -> None:
-        self.reported.append(seen)
-        self.shown = replace(self.shown, hooks_received=seen.hooks, control_refused=seen.refused)
+    def take(self, observed: ControlRequestsCounted) -> None:
+        self.reported.append(observed)
+        self.shown = replace(
+            self.shown, hooks_received=observed.hooks, control_refused=observed.refused
+        )
 
     def call(
         self, method: str, path: str, role: str | None = None, body: Any = None, **headers: str
@@ -140,21 +142,21 @@ class Stage:
     def propose(
         self, body: Any = None, key: str = "once", role: str = "proposer"
     ) -> httpx.Response:
-        wanted = SKIP if body is None else body
-        return self.call("POST", "/plans", role, wanted, Idempotency_Key=key)
+        expected = SKIP if body is None else body
+        return self.call("POST", "/plans", role, expected, Idempotency_Key=key)
 
     def hook(self, body: Any = None, role: str | None = "hook", **headers: str) -> httpx.Response:
-        wanted = payload() if body is None else body
-        return self.call("POST", "/hooks/alertmanager", role, wanted, **headers)
+        expected = payload() if body is None else body
+        return self.call("POST", "/hooks/alertmanager", role, expected, **headers)
 
     def raw(self, sent: bytes) -> bytes:
         """All that comes back for these bytes until the other side closes."""
         with socket.create_connection(("127.0.0.1", self.server.port), DEADLINE_S) as connection:
             connection.sendall(sent)
-            found = b""
+            result = b""
             while part := _received(connection):
-                found += part
-            return found
+                result += part
+            return result
 
     def counted(self, reason: str, of: str = "hooks") -> int:
         """How often, in what was reported last."""

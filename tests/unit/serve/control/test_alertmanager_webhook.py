@@ -45,24 +45,26 @@ def test_an_alert_about_a_known_connector_is_a_hint(stage: Stage, body):
 
 
 def test_the_place_that_an_alert_names_goes_with_it():
-    found = parse_payload(payload(alert(labels={"topic": "orders", "partition": "3"})), known)
-    assert (found.hints[0].topic, found.hints[0].partition) == ("orders", 3)
+    alert_hints = parse_payload(payload(alert(labels={"topic": "orders", "partition": "3"})), known)
+    assert (alert_hints.hints[0].topic, alert_hints.hints[0].partition) == ("orders", 3)
 
 
 def test_an_alert_that_has_ended_says_so():
-    found = parse_payload(payload(alert(status="resolved")), known)
-    assert not found.hints[0].firing
+    alert_hints = parse_payload(payload(alert(status="resolved")), known)
+    assert not alert_hints.hints[0].firing
 
 
 def test_alerts_about_nothing_that_is_known_are_counted_and_passed_over():
     nameless = {**ALERT, "labels": {"alertname": "Watchdog"}}
-    found = parse_payload(payload(nameless, alert(labels={"connector": "other"}), alert()), known)
-    assert (found.hints, found.unknown) == ((HINT,), 2)
+    alert_hints = parse_payload(
+        payload(nameless, alert(labels={"connector": "other"}), alert()), known
+    )
+    assert (alert_hints.hints, alert_hints.unknown) == ((HINT,), 2)
     assert parse_payload(payload(alerts=[]), known) == ((), 0)
 
 
 @pytest.mark.parametrize(
-    ("said", "meant"),
+    ("answer", "meant"),
     [
         ("2026-08-17T07:52:26Z", "2026-08-17T07:52:26Z"),
         ("2026-08-17T09:52:26+02:00", "2026-08-17T07:52:26Z"),
@@ -71,15 +73,15 @@ def test_alerts_about_nothing_that_is_known_are_counted_and_passed_over():
         ("0001-01-01T00:00:00Z", "0001-01-01T00:00:00Z"),
     ],
 )
-def test_a_moment_is_the_same_in_every_time_zone_and_to_the_nanosecond(said, meant):
-    (hint,) = parse_payload(payload(alert(startsAt=said)), known).hints
+def test_a_moment_is_the_same_in_every_time_zone_and_to_the_nanosecond(answer, meant):
+    (hint,) = parse_payload(payload(alert(startsAt=answer)), known).hints
     assert hint.starts_at == meant
 
 
 def test_one_alert_told_by_two_alertmanagers_is_one_hint(stage: Stage):
-    at = datetime(2026, 8, 17, 7, 52, 26, tzinfo=UTC)
+    moment = datetime(2026, 8, 17, 7, 52, 26, tzinfo=UTC)
     for zone in (UTC, timezone(timedelta(hours=2))):
-        stage.hook(payload(alert(startsAt=at.astimezone(zone).isoformat())))
+        stage.hook(payload(alert(startsAt=moment.astimezone(zone).isoformat())))
     assert len(set(map(str, stage.desk.hints))) == 1
 
 

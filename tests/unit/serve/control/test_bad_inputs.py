@@ -23,14 +23,16 @@ def test_it_is_refused_or_ignored(row: Row, tmp_path, caplog, capfd):
     with capture_logs() as events, serving() as stage:
         statuses = list(row.run(stage, tmp_path))
     assert statuses
-    assert all(at is None or at == TAKEN or 400 <= at < 500 for at in statuses), statuses
+    assert all(status is None or status == TAKEN or 400 <= status < 500 for status in statuses), (
+        statuses
+    )
     assert len(stage.desk.changed) == row.changes
     assert len(stage.desk.hints) == row.hints
-    told = f"{events}{caplog.text}{''.join(capfd.readouterr())}"
-    assert SECRET not in told
-    assert HOSTILE not in told
+    report = f"{events}{caplog.text}{''.join(capfd.readouterr())}"
+    assert SECRET not in report
+    assert HOSTILE not in report
 
 
 def test_every_number_of_the_list_has_a_row():
-    wanted = set(range(1, 61)) - ELSEWHERE - NOT_HERE
-    assert {row.number for row in ROWS} == wanted
+    expected = set(range(1, 61)) - ELSEWHERE - NOT_HERE
+    assert {row.number for row in ROWS} == expected

@@ -16,24 +16,24 @@ from .stage import BECAUSE, ROLES, Stage, control, sha256, token
 
 
 def test_every_answer_is_json_that_nobody_keeps_and_the_last_of_its_connection(stage: Stage):
-    for found in (
+    for response in (
         stage.call("GET", "/plans", "viewer"),
         stage.call("GET", "/nowhere", "viewer"),
         stage.call("GET", "/plans"),
         stage.hook(),
     ):
-        assert found.headers["Content-Type"] == "application/json"
-        assert found.headers["Cache-Control"] == "no-store"
-        assert found.headers["X-Content-Type-Options"] == "nosniff"
-        assert found.headers["Connection"] == "close"
-        assert found.headers["Server"] == "offsetwatch"
-        assert isinstance(found.json(), dict)
+        assert response.headers["Content-Type"] == "application/json"
+        assert response.headers["Cache-Control"] == "no-store"
+        assert response.headers["X-Content-Type-Options"] == "nosniff"
+        assert response.headers["Connection"] == "close"
+        assert response.headers["Server"] == "offsetwatch"
+        assert isinstance(response.json(), dict)
 
 
 def test_an_unknown_path_is_not_found_and_another_method_says_which_there_are(stage: Stage):
     assert stage.call("GET", "/nowhere", "operator").json()["error"] == "not_found"
-    found = stage.call("DELETE", "/plans/p1", "operator")
-    assert (found.status_code, found.headers["Allow"]) == (405, "GET")
+    response = stage.call("DELETE", "/plans/p1", "operator")
+    assert (response.status_code, response.headers["Allow"]) == (405, "GET")
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_failures_are_logged_with_their_address_until_there_are_too_many(stage: 
     with capture_logs() as events:
         for _ in range(FAILURES_MAX + 5):
             stage.call("GET", "/plans", Authorization="Bearer s3cret")
-    told = [event for event in events if event["event"] == "control_unauthorised"]
-    assert [event["address"] for event in told] == ["127.0.0.1"] * FAILURES_MAX
+    reports = [event for event in events if event["event"] == "control_unauthorised"]
+    assert [event["address"] for event in reports] == ["127.0.0.1"] * FAILURES_MAX
     assert "s3cret" not in str(events)
 
 
@@ -113,16 +113,16 @@ def test_whoever_is_held_to_connectors_sees_those_that_match_wholly():
     )
     assert held.sees("lab", "a")
     assert not held.sees_all
-    assert not any(held.sees(*at) for at in (("lab", "ab"), ("lab", "a\n"), ("east", "a")))
+    assert not any(held.sees(*value) for value in (("lab", "ab"), ("lab", "a\n"), ("east", "a")))
     assert AuthenticatedPrincipal(one).sees_all
 
 
 @pytest.mark.parametrize("header", ["Bearer {}", "bearer {}", "Bearer   {}"])
 def test_a_bearer_token_may_be_written_in_the_ways_that_http_allows(header):
     principals = Principals(control())
-    found = principals.who([header.format(token("viewer"))], None, 0.0)
-    assert found is not None
-    assert found.name == "viewer"
+    result = principals.who([header.format(token("viewer"))], None, 0.0)
+    assert result is not None
+    assert result.name == "viewer"
 
 
 def certificate(*names: tuple[str, str]) -> dict:
@@ -149,8 +149,8 @@ def test_a_certificate_is_known_by_one_alternative_name_and_its_kind(names, who)
         {"name": "robot", "role": "viewer", "san": "uri:spiffe://example.com/robot"},
         {"name": "host", "role": "viewer", "san": "ip:10.0.0.7"},
     ]
-    found = Principals(control(clients=clients)).who([], certificate(*names), 0.0)
-    assert (None if found is None else found.name) == who
+    result = Principals(control(clients=clients)).who([], certificate(*names), 0.0)
+    assert (None if result is None else result.name) == who
 
 
 def test_who_is_let_in_follows_the_configuration(stage: Stage):
@@ -172,20 +172,20 @@ def broken(error: Exception):
 
 def test_without_a_journal_nothing_is_done_and_that_is_said(stage: Stage):
     stage.desk.before = broken(JournalDamaged("s3cret"))
-    for found in (stage.call("GET", "/plans", "viewer"), stage.propose(), stage.hook()):
-        assert (found.status_code, found.json()["error"]) == (503, "journal_unavailable")
-        assert "s3cret" not in found.text
+    for response in (stage.call("GET", "/plans", "viewer"), stage.propose(), stage.hook()):
+        assert (response.status_code, response.json()["error"]) == (503, "journal_unavailable")
+        assert "s3cret" not in response.text
 
 
 def test_a_bug_is_told_by_its_place_and_never_by_its_text(stage: Stage):
     stage.desk.before = broken(RuntimeError("s3cret"))
     with capture_logs() as events:
-        for found in (stage.call("GET", "/plans", "viewer"), stage.propose(), stage.hook()):
-            assert (found.status_code, found.json()["error"]) == (500, "internal_error")
-            assert "s3cret" not in found.text
-    told = [event for event in events if event["event"] == "control_failed"]
-    assert [event["kind"] for event in told] == ["RuntimeError"] * 3
-    assert all("test_dispatcher:" in event["at"] for event in told)
+        for response in (stage.call("GET", "/plans", "viewer"), stage.propose(), stage.hook()):
+            assert (response.status_code, response.json()["error"]) == (500, "internal_error")
+            assert "s3cret" not in response.text
+    reports = [event for event in events if event["event"] == "control_failed"]
+    assert [event["kind"] for event in reports] == ["RuntimeError"] * 3
+    assert all("test_dispatcher:" in event["at"] for event in reports)
     assert "s3cret" not in str(events)
     stage.desk.before = lambda _: None
     assert stage.call("GET", "/plans", "viewer").status_code == 200
@@ -199,15 +199,17 @@ def test_no_endpoint_is_served_twice():
 
 
 @pytest.mark.parametrize(
-    "route", [at for at in ROUTES if at.method != "GET"], ids=lambda at: f"{at.method} {at.path}"
+    "route",
+    [route for route in ROUTES if route.method != "GET"],
+    ids=lambda item: f"{item.method} {item.path}",
 )
 def test_whoever_follows_changes_nothing_and_says_who_leads(stage: Stage, route):
     stage.follows = "watch-1 was the last to say that it does"
     path = route.path.replace("{id}", "p1")
-    found = stage.call(route.method, path, "operator", {"because": BECAUSE})
-    assert (found.status_code, found.json()["error"]) == (503, "not_leader")
-    assert found.json()["message"] == stage.follows
-    assert found.headers["Retry-After"] == "5"
+    response = stage.call(route.method, path, "operator", {"because": BECAUSE})
+    assert (response.status_code, response.json()["error"]) == (503, "not_leader")
+    assert response.json()["message"] == stage.follows
+    assert response.headers["Retry-After"] == "5"
     assert not stage.desk.changed
 
 
@@ -221,11 +223,11 @@ def test_whoever_follows_answers_questions_and_who_asks_is_still_looked_at(stage
 
 def test_a_hint_to_one_that_follows_is_taken_and_is_not_to_be_sent_again(stage: Stage):
     stage.follows = "watch-1 was the last to say that it does"
-    found = stage.hook()
-    assert (found.status_code, found.json()["status"]) == (202, "follows")
+    response = stage.hook()
+    assert (response.status_code, response.json()["status"]) == (202, "follows")
 
 
 def test_leadership_that_is_lost_meanwhile_is_said_as_well(stage: Stage):
     stage.desk.before = broken(NotLeader("not known to be in the journal"))
-    found = stage.call("POST", "/unpause", "operator", {"because": BECAUSE})
-    assert (found.status_code, found.json()["error"]) == (503, "not_leader")
+    response = stage.call("POST", "/unpause", "operator", {"because": BECAUSE})
+    assert (response.status_code, response.json()["error"]) == (503, "not_leader")

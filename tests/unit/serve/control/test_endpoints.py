@@ -36,18 +36,18 @@ def test_plans_are_listed_and_can_be_filtered_by_state(stage: Stage):
         "p1",
         "p2",
     ]
-    found = stage.call("GET", "/plans?state=parked", "viewer").json()["plans"]
-    assert [row["plan_id"] for row in found] == ["p2"]
+    plans = stage.call("GET", "/plans?state=parked", "viewer").json()["plans"]
+    assert [row["plan_id"] for row in plans] == ["p2"]
     assert stage.call("GET", "/plans?state=odd", "viewer").status_code == 400
 
 
 def test_a_plan_is_told_with_its_steps_and_what_guards_say(stage: Stage):
     sha256 = stage.with_plan("p1")
-    found = stage.call("GET", "/plans/p1", "viewer").json()
-    assert found["row"]["sha256"] == sha256
-    assert found["plan"]["plan_id"] == "p1"
-    assert found["steps"][0]["requests"] == ["PUT /connectors/orders/stop"]
-    assert found["guards"][0]["guard"] == "bounds"
+    document = stage.call("GET", "/plans/p1", "viewer").json()
+    assert document["row"]["sha256"] == sha256
+    assert document["plan"]["plan_id"] == "p1"
+    assert document["steps"][0]["requests"] == ["PUT /connectors/orders/stop"]
+    assert document["guards"][0]["guard"] == "bounds"
     assert stage.call("GET", "/plans/p2", "viewer").status_code == 404
 
 
@@ -56,16 +56,16 @@ def test_a_plan_is_asked_for_once_under_a_key(stage: Stage):
     assert (first.status_code, again.status_code) == (201, 200)
     assert first.json() == again.json()
     assert first.headers["Location"] == f"{V1}/plans/p1"
-    ((_, asked, by),) = stage.desk.changed
-    assert (asked.wish, by, asked.key) == (Wish.SKIP_ONE, "proposer", "once")
-    assert asked.pair.partition == '{"kafka_partition":3,"kafka_topic":"orders"}'
-    assert asked.pair.offset == '{"kafka_offset":1235}'
+    ((_, request, by),) = stage.desk.changed
+    assert (request.wish, by, request.key) == (Wish.SKIP_ONE, "proposer", "once")
+    assert request.pair.partition == '{"kafka_partition":3,"kafka_topic":"orders"}'
+    assert request.pair.offset == '{"kafka_offset":1235}'
     assert stage.propose(key="twice").json()["plan_id"] == "p2"
     assert stage.propose(role="operator").json()["plan_id"] == "p3"
 
 
 @pytest.mark.parametrize(
-    ("body", "wish"),
+    ("body", "request"),
     [
         ({"action": "stop"}, Wish.STOP),
         ({"action": "restart_failed"}, Wish.RESTART_FAILED),
@@ -82,17 +82,17 @@ def test_a_plan_is_asked_for_once_under_a_key(stage: Stage):
     ],
     ids=["stop", "restart", "restore", "mirror", "opaque"],
 )
-def test_every_action_can_be_asked_for(stage: Stage, body, wish):
-    wanted = {"connect_cluster": "lab", "connector": "orders", "because": BECAUSE, **body}
-    assert stage.propose(wanted).status_code == 201
-    assert stage.desk.changed[0][1].wish is wish
+def test_every_action_can_be_asked_for(stage: Stage, body, request):
+    expected = {"connect_cluster": "lab", "connector": "orders", "because": BECAUSE, **body}
+    assert stage.propose(expected).status_code == 201
+    assert stage.desk.changed[0][1].wish is request
 
 
 def test_what_cannot_be_planned_is_answered_with_the_guards_that_do_not_let_it(stage: Stage):
     stage.desk.refuse = ProposalRefused(said="not now", guards=(GUARD,))
-    found = stage.propose()
-    assert found.status_code == 422
-    assert found.json() == {
+    response = stage.propose()
+    assert response.status_code == 422
+    assert response.json() == {
         "error": "refused",
         "message": "not now",
         "guards": [msgspec.to_builtins(GUARD)],
@@ -104,8 +104,8 @@ def test_what_cannot_be_planned_is_answered_with_the_guards_that_do_not_let_it(s
 def test_somebody_else_approves(stage: Stage):
     sha256 = stage.with_plan()
     body = {"plan_sha256": sha256, "because": BECAUSE}
-    found = stage.call("POST", "/plans/p1/approve", "approver", body)
-    assert (found.status_code, found.json()["state"]) == (200, "approved")
+    response = stage.call("POST", "/plans/p1/approve", "approver", body)
+    assert (response.status_code, response.json()["state"]) == (200, "approved")
     assert stage.desk.changed == [("approve", "p1", "approver", BECAUSE)]
 
 
@@ -140,9 +140,9 @@ def test_mode_and_pause_are_set_and_shown(stage: Stage):
     assert (put.status_code, put.json()) == (200, {"done": True})
     until = "2027-01-15T08:01:00Z"
     stage.call("POST", "/pause", "operator", {"until": until, "because": BECAUSE})
-    found = stage.call("GET", "/mode", "viewer").json()
-    assert found["mode"] == "propose"
-    assert found["pause"]["until"] == until
+    document = stage.call("GET", "/mode", "viewer").json()
+    assert document["mode"] == "propose"
+    assert document["pause"]["until"] == until
     stage.call("POST", "/unpause", "operator", {"because": BECAUSE})
     stage.call("POST", "/pause", "operator", {"indefinite": True, "because": BECAUSE})
     assert stage.desk.changed == [
@@ -170,8 +170,8 @@ def test_mode_and_pause_are_set_and_shown(stage: Stage):
     ids=str,
 )
 def test_a_pause_says_until_when(stage: Stage, body):
-    found = stage.call("POST", "/pause", "operator", {"because": BECAUSE, **body})
-    assert found.status_code == 400
+    response = stage.call("POST", "/pause", "operator", {"because": BECAUSE, **body})
+    assert response.status_code == 400
     assert not stage.desk.changed
 
 
@@ -194,10 +194,10 @@ def line(seq: int, text: str = "x") -> JournalLine:
 
 def test_the_journal_is_lines_of_json_from_a_record_on(stage: Stage):
     stage.desk.lines = tuple(line(seq) for seq in range(1, 6))
-    found = stage.call("GET", "/journal?from_seq=4", "viewer")
-    assert found.headers["Content-Type"] == "application/x-ndjson"
-    lines = [msgspec.json.decode(text) for text in found.text.splitlines()]
-    assert [at["seq"] for at in lines] == [4, 5]
+    response = stage.call("GET", "/journal?from_seq=4", "viewer")
+    assert response.headers["Content-Type"] == "application/x-ndjson"
+    lines = [msgspec.json.decode(text) for text in response.text.splitlines()]
+    assert [item["seq"] for item in lines] == [4, 5]
     assert lines[0]["record"]["n"] == 2**60
     assert stage.call("GET", "/journal?from_seq=9", "viewer").text == ""
     assert len(stage.call("GET", "/journal", "viewer").text.splitlines()) == 5
@@ -205,20 +205,20 @@ def test_the_journal_is_lines_of_json_from_a_record_on(stage: Stage):
 
 @pytest.mark.parametrize("seq", ["0", "-1", "1.0", "x", "", "9" * 30, "%31", "\uff11"])
 def test_the_journal_begins_at_a_whole_number(stage: Stage, seq):
-    found = stage.call("GET", f"/journal?from_seq={seq}", "viewer")
-    assert found.status_code == (200 if seq == "%31" else 400)
+    response = stage.call("GET", f"/journal?from_seq={seq}", "viewer")
+    assert response.status_code == (200 if seq == "%31" else 400)
 
 
 def test_the_journal_is_answered_in_pieces_that_fit_and_never_in_none(stage: Stage, monkeypatch):
     monkeypatch.setattr(routes, "JOURNAL_BYTES_MAX", 1000)
     stage.desk.lines = (line(1, "x" * 2000), *(line(seq) for seq in range(2, 20)))
-    seen, at = [], 1
-    while text := stage.call("GET", f"/journal?from_seq={at}", "viewer").text:
-        found = [msgspec.json.decode(part)["seq"] for part in text.splitlines()]
-        assert len(found) == 1 or len(text) <= 1000
-        seen += found
-        at = found[-1] + 1
-    assert seen == list(range(1, 20))
+    observed, offset = [], 1
+    while text := stage.call("GET", f"/journal?from_seq={offset}", "viewer").text:
+        results = [msgspec.json.decode(part)["seq"] for part in text.splitlines()]
+        assert len(results) == 1 or len(text) <= 1000
+        observed += results
+        offset = results[-1] + 1
+    assert observed == list(range(1, 20))
 
 
 def test_verifying_says_whether_the_journal_is_intact(stage: Stage):
@@ -290,17 +290,17 @@ def ask(stage: Stage, route: routes.Route, role: str):
     return stage.call(route.method, path, role, **example(route), **headers)
 
 
-@pytest.mark.parametrize("route", ROUTES, ids=lambda at: f"{at.method} {at.path}")
+@pytest.mark.parametrize("route", ROUTES, ids=lambda item: f"{item.method} {item.path}")
 def test_a_role_may_do_what_is_its_own_and_what_those_below_it_may(stage: Stage, route):
     stage.with_plan()
     for role in ROLES:
         enough = role != "hook" and ROLES.index(role) >= ROLES.index(route.role.value)
         stage.desk.changed.clear()
-        found = ask(stage, route, role)
-        assert (found.status_code != 403) == enough, role
-        assert found.status_code < 500
+        answer = ask(stage, route, role)
+        assert (answer.status_code != 403) == enough, role
+        assert answer.status_code < 500
         if not enough:
-            assert found.json()["error"] == "forbidden"
+            assert answer.json()["error"] == "forbidden"
             assert not stage.desk.changed
 
 
@@ -333,8 +333,8 @@ def test_who_is_held_to_some_connectors_sees_and_does_nothing_else():
         assert stage.propose({**SKIP, "connect_cluster": "other"}).status_code == 404
         for route in ROUTES:
             if route.of_all:
-                found = ask(stage, route, "operator")
-                assert (found.status_code, found.json()["error"]) == (403, "forbidden")
+                answer = ask(stage, route, "operator")
+                assert (answer.status_code, answer.json()["error"]) == (403, "forbidden")
         assert not stage.desk.changed
         assert stage.propose().status_code == 201
 
@@ -349,16 +349,16 @@ def scoped_to(pattern: str):
 
 
 def test_the_document_describes_every_endpoint_and_no_other(stage: Stage):
-    found = stage.call("GET", "/openapi.json", "viewer").json()
+    document = stage.call("GET", "/openapi.json", "viewer").json()
     described = {
         (method.upper(), path.removeprefix(V1))
-        for path, methods in found["paths"].items()
+        for path, methods in document["paths"].items()
         for method in methods
     }
     served = {(route.method, route.path) for route in ROUTES}
     assert described == served | {("POST", routes.HOOK_PATH), ("GET", routes.DOCUMENT_PATH)}
-    refs = {text.split('"')[0] for text in str(found).replace("'", '"').split("schemas/")[1:]}
-    assert refs <= found["components"]["schemas"].keys()
+    refs = {text.split('"')[0] for text in str(document).replace("'", '"').split("schemas/")[1:]}
+    assert refs <= document["components"]["schemas"].keys()
 
 
 def test_two_who_approve_at_once_are_one_who_did_and_one_who_came_late(stage: Stage):

@@ -59,18 +59,18 @@ def test_a_request_in_flight_is_answered_before_it_stops():
         go.set()
         asking.join(20)
         stopping.join(20)
-    assert [found.status_code for found in answers] == [200]
+    assert [answer.status_code for answer in answers] == [200]
 
 
 def test_connections_that_come_while_it_stops_are_closed_and_none_is_lost():
     """A socket that was lost would be a warning, and so an error, when it is collected."""
     for held in range(6):
         with serving() as stage:
-            made = [
+            built = [
                 socket.create_connection(("127.0.0.1", stage.server.port), 20) for _ in range(held)
             ]
             stage.server.stop()
-            for connection in made:
+            for connection in built:
                 with suppress(ConnectionResetError):
                     assert connection.recv(1) == b""
                 connection.close()
@@ -78,15 +78,15 @@ def test_connections_that_come_while_it_stops_are_closed_and_none_is_lost():
 
 
 def test_each_thread_that_asked_the_desk_says_so_when_it_asks_no_more():
-    asked: set[str] = set()
+    names: set[str] = set()
     ended: list[str] = []
     with serving(at_end=lambda: ended.append(threading.current_thread().name)) as stage:
-        stage.desk.before = lambda _: asked.add(threading.current_thread().name)
+        stage.desk.before = lambda _: names.add(threading.current_thread().name)
         stage.hook()
         stage.call("GET", "/plans", "viewer")
         assert not ended
     until(lambda: len(ended) == 3, "all have ended")
-    assert set(ended) >= asked
+    assert set(ended) >= names
 
 
 @pytest.mark.parametrize(("held", "path"), [("verify", "/journal/verify"), ("propose", "/plans")])
@@ -136,8 +136,8 @@ def test_off_loopback_any_name_may_lead_to_us_because_a_certificate_tells():
 def test_a_client_certificate_is_a_principal(tmp_path: Path):
     authority = Authority(tmp_path / "ours")
     with serving(secured(tmp_path, authority)) as stage:
-        mine = authority.issue("anything", names=f"DNS:{NAME}")
-        assert status_of(ask(stage, trusting(mine))) == 200
+        own = authority.issue("anything", names=f"DNS:{NAME}")
+        assert status_of(ask(stage, trusting(own))) == 200
 
 
 def test_a_listeners_certificate_that_is_replaced_is_the_new_one(tmp_path: Path):
@@ -147,20 +147,20 @@ def test_a_listeners_certificate_that_is_replaced_is_the_new_one(tmp_path: Path)
     other = Authority(tmp_path / "other")
     new = other.issue("new")
     with serving(configured) as stage:
-        mine = authority.issue("mine", names=f"DNS:{NAME}")
+        own = authority.issue("mine", names=f"DNS:{NAME}")
         theirs = other.issue("theirs", names=f"DNS:{NAME}")
-        assert status_of(ask(stage, trusting(mine))) == 200
+        assert status_of(ask(stage, trusting(own))) == 200
         assert ask(stage, trusting(theirs)) == b""
         # Half written: the old ones are kept.
         Path(used["cert_file"]).write_text("half of a cert")
         with capture_logs() as events:
-            assert status_of(ask(stage, trusting(mine))) == 200
+            assert status_of(ask(stage, trusting(own))) == 200
         assert [event["event"] for event in events] == ["web_config_unusable"]
         Path(used["cert_file"]).write_bytes(new.cert.read_bytes())
         Path(used["key_file"]).write_bytes(new.key.read_bytes())
         Path(used["client_ca_file"]).write_bytes(other.ca.read_bytes())
         assert status_of(ask(stage, trusting(theirs))) == 200
-        assert ask(stage, trusting(mine)) == b""
+        assert ask(stage, trusting(own)) == b""
 
 
 def test_tls_that_cannot_be_used_is_a_mistake_before_anything_listens(tmp_path: Path):

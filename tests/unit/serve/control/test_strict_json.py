@@ -44,7 +44,7 @@ def test_nesting_is_bounded_and_brackets_in_text_do_not_count(kind):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "answer"),
     [
         ("", "not JSON"),
         ("{} {}", "not JSON"),
@@ -70,6 +70,6 @@ def test_nesting_is_bounded_and_brackets_in_text_do_not_count(kind):
         ('{"\\ud800":1}', "no Unicode"),
     ],
 )
-def test_what_could_be_read_in_two_ways_is_refused(text, said):
-    with pytest.raises(MalformedRequest, match=said):
+def test_what_could_be_read_in_two_ways_is_refused(text, answer):
+    with pytest.raises(MalformedRequest, match=answer):
         parse_json(text.encode())

@@ -38,14 +38,14 @@ class Files:
 
 @pytest.fixture
 def files(tmp_path: Path) -> Files:
-    made = Files(tmp_path)
-    made.write(client_auth_type="VerifyClientCertIfGiven", client_ca_file=str(made.authority.ca))
-    return made
+    built = Files(tmp_path)
+    built.write(client_auth_type="VerifyClientCertIfGiven", client_ca_file=str(built.authority.ca))
+    return built
 
 
 def configured(files: Files, **more: Any):
-    given = {"users": USERS, "clients": CLIENTS, **more}
-    return control(listen="0.0.0.0:9641", web_config_file=files.path, **given)
+    inputs = {"users": USERS, "clients": CLIENTS, **more}
+    return control(listen="0.0.0.0:9641", web_config_file=files.path, **inputs)
 
 
 def basic(user: str, password: str) -> bytes:
@@ -57,19 +57,19 @@ def bearer(role: str) -> bytes:
     return f"Authorization: Bearer {token(role)}\r\n".encode()
 
 
-def asked(stage: Stage, head: bytes = b"", shown: Any = None) -> int:
-    return status_of(ask(stage, trusting(shown), head))
+def asked(stage: Stage, head: bytes = b"", output: Any = None) -> int:
+    return status_of(ask(stage, trusting(output), head))
 
 
 def test_tokens_certificates_and_passwords_each_make_somebody_known(files: Files):
     with serving(configured(files)) as stage:
         assert asked(stage, bearer("viewer")) == 200
         assert asked(stage, basic("ada", PASSWORD)) == 200
-        mine = files.authority.issue("mine", names=f"DNS:{NAME}")
-        assert asked(stage, shown=mine) == 200
+        own = files.authority.issue("mine", names=f"DNS:{NAME}")
+        assert asked(stage, output=own) == 200
         assert asked(stage) == 401
         # A header counts where there is one.
-        assert asked(stage, basic("ada", "wrong"), mine) == 401
+        assert asked(stage, basic("ada", "wrong"), own) == 401
         assert b"HTTP" not in stage.raw(b"GET /api/v1/plans HTTP/1.1\r\nHost: a\r\n\r\n")
 
 
@@ -95,10 +95,10 @@ def ask_for(stage: Stage, line: bytes, head: bytes, body: bytes) -> bytes:
         trusting(None).wrap_socket(plain, server_hostname="localhost") as connection,
     ):
         connection.sendall(line + b" HTTP/1.1\r\nHost: a\r\n" + head + b"\r\n" + body)
-        found = b""
+        result = b""
         while part := connection.recv(65536):
-            found += part
-        return found
+            result += part
+        return result
 
 
 def test_who_is_refused_is_told_of_both_ways_and_headers_are_there_once(files: Files):
@@ -111,8 +111,8 @@ def test_who_is_refused_is_told_of_both_ways_and_headers_are_there_once(files: F
 
 def test_passwords_are_not_guessed_at_any_rate_and_never_logged(files: Files):
     with capture_logs() as events, serving(configured(files)) as stage:
-        found = [asked(stage, basic("ada", f"s3cret{number}")) for number in range(12)]
-        assert found == [401] * 10 + [429] * 2
+        results = [asked(stage, basic("ada", f"s3cret{number}")) for number in range(12)]
+        assert results == [401] * 10 + [429] * 2
         assert asked(stage, bearer("viewer")) == 200
         assert stage.server._counts.refused["throttled"] == 2
     assert "s3cret" not in str(events)
@@ -129,8 +129,8 @@ def test_names_that_are_not_let_in_are_closed_without_an_answer(files: Files):
         other = files.authority.issue("other", names="DNS:other.example.com")
         assert ask(stage, trusting(other), bearer("viewer")) == b""
         assert ask(stage, trusting(None), bearer("viewer")) == b""
-        mine = files.authority.issue("mine", names=f"DNS:{NAME}")
-        assert asked(stage, bearer("viewer"), mine) == 200
+        own = files.authority.issue("mine", names=f"DNS:{NAME}")
+        assert asked(stage, bearer("viewer"), own) == 200
 
 
 def test_a_bad_file_changes_nothing_also_when_the_configuration_is_read_again(files: Files):
@@ -139,5 +139,5 @@ def test_a_bad_file_changes_nothing_also_when_the_configuration_is_read_again(fi
         assert asked(stage, basic("ada", PASSWORD)) == 200
         stage.server.follow(stage.configured)
         assert asked(stage, basic("ada", PASSWORD)) == 200
-        seen = stage.server.web_file
-        assert (seen.listener, seen.successful, seen.failures) == ("control", False, 1)
+        status = stage.server.web_file
+        assert (status.listener, status.successful, status.failures) == ("control", False, 1)

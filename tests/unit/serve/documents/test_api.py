@@ -62,9 +62,9 @@ def test_both_documents_begin_with_the_moment_the_readiness_and_the_inputs():
 
 
 def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
-    found = by_name(connectors(full()))
-    assert list(found) == ["files", "idle", "mirror", "out"]
-    files = found["files"]
+    result = by_name(connectors(full()))
+    assert list(result) == ["files", "idle", "mirror", "out"]
+    files = result["files"]
     source_partitions = files.pop("source_partitions")
     assert files == {
         "connect_cluster": "lab",
@@ -129,8 +129,8 @@ def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
 
 def test_a_connector_that_is_not_listed_is_unknown_and_keeps_its_offsets():
     snapshot = replace(EMPTY_SNAPSHOT, source_partitions=(FORGOTTEN,), sink_partitions=(SINK,))
-    found = by_name(connectors(snapshot))
-    assert found["out"]["sink_partitions"] == [
+    result = by_name(connectors(snapshot))
+    assert result["out"]["sink_partitions"] == [
         {
             "topic": "orders",
             "partition": 0,
@@ -141,8 +141,8 @@ def test_a_connector_that_is_not_listed_is_unknown_and_keeps_its_offsets():
             **json.loads(documents.encode(api.build_lag_age(SINK, snapshot.at))),
         }
     ]
-    assert len(found["files"].pop("source_partitions")) == 1
-    assert found["files"] == {
+    assert len(result["files"].pop("source_partitions")) == 1
+    assert result["files"] == {
         "connect_cluster": "lab",
         "name": "files",
         "kind": "unknown",
@@ -181,7 +181,10 @@ def test_two_source_partitions_with_one_label_are_both_listed():
         source('{"p":"0"}', "p=0", number("n", 2)),
     )
     (row,) = connectors(replace(EMPTY_SNAPSHOT, source_partitions=views))["connectors"]
-    assert [at["source_partition"] for at in row["source_partitions"]] == [{"p": 0}, {"p": "0"}]
+    assert [partition["source_partition"] for partition in row["source_partitions"]] == [
+        {"p": 0},
+        {"p": "0"},
+    ]
 
 
 def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unknown():
@@ -265,7 +268,10 @@ def test_a_flow_shows_its_partitions_and_syncs_and_no_total_while_one_lag_is_unk
         "headroom_seconds": 3600.5,
         "lost_records": {"retention": 7, "recreated": 0},
     }
-    assert [(at["partition"], at["lag_records"], at["ahead_records"]) for at in partitions] == [
+    assert [
+        (partition["partition"], partition["lag_records"], partition["ahead_records"])
+        for partition in partitions
+    ] == [
         (7, 379, 0),
         (8, None, None),
         (9, 0, 101),
@@ -327,13 +333,17 @@ def test_a_flow_whose_every_lag_is_known_shows_their_sum():
 
 
 def test_a_flow_that_may_have_positions_which_are_not_known_has_no_sum():
-    seen = replace(full(), mirror_partitions=(MIRROR,))
-    (flow,) = (at for at in flows(seen)["flows"] if at["connector"] == MIRROR.connector)
+    snapshot = replace(full(), mirror_partitions=(MIRROR,))
+    (flow,) = (
+        mirror_flow
+        for mirror_flow in flows(snapshot)["flows"]
+        if mirror_flow["connector"] == MIRROR.connector
+    )
     assert flow["lag_records"] == MIRROR.lag
     partial = frozenset({(MIRROR.connect_cluster, MIRROR.connector)})
     (flow,) = (
-        at
-        for at in flows(replace(seen, partial=partial))["flows"]
-        if at["connector"] == MIRROR.connector
+        mirror_flow
+        for mirror_flow in flows(replace(snapshot, partial=partial))["flows"]
+        if mirror_flow["connector"] == MIRROR.connector
     )
     assert flow["lag_records"] is None

@@ -23,15 +23,15 @@ from tests.unit.serve.documents.test_findings import FOUND, JUDGED
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, mirror, orders, sink, source
 
 
-def rfc3339(at: float) -> str:
-    return documents.encode(Moment(at)).decode().strip('"')
+def rfc3339(moment: float) -> str:
+    return documents.encode(Moment(moment)).decode().strip('"')
 
 
 def explained(world: World, name: str) -> dict:
     """As a program reads it."""
     snapshot = world.snapshot()
-    found = build_explained_connector(snapshot, find_connector(snapshot, name, None))
-    return msgspec.json.decode(documents.encode(found))
+    connector = build_explained_connector(snapshot, find_connector(snapshot, name, None))
+    return msgspec.json.decode(documents.encode(connector))
 
 
 def mirrored() -> World:
@@ -52,20 +52,24 @@ def mirrored() -> World:
 
 def test_every_number_of_a_mirror_says_where_it_is_from_and_when_it_was_true():
     world = mirrored()
-    found = explained(world, "mm2")
-    flow = found["flow"]
+    result = explained(world, "mm2")
+    flow = result["flow"]
     assert (flow["source"], flow["target"], flow["upstream"]) == ("west", "east", "west")
     assert flow["offset_syncs"] == str(SYNCS)
-    (at,) = flow["partitions"]
-    assert at["committed"] == {"offset": 99, "at": rfc3339(world.now - 1), "from": "offsets topic"}
-    assert at["synced"] == {"offset": 120, "at": rfc3339(world.now), "from": str(SYNCS)}
-    assert at["log_end"] == {
+    (partition,) = flow["partitions"]
+    assert partition["committed"] == {
+        "offset": 99,
+        "at": rfc3339(world.now - 1),
+        "from": "offsets topic",
+    }
+    assert partition["synced"] == {"offset": 120, "at": rfc3339(world.now), "from": str(SYNCS)}
+    assert partition["log_end"] == {
         "offset": 200,
         "at": rfc3339(world.now),
         "from": "high watermark of west",
     }
-    assert (at["replicated"], at["lag_records"]) == (120, 79)
-    assert found["problems"] == []
+    assert (partition["replicated"], partition["lag_records"]) == (120, 79)
+    assert result["problems"] == []
 
 
 def test_a_mirror_whose_copies_have_other_names_says_so(capsys: pytest.CaptureFixture[str]):
@@ -78,8 +82,8 @@ def test_a_mirror_whose_copies_have_other_names_says_so(capsys: pytest.CaptureFi
     )
     world.listed(mirror(routers=routers))
     snapshot = world.snapshot()
-    found = build_explained_connector(snapshot, find_connector(snapshot, "mm2", None))
-    assert found["flow"]["routers"] == [
+    connector = build_explained_connector(snapshot, find_connector(snapshot, "mm2", None))
+    assert connector["flow"]["routers"] == [
         {
             "class": "RegexRouter",
             "regex": r"west\.(.*)",
@@ -105,24 +109,24 @@ def test_a_mirror_whose_copies_have_other_names_says_so(capsys: pytest.CaptureFi
             "negated": False,
         },
     ]
-    cli_explain._print_head(found)
-    cli_explain._print_tables(found)
-    said = capsys.readouterr().out
-    assert r"renamed by RegexRouter: west\.(.*) -> copy-$1" in said
-    assert "have other names, which are unknown (TimestampRouter)" in said
-    assert r"of topics that do not match west\.m.*" in said
-    assert "a -> b; of some records only, as a predicate decides: unknown" in said
+    cli_explain._print_head(connector)
+    cli_explain._print_tables(connector)
+    out = capsys.readouterr().out
+    assert r"renamed by RegexRouter: west\.(.*) -> copy-$1" in out
+    assert "have other names, which are unknown (TimestampRouter)" in out
+    assert r"of topics that do not match west\.m.*" in out
+    assert "a -> b; of some records only, as a predicate decides: unknown" in out
 
 
 def test_a_mirror_rests_on_two_topics_its_workers_and_the_upstream_log():
-    found = explained(mirrored(), "mm2")
-    assert [(at["input"], at["kind"], at["live"]) for at in found["inputs"]] == [
+    result = explained(mirrored(), "mm2")
+    assert [(view["input"], view["kind"], view["live"]) for view in result["inputs"]] == [
         ("lab", "connect_rest", True),
         (str(OFFSETS), "tail", True),
         (str(SYNCS), "tail", True),
         ("west", "log_ends", True),
     ]
-    assert found["offsets_topic"] == str(OFFSETS)
+    assert result["offsets_topic"] == str(OFFSETS)
 
 
 def test_an_input_that_is_down_is_a_problem():
@@ -155,9 +159,9 @@ def test_records_that_retention_took_are_named():
 def test_a_partition_without_a_log_end_has_no_lag_and_says_so():
     world = mirrored()
     world.ends({TopicPartition("payments", 0): LogBounds(0, 1, 1)})
-    found = explained(world, "mm2")
-    assert found["flow"]["partitions"][0]["lag_records"] is None
-    assert found["problems"] == ["orders-0 has no lag: its upstream log end is not known"]
+    result = explained(world, "mm2")
+    assert result["flow"]["partitions"][0]["lag_records"] is None
+    assert result["problems"] == ["orders-0 has no lag: its upstream log end is not known"]
 
 
 def files(**changes) -> World:
@@ -171,16 +175,16 @@ def files(**changes) -> World:
 def test_a_source_partition_has_its_offset_exact_and_its_history():
     world = files()
     world.commit("files", FILE, {"position": 2**60 + 1})
-    found = explained(world, "files")
-    (at,) = found["source_partitions"]
-    assert at["source_partition"] == FILE
-    assert at["offset"] == {"position": 2**60 + 1}
-    assert (at["dialect"], at["commits"], at["committed_at"]) == (
+    result = explained(world, "files")
+    (partition,) = result["source_partitions"]
+    assert partition["source_partition"] == FILE
+    assert partition["offset"] == {"position": 2**60 + 1}
+    assert (partition["dialect"], partition["commits"], partition["committed_at"]) == (
         "file_stream",
         1,
         rfc3339(world.now),
     )
-    assert (found["flow"], found["group"], found["problems"]) == (None, None, [])
+    assert (result["flow"], result["group"], result["problems"]) == (None, None, [])
 
 
 def test_another_raw_key_is_explained_and_not_used():
@@ -188,9 +192,9 @@ def test_another_raw_key_is_explained_and_not_used():
     world.commit("files", FILE, {"position": 1})
     raw_key = build_connect_key("files", FILE).replace(b":", b": ")
     world.commit("files", FILE, {"position": 999}, raw_key=raw_key)
-    found = explained(world, "files")
-    assert found["source_partitions"][0]["offset"] == {"position": 1}
-    (problem,) = found["problems"]
+    result = explained(world, "files")
+    assert result["source_partitions"][0]["offset"] == {"position": 1}
+    (problem,) = result["problems"]
     assert "1 other raw key(s)" in problem
 
 
@@ -205,10 +209,10 @@ def test_a_connector_with_a_topic_of_its_own_rests_on_that_one():
     own = KafkaTopic("east", "files-offsets")
     world = files(dedicated_offsets_topic=own.topic)
     world.tail(topic=own, whole=True)
-    found = explained(world, "files")
-    assert found["offsets_topic"] == str(own)
-    assert found["inputs"][1]["input"] == str(own)
-    assert found["problems"] == []
+    result = explained(world, "files")
+    assert result["offsets_topic"] == str(own)
+    assert result["inputs"][1]["input"] == str(own)
+    assert result["problems"] == []
 
 
 def test_an_offset_left_in_the_clusters_topic_is_of_no_use_and_says_so():
@@ -216,10 +220,10 @@ def test_an_offset_left_in_the_clusters_topic_is_of_no_use_and_says_so():
     world = files(dedicated_offsets_topic=own.topic)
     world.tail(topic=own, whole=True)
     world.commit("files", FILE, {"position": 7})
-    found = explained(world, "files")
-    assert found["source_partitions"][0]["offset"] is None
-    assert found["source_partitions"][0]["shadow"] == {"position": 7}
-    (problem,) = found["problems"]
+    result = explained(world, "files")
+    assert result["source_partitions"][0]["offset"] is None
+    assert result["source_partitions"][0]["shadow"] == {"position": 7}
+    (problem,) = result["problems"]
     assert "it starts over" in problem
 
 
@@ -255,10 +259,10 @@ def test_a_sink_has_a_group_and_rests_on_no_topic():
     world = World()
     world.listed(sink("out"))
     world.sinks(SinkOffset("out", "orders", 0, committed=90, log_end=100))
-    found = explained(world, "out")
-    assert (found["group"]["group"], found["group"]["kafka"]) == ("connect-out", "east")
-    assert found["group"]["lag_unknown"] is None
-    assert found["group"]["partitions"] == [
+    result = explained(world, "out")
+    assert (result["group"]["group"], result["group"]["kafka"]) == ("connect-out", "east")
+    assert result["group"]["lag_unknown"] is None
+    assert result["group"]["partitions"] == [
         {
             "topic": "orders",
             "partition": 0,
@@ -272,8 +276,8 @@ def test_a_sink_has_a_group_and_rests_on_no_topic():
             "behind_from": None,
         }
     ]
-    assert found["offsets_topic"] is None
-    assert [at["kind"] for at in found["inputs"]] == ["connect_rest", "groups"]
+    assert result["offsets_topic"] is None
+    assert [view["kind"] for view in result["inputs"]] == ["connect_rest", "groups"]
 
 
 def test_a_sink_on_a_kafka_cluster_that_is_not_configured_says_why_it_has_no_lag():
@@ -292,8 +296,8 @@ def test_it_says_how_the_connector_makes_progress_by_which_law_and_what_is_wrong
         findings=(FOUND, replace(FOUND, connector=None)),
     )
     (view,) = snapshot.connectors
-    found = build_explained_connector(snapshot, view)
-    ((judged,), (wrong,)) = (found["judgements"], found["findings"])
+    connector = build_explained_connector(snapshot, view)
+    ((judged,), (wrong,)) = (connector["judgements"], connector["findings"])
     assert (judged.verdict, judged.rule, judged.reason) == ("silent", 5, "work waits")
     assert judged.law.startswith("Rule 5: work waits")
     assert wrong.name == "mm2_silent_stall"
@@ -310,19 +314,19 @@ def test_what_a_finding_says_is_not_said_again(name, wrong):
     world = files(**wrong)
     world.commit("files", FILE, {"position": 7}, raw_key=b'["files", {"filename": "/data/in.txt"}]')
     before = explained(world, "files")["problems"]
-    said = replace(FOUND, name=name, connector="files")
-    snapshot = replace(world.snapshot(), findings=(said,))
+    finding = replace(FOUND, name=name, connector="files")
+    snapshot = replace(world.snapshot(), findings=(finding,))
     (view,) = snapshot.connectors
-    left = build_explained_connector(snapshot, view)["problems"]
+    remaining = build_explained_connector(snapshot, view)["problems"]
     assert len(before) == 1 + 2 * bool(wrong)
-    assert len(left) == len(before) - (2 if wrong else 1)
+    assert len(remaining) == len(before) - (2 if wrong else 1)
 
 
 def test_a_position_beyond_the_end_that_was_found_is_not_said_again():
     world = mirrored()
     world.ends(50)
-    said = replace(FOUND, name=Name.MM2_POSITION_AHEAD)
-    snapshot = replace(world.snapshot(), findings=(said,))
+    finding = replace(FOUND, name=Name.MM2_POSITION_AHEAD)
+    snapshot = replace(world.snapshot(), findings=(finding,))
     (view,) = snapshot.connectors
     assert build_explained_connector(snapshot, view)["problems"] == []
 
@@ -362,5 +366,5 @@ def test_what_a_flow_lost_is_told_with_its_ranges_and_its_topics_ids():
         "a",
         "b",
     )
-    (at,) = flow["partitions"]
-    assert (at["headroom_records"], at["lost_records"]["retention"]) == (-29, 29)
+    (partition,) = flow["partitions"]
+    assert (partition["headroom_records"], partition["lost_records"]["retention"]) == (-29, 29)

@@ -51,13 +51,13 @@ def test_the_flows_connector_and_its_checkpoint_connector_tell_of_its_groups():
 
 
 def test_what_is_said_of_groups_rests_on_checkpoints_and_on_the_groups():
-    found = [(at["input"], at["kind"]) for at in explained(moving(), "mm2")["inputs"]]
-    assert found[-2:] == [(str(CHECKPOINTS), "tail"), ("lab/west->east", "groups")]
+    results = [(view["input"], view["kind"]) for view in explained(moving(), "mm2")["inputs"]]
+    assert results[-2:] == [(str(CHECKPOINTS), "tail"), ("lab/west->east", "groups")]
 
 
 def test_a_flow_without_checkpoints_rests_on_no_groups():
     world = readable(mirror())
-    kinds = [at["kind"] for at in explained(world, "mm2")["inputs"]]
+    kinds = [view["kind"] for view in explained(world, "mm2")["inputs"]]
     assert "groups" not in kinds
 
 
@@ -71,8 +71,8 @@ def test_explain_prints_a_table_of_them(capsys):
 def test_status_prints_a_row_for_each_and_a_dash_for_what_is_not_known(capsys):
     unknown = replace(GROUP, group="reports", best=None, reread=None, skip=None)
     flows = moving().snapshot().topology
-    shown = replace(EMPTY_SNAPSHOT, groups=(GROUP, unknown), topology=flows)
-    status._print_tables(documents.decode(encode_status(shown), status.StatusDocument))
+    snapshot = replace(EMPTY_SNAPSHOT, groups=(GROUP, unknown), topology=flows)
+    status._print_tables(documents.decode(encode_status(snapshot), status.StatusDocument))
     lines = capsys.readouterr().out.splitlines()
     (billing,) = [line.split() for line in lines if "billing" in line]
     (reports,) = [line.split() for line in lines if "reports" in line]

@@ -123,10 +123,10 @@ def test_of_too_many_every_place_lists_the_first_and_says_how_many_it_leaves_out
     many = [replace(slight, subject=str(number)) for number in range(FINDINGS_MAX + 6)]
     snapshot = replace(SNAPSHOT, findings=(FOUND, *many))
     for document in (encode_findings(snapshot), encode_overview(snapshot, version="1", alive=True)):
-        shown = json.loads(document)
-        assert len(shown["findings"]) == FINDINGS_MAX
-        assert shown["findings"][0]["severity"] == "critical"
-        assert shown["findings_left_out"] == 7
+        output = json.loads(document)
+        assert len(output["findings"]) == FINDINGS_MAX
+        assert output["findings"][0]["severity"] == "critical"
+        assert output["findings_left_out"] == 7
     families = collect_families(snapshot, BUILD, RELOADED)
     (counted,) = (family for family in families if family.spec is catalog.FINDINGS)
     assert sum(counted.numbers) == FINDINGS_MAX + 7
@@ -138,10 +138,12 @@ def test_a_command_says_how_many_findings_it_does_not_list(capsys: pytest.Captur
 
 
 def test_what_a_daemon_answered_is_read_back_as_it_was():
-    told = decode_findings(encode_findings(SNAPSHOT))
-    assert told is not None
-    assert told.findings == build_finding_rows(SNAPSHOT)
-    assert told.judgements == tuple(build_judgement_row(at) for at in SNAPSHOT.judgements)
+    findings = decode_findings(encode_findings(SNAPSHOT))
+    assert findings is not None
+    assert findings.findings == build_finding_rows(SNAPSHOT)
+    assert findings.judgements == tuple(
+        build_judgement_row(judgement) for judgement in SNAPSHOT.judgements
+    )
 
 
 def test_an_answer_of_something_else_is_none():
@@ -154,10 +156,10 @@ def test_an_answer_of_something_else_is_none():
 @pytest.mark.parametrize("known", ["mm2_silent_stall", "critical", "silent", "flow"])
 def test_a_name_that_only_a_newer_daemon_knows_is_read_as_it_is(known: str):
     body = encode_findings(SNAPSHOT).replace(f'"{known}"'.encode(), b'"unheard_of"')
-    told = decode_findings(body)
-    assert told is not None
-    assert len(told.findings) == len(SNAPSHOT.findings)
-    assert b"unheard_of" in documents.encode(told)
+    findings = decode_findings(body)
+    assert findings is not None
+    assert len(findings.findings) == len(SNAPSHOT.findings)
+    assert b"unheard_of" in documents.encode(findings)
 
 
 def test_a_finding_names_those_that_it_takes_over_from_and_is_read_back_with_them():
@@ -177,6 +179,6 @@ def test_a_finding_names_those_that_it_takes_over_from_and_is_read_back_with_the
             },
         }
     ]
-    told = decode_findings(body)
-    assert told is not None
-    assert told.findings[0] == build_finding_row(cause)
+    findings = decode_findings(body)
+    assert findings is not None
+    assert findings.findings[0] == build_finding_row(cause)

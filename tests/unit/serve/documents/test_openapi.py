@@ -24,13 +24,13 @@ from tests.unit.serve.worlds import connector, full
 def strict(document: Any) -> Any:
     """The document, where no object may have a field that it does not describe."""
     if isinstance(document, list):
-        return [strict(at) for at in document]
+        return [strict(item) for item in document]
     if not isinstance(document, dict):
         return document
-    found = {name: strict(value) for name, value in document.items()}
-    if found.get("type") == "object" and "properties" in found:
-        found["additionalProperties"] = False
-    return found
+    results = {name: strict(value) for name, value in document.items()}
+    if results.get("type") == "object" and "properties" in results:
+        results["additionalProperties"] = False
+    return results
 
 
 SCHEMA = schemathesis.openapi.from_dict(strict(deepcopy(read_openapi.build_document())))
@@ -70,9 +70,9 @@ def test_what_is_answered_is_what_is_described(client, path):
 
 def names() -> list[str]:
     snapshot = full()
-    found = {at.name for at in snapshot.connectors}
-    found |= {at.connector for at in snapshot.source_partitions}
-    return sorted(found | {at.connector for at in snapshot.topology.flows})
+    results = {any_connector.name for any_connector in snapshot.connectors}
+    results |= {partition.connector for partition in snapshot.source_partitions}
+    return sorted(results | {flow.connector for flow in snapshot.topology.flows})
 
 
 @pytest.mark.parametrize("name", names())
@@ -90,7 +90,9 @@ def test_a_refusal_is_described(client, query, status):
     assert held(client.get(path, params=query), path).status_code == status
 
 
-@pytest.mark.parametrize("path", [at for at in DOCUMENTS if at != read_openapi.PREFIX])
+@pytest.mark.parametrize(
+    "path", [document for document in DOCUMENTS if document != read_openapi.PREFIX]
+)
 def test_that_nothing_has_been_read_yet_is_described(client, world, monkeypatch, path):
     monkeypatch.setattr(world, "now", EMPTY_SNAPSHOT)
     assert held(client.get(path), path).status_code == 503
@@ -115,7 +117,7 @@ def test_a_field_that_is_not_described_would_be_found(client, world, monkeypatch
 
 def test_a_required_parameter_is_marked():
     parameters = read_openapi.build_document()["paths"]["/api/v1/explain"]["get"]["parameters"]
-    assert {at["name"]: at["required"] for at in parameters} == {
+    assert {parameter["name"]: parameter["required"] for parameter in parameters} == {
         "connect_cluster": False,
         "connector": True,
     }

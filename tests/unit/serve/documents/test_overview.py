@@ -29,46 +29,51 @@ def document(snapshot: Snapshot, *, alive: bool = True):
 
 
 def row(snapshot: Snapshot, name: str):
-    (found,) = (at for at in document(snapshot)["connectors"] if at["name"] == name)
-    return found
+    (connector,) = (
+        any_connector
+        for any_connector in document(snapshot)["connectors"]
+        if any_connector["name"] == name
+    )
+    return connector
 
 
 # --- the overview ---------------------------------------------------------------------------------
 
 
 def test_a_connector_has_its_verdict_with_evidence():
-    found = row(replace(full(), judgements=(JUDGED,)), "mirror")
-    assert (found["verdict"], found["rule"]) == ("silent", JUDGED.rule)
-    assert found["evidence"] == [{"name": "lag", "value": 379, "unit": "records"}]
+    result = row(replace(full(), judgements=(JUDGED,)), "mirror")
+    assert (result["verdict"], result["rule"]) == ("silent", JUDGED.rule)
+    assert result["evidence"] == [{"name": "lag", "value": 379, "unit": "records"}]
 
 
 def test_what_is_not_known_is_null_and_never_0():
-    found = row(replace(full(), judgements=()), "idle")
+    result = row(replace(full(), judgements=()), "idle")
     unknown = ("verdict", "reason", "position", "committed_at", "lag_records", "lag_seconds")
-    assert {name: found[name] for name in unknown} == dict.fromkeys(unknown)
+    assert {name: result[name] for name in unknown} == dict.fromkeys(unknown)
 
 
 def test_a_failed_task_is_the_state_of_its_connector_and_its_flow():
-    seen = full()
+    snapshot = full()
     failing = tuple(
-        replace(at, state="running", tasks=(Task(0, "failed"),)) for at in seen.connectors
+        replace(connector, state="running", tasks=(Task(0, "failed"),))
+        for connector in snapshot.connectors
     )
-    found = document(replace(seen, connectors=failing, judgements=()))
-    listed = {at.name for at in seen.connectors}
-    rows = [at for at in found["connectors"] if at["name"] in listed]
-    rows += [at for at in found["flows"] if at["connector"] in listed]
-    assert {at["connector"] for at in found["flows"]} & listed
-    assert {(at["worst_state"], at["urgency"]) for at in rows} == {("failed", 0)}
+    result = document(replace(snapshot, connectors=failing, judgements=()))
+    listed = {connector.name for connector in snapshot.connectors}
+    rows = [connector for connector in result["connectors"] if connector["name"] in listed]
+    rows += [flow for flow in result["flows"] if flow["connector"] in listed]
+    assert {flow["connector"] for flow in result["flows"]} & listed
+    assert {(item["worst_state"], item["urgency"]) for item in rows} == {("failed", 0)}
 
 
 def test_what_is_paused_comes_before_what_is_well():
-    seen = full()
-    (first, *_) = seen.connectors
+    snapshot = full()
+    (first, *_) = snapshot.connectors
     rows = [
-        row(replace(seen, connectors=(replace(first, state=state, tasks=()),)), first.name)
+        row(replace(snapshot, connectors=(replace(first, state=state, tasks=()),)), first.name)
         for state in ("paused", "stopped")
     ]
-    assert all(at["urgency"] < compute_urgency("running", "ok") for at in rows)
+    assert all(item["urgency"] < compute_urgency("running", "ok") for item in rows)
 
 
 @pytest.mark.parametrize(
@@ -83,28 +88,30 @@ def test_what_is_paused_comes_before_what_is_well():
     ],
 )
 def test_lag_is_not_applicable_where_nothing_tells_an_end(kind, class_name, has_lag):
-    seen = full()
-    (first, *_) = seen.connectors
-    shown = replace(first, kind=kind, class_name=class_name)
-    assert row(replace(seen, connectors=(shown,)), first.name)["has_lag"] is has_lag
+    snapshot = full()
+    (first, *_) = snapshot.connectors
+    connector = replace(first, kind=kind, class_name=class_name)
+    assert row(replace(snapshot, connectors=(connector,)), first.name)["has_lag"] is has_lag
 
 
 def test_what_is_polled_over_rest_is_marked_so():
     polled = (RestConnector("lab", "files"),)
-    seen = replace(full(), by_rest=polled)
-    assert {at["name"]: at["from"] for at in document(seen)["connectors"]} == {
+    snapshot = replace(full(), by_rest=polled)
+    assert {
+        connector["name"]: connector["from"] for connector in document(snapshot)["connectors"]
+    } == {
         name: "rest" if name == "files" else None
-        for name in (at["name"] for at in document(full())["connectors"])
+        for name in (connector["name"] for connector in document(full())["connectors"])
     }
-    assert {at["from"] for at in document(full())["flows"]} == {None}
+    assert {mirror_flow["from"] for mirror_flow in document(full())["flows"]} == {None}
     flow = document(full())["flows"][0]
-    seen = replace(full(), by_rest=(RestConnector(flow["connect_cluster"], flow["connector"]),))
-    assert document(seen)["flows"][0]["from"] == "rest"
+    snapshot = replace(full(), by_rest=(RestConnector(flow["connect_cluster"], flow["connector"]),))
+    assert document(snapshot)["flows"][0]["from"] == "rest"
 
 
 def test_a_connector_that_is_not_listed_has_no_state():
-    found = row(replace(full(), connectors=()), "files")
-    assert (found["kind"], found["state"], found["tasks"]) == ("unknown", None, {})
+    result = row(replace(full(), connectors=()), "files")
+    assert (result["kind"], result["state"], result["tasks"]) == ("unknown", None, {})
 
 
 def test_tasks_are_counted_by_state():
@@ -112,24 +119,24 @@ def test_tasks_are_counted_by_state():
 
 
 def test_a_flow_that_is_known_and_has_no_partition_yet_is_there():
-    seen = replace(mornings.full(), mirror_partitions=())
-    flows = document(seen)["flows"]
-    assert [(at["source"], at["partitions"], at["lag_records"]) for at in flows] == [
+    snapshot = replace(mornings.full(), mirror_partitions=())
+    flows = document(snapshot)["flows"]
+    assert [(flow["source"], flow["partitions"], flow["lag_records"]) for flow in flows] == [
         ("south", 0, None),
         ("west", 0, None),
     ]
 
 
 def test_findings_are_told_as_in_their_own_document():
-    found = document(replace(full(), findings=(FOUND,)))["findings"]
-    assert found[0]["summary"] == FOUND.summary
-    assert found[0]["evidence"] == [{"name": "lag", "value": 379, "unit": "records"}]
+    findings = document(replace(full(), findings=(FOUND,)))["findings"]
+    assert findings[0]["summary"] == FOUND.summary
+    assert findings[0]["evidence"] == [{"name": "lag", "value": 379, "unit": "records"}]
 
 
 def test_inputs_that_tell_nothing_are_named():
-    found = document(full())
-    assert found["inputs"] == 3
-    assert {at["input"] for at in found["inputs_down"]} == {
+    result = document(full())
+    assert result["inputs"] == 3
+    assert {item["input"] for item in result["inputs_down"]} == {
         "lab",
         "west/mm2-offset-syncs.east.internal",
     }
@@ -139,8 +146,8 @@ def test_a_long_position_is_cut():
     view = replace(full().source_partitions[0], connector="long")
     assert view.offset is not None
     long = replace(view, offset=replace(view.offset, text="9" * 10_000))
-    found = row(replace(EMPTY_SNAPSHOT, at=1.0, source_partitions=(long,)), "long")
-    assert len(found["position"]) == overview.POSITION_CHARS_MAX + 1
+    result = row(replace(EMPTY_SNAPSHOT, at=1.0, source_partitions=(long,)), "long")
+    assert len(result["position"]) == overview.POSITION_CHARS_MAX + 1
 
 
 def test_where_remediation_does_not_run_nothing_is_said_of_it():
@@ -151,25 +158,26 @@ def test_a_plan_that_waits_has_the_command_that_approves_it():
     (plan,) = document(mornings.full())["remedies"]["plans"]
     command, verb, approve, *arguments = shlex.split(plan["approve"])
     assert (command, verb, approve) == ("offsetwatch", "plan", "approve")
-    given = plan_approve.make_context("approve", arguments[:-2]).params
-    assert given["plan_id"] == mornings.PLAN.plan_id
-    assert given["sha256"] == mornings.PLAN.sha256
+    inputs = plan_approve.make_context("approve", arguments[:-2]).params
+    assert inputs["plan_id"] == mornings.PLAN.plan_id
+    assert inputs["sha256"] == mornings.PLAN.sha256
     assert arguments[-2:] == OPTIONS.split()
 
 
 @pytest.mark.parametrize("state", ["approved", "running", "parked", "expired"])
 def test_a_plan_that_is_decided_has_no_command(state):
-    seen = mornings.full()
-    assert seen.remedies is not None
-    decided = replace(seen.remedies, open_plans=(replace(mornings.PLAN, state=state),))
-    (plan,) = document(replace(seen, remedies=decided))["remedies"]["plans"]
+    snapshot = mornings.full()
+    assert snapshot.remedies is not None
+    decided = replace(snapshot.remedies, open_plans=(replace(mornings.PLAN, state=state),))
+    (plan,) = document(replace(snapshot, remedies=decided))["remedies"]["plans"]
     assert plan["approve"] is None
 
 
 def test_every_guard_has_its_answer():
     (plan,) = document(mornings.full())["remedies"]["plans"]
-    assert [tuple(at.values()) for at in plan["guards"]] == [
-        (at.number, at.guard, at.answer, at.said, at.asks) for at in mornings.PLAN.guards
+    assert [tuple(guard.values()) for guard in plan["guards"]] == [
+        (guard.number, guard.guard, guard.answer, guard.said, guard.asks)
+        for guard in mornings.PLAN.guards
     ]
 
 
@@ -177,17 +185,17 @@ def test_every_guard_has_its_answer():
 
 
 def test_every_minute_has_a_value_or_null():
-    seen, marks = Trends(), ()
+    observed, marks = Trends(), ()
     for minute, lag in enumerate((4, None, 6)):
         sink = replace(SINK, lag=lag, behind_since=None)
-        marks = seen.see(replace(EMPTY_SNAPSHOT, at=60.0 * minute, sink_partitions=(sink,)))
-    found = json.loads(trends.encode_trends(replace(EMPTY_SNAPSHOT, trends=marks)))
-    assert (found["since"], found["at"], found["minutes"]) == (
+        marks = observed.see(replace(EMPTY_SNAPSHOT, at=60.0 * minute, sink_partitions=(sink,)))
+    result = json.loads(trends.encode_trends(replace(EMPTY_SNAPSHOT, trends=marks)))
+    assert (result["since"], result["at"], result["minutes"]) == (
         "1970-01-01T00:00:00Z",
         "1970-01-01T00:02:00Z",
         ["1970-01-01T00:00:00Z", "1970-01-01T00:01:00Z", "1970-01-01T00:02:00Z"],
     )
-    assert found["connectors"] == [
+    assert result["connectors"] == [
         {
             "connect_cluster": "lab",
             "name": "out",
@@ -199,18 +207,18 @@ def test_every_minute_has_a_value_or_null():
 
 
 def test_who_comes_later_has_gaps_before_and_who_is_gone_has_no_row():
-    seen = Trends()
+    observed = Trends()
     gone, stays, new = (replace(MIRROR, connector=name) for name in ("gone", "stays", "new"))
-    seen.see(replace(EMPTY_SNAPSHOT, at=0.0, mirror_partitions=(gone, stays)))
-    marks = seen.see(replace(EMPTY_SNAPSHOT, at=60.0, mirror_partitions=(stays, new)))
-    found = json.loads(trends.encode_trends(replace(EMPTY_SNAPSHOT, trends=marks)))
-    lags = {at["connector"]: at["lag_records"] for at in found["flows"]}
+    observed.see(replace(EMPTY_SNAPSHOT, at=0.0, mirror_partitions=(gone, stays)))
+    marks = observed.see(replace(EMPTY_SNAPSHOT, at=60.0, mirror_partitions=(stays, new)))
+    result = json.loads(trends.encode_trends(replace(EMPTY_SNAPSHOT, trends=marks)))
+    lags = {flow["connector"]: flow["lag_records"] for flow in result["flows"]}
     assert lags == {"new": [None, 379], "stays": [379, 379]}
 
 
 def test_before_the_first_minute_there_is_nothing():
-    found = json.loads(trends.encode_trends(replace(EMPTY_SNAPSHOT, at=1.0)))
-    assert (found["since"], found["minutes"], found["connectors"]) == (None, [], [])
+    result = json.loads(trends.encode_trends(replace(EMPTY_SNAPSHOT, at=1.0)))
+    assert (result["since"], result["minutes"], result["connectors"]) == (None, [], [])
 
 
 # --- over HTTP ------------------------------------------------------------------------------------
@@ -218,9 +226,9 @@ def test_before_the_first_minute_there_is_nothing():
 
 @pytest.fixture
 def world() -> World:
-    made = World()
-    made.now = mornings.full()
-    return made
+    built = World()
+    built.now = mornings.full()
+    return built
 
 
 @pytest.fixture
@@ -230,13 +238,13 @@ def client(world):
 
 
 def test_a_document_may_be_of_one_connector_alone(client):
-    asked = {"connect_cluster": "lab", "connector": "copy-west"}
-    (found,) = client.get("/api/v1/connectors", params=asked).json()["connectors"]
-    assert found["name"] == "copy-west"
-    (flow,) = client.get("/api/v1/flows", params=asked).json()["flows"]
+    requests = {"connect_cluster": "lab", "connector": "copy-west"}
+    (connector,) = client.get("/api/v1/connectors", params=requests).json()["connectors"]
+    assert connector["name"] == "copy-west"
+    (flow,) = client.get("/api/v1/flows", params=requests).json()["flows"]
     assert flow["connector"] == "copy-west"
-    asked["connect_cluster"] = "another"
-    assert client.get("/api/v1/connectors", params=asked).json()["connectors"] == []
+    requests["connect_cluster"] = "another"
+    assert client.get("/api/v1/connectors", params=requests).json()["connectors"] == []
 
 
 def test_the_last_hour_is_sent_again_only_when_it_has_changed(client, world):
@@ -290,7 +298,7 @@ def test_no_script_of_the_page_parses_html_or_names_a_host():
     for name, asset in page_files.load_assets("1")[1].items():
         text = asset.body.decode()
         assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", text)
-        hosts = [found for found in re.findall(r"https?://[^\"' ]+", text) if name != "icon.svg"]
+        hosts = [result for result in re.findall(r"https?://[^\"' ]+", text) if name != "icon.svg"]
         assert hosts in ([], ["http://www.w3.org/2000/svg"])
 
 

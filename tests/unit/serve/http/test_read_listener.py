@@ -119,12 +119,12 @@ def expected_here(snapshot):
     python = "{}.{}.{}".format(*sys.version_info[:3])
     info = {"version": BUILD.version, "revision": BUILD.revision, "python": python}
     known = {"offsetwatch_build_info", "offsetwatch_read_refused_total"}
-    found = {key: value for key, value in expected(snapshot).items() if key[0] not in known}
-    return {**found, ("offsetwatch_build_info", frozenset(info.items())): 1.0}
+    results = {key: value for key, value in expected(snapshot).items() if key[0] not in known}
+    return {**results, ("offsetwatch_build_info", frozenset(info.items())): 1.0}
 
 
-def without_process(found):
-    return {key: value for key, value in found.items() if not key[0].startswith("process_")}
+def without_process(result):
+    return {key: value for key, value in result.items() if not key[0].startswith("process_")}
 
 
 # --- metrics --------------------------------------------------------------------------------------
@@ -180,32 +180,32 @@ def test_gzip_is_sent_if_it_is_accepted_and_only_then(client, path):
 
 def test_name_filters_add_up(client):
     names = ["offsetwatch_input_up", "offsetwatch_sink_lag_records"]
-    found = samples(client.get("/metrics", params={"name[]": names}).text)
-    assert {name for name, _ in found} == set(names)
+    result = samples(client.get("/metrics", params={"name[]": names}).text)
+    assert {name for name, _ in result} == set(names)
 
 
 def test_a_new_snapshot_is_seen_by_the_next_scrape(client, world):
     client.get("/metrics")
     world.now = replace(full(), source_partitions=(), syncs=())
-    found = samples(client.get("/metrics").text)
-    assert without_process(found) == expected_here(world.now)
+    result = samples(client.get("/metrics").text)
+    assert without_process(result) == expected_here(world.now)
 
 
 @pytest.mark.parametrize("path", ["/metrics", *DOCUMENTS])
 def test_what_was_shown_before_the_process_stood_still_is_no_answer(world, path):
     stale, now = world.now, replace(full(), at=world.now.at + 600, source_partitions=(), syncs=())
-    looks = []
+    polls = []
 
     def fresh() -> bool:
-        looks.append(world.now)
-        if len(looks) == 3:
+        polls.append(world.now)
+        if len(polls) == 3:
             world.now = now
         return world.now is now
 
     world.is_fresh = fresh
     with serving(world) as served:
         body = served.get(path).text
-    assert looks == [stale, stale, stale]
+    assert polls == [stale, stale, stale]
     world.is_fresh = lambda: True
     with serving(world) as served:
         again = served.get(path).text
@@ -324,8 +324,10 @@ def test_head_answers_as_get_without_a_body(client, path):
     head, full_answer = client.head(path), client.get(path)
     assert head.status_code == full_answer.status_code
     assert head.content == b""
-    told = ("Content-Type", "Content-Encoding", "ETag", "Vary", "Cache-Control")
-    assert [head.headers.get(at) for at in told] == [full_answer.headers.get(at) for at in told]
+    reports = ("Content-Type", "Content-Encoding", "ETag", "Vary", "Cache-Control")
+    assert [head.headers.get(name) for name in reports] == [
+        full_answer.headers.get(name) for name in reports
+    ]
 
 
 def test_an_unknown_path_is_not_found(client):
@@ -341,9 +343,9 @@ def test_an_unknown_path_of_the_api_is_not_found_in_json(client, path):
 
 
 def test_the_api_has_an_index_of_documents_that_are_there(client):
-    found = client.get("/api/v1/").json()["documents"]
-    assert {*DOCUMENTS, *OF_THE_PAGE, "/api/v1/status", "/api/v1/explain", OPENAPI} == {*found}
-    assert all(client.get(path).status_code != 404 for path in found)
+    documents = client.get("/api/v1/").json()["documents"]
+    assert {*DOCUMENTS, *OF_THE_PAGE, "/api/v1/status", "/api/v1/explain", OPENAPI} == {*documents}
+    assert all(client.get(path).status_code != 404 for path in documents)
 
 
 @pytest.mark.parametrize("path", [*ROUTES, "/nowhere", "/api/v1/nope", "/-/reload"])

@@ -46,10 +46,10 @@ def test_small_parts_go_out_together_and_in_order() -> None:
 
 
 def test_what_is_large_is_not_copied_and_waits_for_what_comes_before_it() -> None:
-    found = list(merge_small_parts([SMALL, LARGE, SMALL, LARGE]))
-    assert found == [SMALL, LARGE, SMALL, LARGE]
-    assert found[1] is LARGE
-    assert found[3] is LARGE
+    result = list(merge_small_parts([SMALL, LARGE, SMALL, LARGE]))
+    assert result == [SMALL, LARGE, SMALL, LARGE]
+    assert result[1] is LARGE
+    assert result[3] is LARGE
 
 
 def test_of_nothing_there_are_no_pieces() -> None:
@@ -59,10 +59,10 @@ def test_of_nothing_there_are_no_pieces() -> None:
 @given(st.lists(st.sampled_from([0, 1, 999, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1])))
 def test_the_bytes_are_the_same_and_no_two_neighbours_would_fit_into_one(sizes: list[int]) -> None:
     parts = [bytes([number % 256]) * size for number, size in enumerate(sizes)]
-    found = list(merge_small_parts(parts))
-    assert b"".join(found) == b"".join(parts)
-    assert all(found)
-    assert all(len(piece) + len(after) > PIECE_BYTES for piece, after in pairwise(found))
+    result = list(merge_small_parts(parts))
+    assert b"".join(result) == b"".join(parts)
+    assert all(result)
+    assert all(len(piece) + len(after) > PIECE_BYTES for piece, after in pairwise(result))
 
 
 def test_any_number_of_answers_send_the_same_pieces() -> None:

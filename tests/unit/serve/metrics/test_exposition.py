@@ -80,9 +80,9 @@ def test_a_second_render_of_an_equal_snapshot_is_the_same(form):
 @every_format
 def test_help_and_type_of_every_family_are_those_of_the_catalogue(form):
     parse = parse_openmetrics if form.openmetrics else parse_text
-    found = {family.name: family for family in parse(rendered(full(), form).decode())}
+    results = {family.name: family for family in parse(rendered(full(), form).decode())}
     for spec in CATALOG:
-        family = found[spec.name.removesuffix("_total")]
+        family = results[spec.name.removesuffix("_total")]
         assert (family.type, family.documentation) == (spec.kind, spec.help)
 
 
@@ -114,11 +114,11 @@ def test_the_process_metrics_of_prometheus_client_are_appended(form):
 def test_integers_stay_integers_and_timestamps_keep_their_milliseconds():
     view = source("{}", "p", number("n", 2**53), commits=0)
     lines = rendered(replace(EMPTY_SNAPSHOT, source_partitions=(view,))).decode().splitlines()
-    at = 'connect_cluster="lab",connector="files",source_partition="p"'
-    assert f'offsetwatch_source_offset_position{{{at},field="n"}} 9007199254740992' in lines
-    assert f"offsetwatch_source_offset_commits_total{{{at}}} 0" in lines
+    name = 'connect_cluster="lab",connector="files",source_partition="p"'
+    assert f'offsetwatch_source_offset_position{{{name},field="n"}} 9007199254740992' in lines
+    assert f"offsetwatch_source_offset_commits_total{{{name}}} 0" in lines
     assert (
-        f"offsetwatch_source_offset_last_commit_timestamp_seconds{{{at}}} 1763712000.123" in lines
+        f"offsetwatch_source_offset_last_commit_timestamp_seconds{{{name}}} 1763712000.123" in lines
     )
 
 
@@ -196,8 +196,8 @@ def test_a_quote_in_a_help_text_is_escaped_in_openmetrics_alone():
 def test_a_lone_surrogate_costs_its_own_character_and_nothing_else():
     views = (source("{}", "a\ud800b", number("n", 1)), source("{}", "a\udfffb", number("n", 2)))
     snapshot = replace(EMPTY_SNAPSHOT, source_partitions=views)
-    found = ours(rendered(snapshot), TEXT_0_0_4)
-    labels = {dict(key[1]).get("source_partition") for key in found} - {None}
+    result = ours(rendered(snapshot), TEXT_0_0_4)
+    labels = {dict(key[1]).get("source_partition") for key in result} - {None}
     assert labels == {"a\N{REPLACEMENT CHARACTER}b"}
 
 
@@ -217,8 +217,8 @@ def test_numbers_that_are_no_numbers_have_the_names_of_the_format():
 @given(st.floats(allow_nan=False, allow_infinity=False) | st.integers(-(2**53), 2**53))
 def test_a_number_comes_back_exactly(value):
     family = Family(MetricSpec(name="x", kind="gauge", help="h.", labels=()), [()], [value])
-    (found,) = parse_text(written(family))
-    assert found.samples[0].value == value
+    (result,) = parse_text(written(family))
+    assert result.samples[0].value == value
 
 
 # --- one series once ------------------------------------------------------------------------------
@@ -246,8 +246,8 @@ def test_a_forgotten_twin_leaves_its_place_to_the_other():
     forgotten = replace(FORGOTTEN, label="p=0", commits=1)
     held = source('{"p":"0"}', "p=0", number("n", 20), commits=2)
     snapshot = replace(EMPTY_SNAPSHOT, source_partitions=(forgotten, held))
-    found = ours(rendered(snapshot), TEXT_0_0_4)
-    values = {key[0].removeprefix("offsetwatch_source_offset_"): found[key] for key in found}
+    result = ours(rendered(snapshot), TEXT_0_0_4)
+    values = {key[0].removeprefix("offsetwatch_source_offset_"): result[key] for key in result}
     assert values["position"] == 20
     assert values["commits_total"] == 1
 
@@ -316,8 +316,8 @@ def test_a_name_filter_gives_the_named_families_only():
 def test_a_counter_is_found_by_its_family_name_in_openmetrics():
     names = frozenset({"offsetwatch_source_offset_commits"})
     body = Exposition(BUILD, lambda: RELOADED).render(full(), OPENMETRICS_1_0_0, names)
-    found = {name for name, _ in parsed(body, OPENMETRICS_1_0_0)}
-    assert found == {"offsetwatch_source_offset_commits_total"}
+    results = {name for name, _ in parsed(body, OPENMETRICS_1_0_0)}
+    assert results == {"offsetwatch_source_offset_commits_total"}
 
 
 def test_a_filtered_render_does_not_spoil_the_next_full_one():
@@ -329,11 +329,13 @@ def test_a_filtered_render_does_not_spoil_the_next_full_one():
 
 
 def test_each_family_that_is_asked_for_alone_has_the_rows_that_it_has_among_all():
-    whole = {found.spec: list(found.rows()) for found in collect_families(full(), BUILD, RELOADED)}
+    whole = {
+        family.spec: list(family.rows()) for family in collect_families(full(), BUILD, RELOADED)
+    }
     assert set(CATALOG) <= whole.keys()
     for spec, rows in whole.items():
-        alone = collect_families(full(), BUILD, RELOADED, lambda at, spec=spec: at is spec)
-        assert [(found.spec, list(found.rows())) for found in alone] == [(spec, rows)]
+        alone = collect_families(full(), BUILD, RELOADED, lambda item, spec=spec: item is spec)
+        assert [(family.spec, list(family.rows())) for family in alone] == [(spec, rows)]
 
 
 def test_what_nobody_asked_for_is_not_even_looked_at():
@@ -369,8 +371,8 @@ def test_columns_are_the_rows_that_they_hold():
 
 def test_a_row_without_a_number_leaves_its_columns():
     spec = MetricSpec(name="x", kind="gauge", help="h.", labels=("at",))
-    found = family_of(spec, LabelColumns(["a", "b", "c"]), [1, None, 2**53 + 1])
-    assert list(found.rows()) == [(("a",), 1)]
+    family = family_of(spec, LabelColumns(["a", "b", "c"]), [1, None, 2**53 + 1])
+    assert list(family.rows()) == [(("a",), 1)]
 
 
 NUMBERS = st.one_of(
@@ -386,14 +388,14 @@ NUMBERS = st.one_of(
 @given(st.lists(NUMBERS, max_size=8))
 def test_a_family_has_the_rows_of_which_a_sample_holds_the_number_exactly(numbers):
     spec = MetricSpec(name="m", kind="gauge", help="", labels=("a",))
-    labels = [str(at) for at in range(len(numbers))]
-    found = family_of(spec, LabelColumns(labels), numbers)
+    labels = [str(index) for index in range(len(numbers))]
+    family = family_of(spec, LabelColumns(labels), numbers)
     exact = [
         ((label,), number)
         for label, number in zip(labels, numbers, strict=True)
         if number is not None and abs(number) <= 2**53
     ]
-    assert list(found.rows()) == exact
+    assert list(family.rows()) == exact
 
 
 TEXT = st.text(st.sampled_from(["a", "b", "\\", '"', "\n", "\udc80", "\u00e9"]), max_size=4)
@@ -405,8 +407,8 @@ def test_what_is_known_of_label_sets_changes_nothing_that_is_written(before, aft
     """Several families with the same names of labels and other rows, twice by one encoder."""
 
     def families(scrape):
-        for at, rows in enumerate(scrape):
-            spec = MetricSpec(name=f"m{at}", kind="gauge", help="", labels=("a", "b"))
+        for offset, rows in enumerate(scrape):
+            spec = MetricSpec(name=f"m{offset}", kind="gauge", help="", labels=("a", "b"))
             yield Family(spec, rows, list(range(len(rows))))
 
     def written(encoder, scrape):
@@ -416,5 +418,7 @@ def test_what_is_known_of_label_sets_changes_nothing_that_is_written(before, aft
     written(encoder, before)
     assert written(encoder, after) == written(Encoder(), after)
     assert written(encoder, after) == [
-        at for number, rows in enumerate(after) for at in written(Encoder(), [[]] * number + [rows])
+        item
+        for number, rows in enumerate(after)
+        for item in written(Encoder(), [[]] * number + [rows])
     ]

@@ -33,11 +33,11 @@ from tests.unit.serve.worlds import (
 
 def rows_of(spec, snapshot):
     """{label values: number} of one family."""
-    found = [
+    families = [
         family for family in collect_families(snapshot, BUILD, RELOADED) if family.spec is spec
     ]
-    assert len(found) == 1
-    return dict(found[0].rows())
+    assert len(families) == 1
+    return dict(families[0].rows())
 
 
 def test_an_empty_snapshot_has_only_the_build_and_the_configuration():
@@ -89,11 +89,11 @@ def test_a_forgotten_source_partition_keeps_its_counters_and_nothing_else():
         snapshot = replace(EMPTY_SNAPSHOT, source_partitions=(view,))
         for spec in (catalog.POSITION, catalog.LAST_COMMIT, catalog.LAST_ADVANCE):
             assert rows_of(spec, snapshot) == {}
-        at = ("lab", "files", "filename=/gone")
-        assert rows_of(catalog.COMMITS, snapshot) == {at: 4}
-        assert rows_of(catalog.ADVANCES, snapshot) == {at: 3}
-        assert rows_of(catalog.REWINDS, snapshot) == {at: 0}
-        assert rows_of(catalog.RESETS, snapshot) == {at: 1}
+        item = ("lab", "files", "filename=/gone")
+        assert rows_of(catalog.COMMITS, snapshot) == {item: 4}
+        assert rows_of(catalog.ADVANCES, snapshot) == {item: 3}
+        assert rows_of(catalog.REWINDS, snapshot) == {item: 0}
+        assert rows_of(catalog.RESETS, snapshot) == {item: 1}
 
 
 @pytest.mark.parametrize("value", [2**53, -(2**53), 0, 0.5, -1.25])
@@ -154,19 +154,19 @@ def test_status_files_that_could_not_be_read_are_a_reason_of_their_own():
 
 
 def test_what_is_usual_is_told_of_connectors_that_there_are_and_of_hours_that_have_advances():
-    at = ("lab", "files")
+    item = ("lab", "files")
     assert rows_of(catalog.EXPECTED_INTERVAL, full()) == {
-        (*at, "50"): 30.0,
-        (*at, "90"): 90.0,
-        (*at, "99"): 240.0,
+        (*item, "50"): 30.0,
+        (*item, "90"): 90.0,
+        (*item, "99"): 240.0,
     }
     assert rows_of(catalog.EXPECTED_INTERVAL, replace(full(), at=full().at + 3600.0)) == {}
 
 
 def test_whether_what_is_usual_counts_is_told_where_anything_was_published():
-    for valid, told in ((True, {(): 1}), (False, {(): 0}), (None, {})):
+    for valid, report in ((True, {(): 1}), (False, {(): 0}), (None, {})):
         snapshot = replace(full(), usual=BaselinesView(valid=valid))
-        assert rows_of(catalog.HISTORY_BASELINES, snapshot) == told
+        assert rows_of(catalog.HISTORY_BASELINES, snapshot) == report
 
 
 def test_without_the_pipelines_file_only_unreadable_ones_are_counted():
@@ -191,7 +191,7 @@ def test_the_labels_of_an_input_are_its_fields_one_each_so_that_no_two_inputs_sh
         InputId(GROUPS, connect_cluster="lab", source="west", target="east"),
         InputId(GROUPS, connect_cluster="lab", source="east", target="west"),
     )
-    views = tuple(InputView(at, False, False, None, (), None, None) for at in inputs)
+    views = tuple(InputView(input_id, False, False, None, (), None, None) for input_id in inputs)
     rows = rows_of(catalog.INPUT_UP, replace(EMPTY_SNAPSHOT, inputs=views))
     assert rows == {
         ("tail", "lab", "", "files", "", "", ""): 0,
@@ -215,9 +215,9 @@ def test_findings_are_counted_for_each_connector_and_for_what_has_none():
 
 
 def test_only_optional_labels_are_empty():
-    for shown in collect_families(full(), BUILD, RELOADED):
-        for values, _ in shown.rows():
+    for family in collect_families(full(), BUILD, RELOADED):
+        for values, _ in family.rows():
             empty = {
-                name for name, value in zip(shown.spec.labels, values, strict=True) if not value
+                name for name, value in zip(family.spec.labels, values, strict=True) if not value
             }
-            assert empty <= shown.spec.optional, shown.spec.name
+            assert empty <= family.spec.optional, family.spec.name

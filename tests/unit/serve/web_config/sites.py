@@ -78,31 +78,31 @@ class Site:
             server.stop()
 
     def connect(
-        self, shown: Certificate | None = None, context: ssl.SSLContext | None = None
+        self, certificate: Certificate | None = None, context: ssl.SSLContext | None = None
     ) -> ssl.SSLSocket:
         """Trusting this authority alone."""
-        used = self.trusting(shown) if context is None else context
+        used = self.trusting(certificate) if context is None else context
         plain = socket.create_connection(("127.0.0.1", self.server.port), DEADLINE_S)
         return used.wrap_socket(plain, server_hostname="localhost")
 
-    def trusting(self, shown: Certificate | None = None) -> ssl.SSLContext:
+    def trusting(self, certificate: Certificate | None = None) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_verify_locations(self.authority.ca)
-        if shown is not None:
-            context.load_cert_chain(shown.cert, shown.key)
+        if certificate is not None:
+            context.load_cert_chain(certificate.cert, certificate.key)
         return context
 
     def get(
         self,
         path: str = "/-/healthy",
         head: str = "",
-        shown: Certificate | None = None,
+        certificate: Certificate | None = None,
         *,
         context: ssl.SSLContext | None = None,
     ) -> bytes:
         """All that comes back over TLS; b"" if the connection ends before anything does."""
         try:
-            with self.connect(shown, context) as connection:
+            with self.connect(certificate, context) as connection:
                 return ask(connection, path, head)
         except (ssl.SSLError, ConnectionError):
             return b""
@@ -119,10 +119,10 @@ class Site:
 def ask(connection: socket.socket, path: str, head: str) -> bytes:
     request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{head}\r\n"
     connection.sendall(request.encode())
-    found = b""
+    result = b""
     while part := connection.recv(65536):
-        found += part
-    return found
+        result += part
+    return result
 
 
 def status(answer: bytes) -> int:

@@ -34,29 +34,29 @@ def header(user: str = "ada", password: bytes = PASSWORD.encode()) -> list[str]:
 @pytest.fixture
 def checked(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """The hash of each check, in their order."""
-    found: list[bytes] = []
+    results: list[bytes] = []
     real = bcrypt.checkpw
 
     def check(password: bytes, hashed: bytes) -> bool:
-        found.append(hashed)
+        results.append(hashed)
         return real(password, hashed)
 
     monkeypatch.setattr(bcrypt, "checkpw", check)
-    return found
+    return results
 
 
 @pytest.fixture
 def known() -> Iterator[PasswordChecker]:
-    made = PasswordChecker(AuthFailureCounter(), "test")
-    yield made
-    made.end()
+    built = PasswordChecker(AuthFailureCounter(), "test")
+    yield built
+    built.end()
 
 
 def ask(
     known: PasswordChecker, *headers: list[str], now: float = 0.0, users=USERS
 ) -> list[str | PasswordRejection]:
     async def all_of_them() -> list[str | PasswordRejection]:
-        return [await known.who(at, users, "a", now) for at in headers]
+        return [await known.who(item, users, "a", now) for item in headers]
 
     return asyncio.run(all_of_them())
 
@@ -113,16 +113,16 @@ def test_only_so_many_wait_and_the_loop_is_free_meanwhile(known, monkeypatch):
     monkeypatch.setattr(passwords, "_is_correct_password", slow)
 
     async def storm() -> list[str | PasswordRejection]:
-        asked = [
+        requests = [
             asyncio.create_task(known.who(header(), USERS, f"a{number}", 0.0))
             for number in range(WAITING_MAX + 3)
         ]
-        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(requests, return_when=asyncio.FIRST_COMPLETED)
         assert {task.result() for task in done} == {
             PasswordRejection.THROTTLED
         }  # while all others wait
         go.set()
-        return list(await asyncio.gather(*asked))
+        return list(await asyncio.gather(*requests))
 
     answers = asyncio.run(storm())
     assert answers.count("ada") == WAITING_MAX

@@ -65,9 +65,9 @@ def test_the_ciphers_and_the_curve_that_are_named_are_the_only_ones(site: Site):
 def test_without_a_certificate_or_with_one_of_others_there_is_no_connection(site: Site):
     with site.serving(site.mutual()):
         assert site.get() == b""
-        assert site.get(shown=Authority(site.folder / "other").issue("stranger")) == b""
-        assert site.get(shown=site.authority.issue_expired("expired")) == b""
-        assert status(site.get(shown=site.authority.issue("client"))) == 200
+        assert site.get(certificate=Authority(site.folder / "other").issue("stranger")) == b""
+        assert site.get(certificate=site.authority.issue_expired("expired")) == b""
+        assert status(site.get(certificate=site.authority.issue("client"))) == 200
 
 
 def test_a_certificate_that_is_demanded_is_verified_whatever_the_type_is_called(site: Site):
@@ -77,20 +77,20 @@ def test_a_certificate_that_is_demanded_is_verified_whatever_the_type_is_called(
     }
     with capture_logs() as events, site.serving(site.tls(**demanded)):
         assert site.get() == b""
-        assert site.get(shown=Authority(site.folder / "other").issue("stranger")) == b""
-        assert status(site.get(shown=site.authority.issue("client"))) == 200
-    assert [at["event"] for at in events].count("web_config_in_part") == 1
+        assert site.get(certificate=Authority(site.folder / "other").issue("stranger")) == b""
+        assert status(site.get(certificate=site.authority.issue("client"))) == 200
+    assert [event["event"] for event in events].count("web_config_in_part") == 1
 
 
 def test_a_certificate_that_may_be_shown_is_verified_if_it_is(site: Site):
-    given = {
+    inputs = {
         "client_auth_type": "VerifyClientCertIfGiven",
         "client_ca_file": str(site.authority.ca),
     }
-    with site.serving(site.tls(**given)):
+    with site.serving(site.tls(**inputs)):
         assert status(site.get()) == 200
-        assert site.get(shown=Authority(site.folder / "other").issue("stranger")) == b""
-        assert status(site.get(shown=site.authority.issue("client"))) == 200
+        assert site.get(certificate=Authority(site.folder / "other").issue("stranger")) == b""
+        assert status(site.get(certificate=site.authority.issue("client"))) == 200
 
 
 @pytest.mark.parametrize(
@@ -106,17 +106,17 @@ def test_a_certificate_that_may_be_shown_is_verified_if_it_is(site: Site):
 )
 def test_a_name_that_is_allowed_is_let_in_and_no_other(site: Site, san: str, allowed: str):
     with site.serving(site.mutual(client_allowed_sans=["first.example.com", allowed])) as server:
-        assert status(site.get(shown=site.authority.issue("right", names=san))) == 200
+        assert status(site.get(certificate=site.authority.issue("right", names=san))) == 200
         wrong = site.authority.issue(allowed.replace("/", ""), names="DNS:x.scraper.example.com")
-        assert site.get(shown=wrong) == b""
+        assert site.get(certificate=wrong) == b""
         until(lambda: server._refused["certificate"] == 1, "it is counted")
 
 
 def test_a_name_that_is_taken_away_ends_connections_that_are_open(site: Site):
     names = {"client_allowed_sans": ["a.example.com", "b.example.com"]}
     with site.serving(site.mutual(**names)):
-        shown = site.authority.issue("a", names="DNS:a.example.com")
-        with site.connect(shown) as connection:
+        certificate = site.authority.issue("a", names="DNS:a.example.com")
+        with site.connect(certificate) as connection:
             connection.sendall(b"GET /-/healthy HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert connection.recv(65536).startswith(b"HTTP/1.1 200")
             site.write(site.mutual(client_allowed_sans=["b.example.com"]))
@@ -165,15 +165,17 @@ def test_what_is_no_password_is_refused_and_said_without_it(site: Site, head: st
     with capture_logs() as events, site.serving(ADA) as server:
         assert status(site.plain("/metrics", head)) == 401
         assert server._refused["unauthorised"] == 1
-    assert [at["address"] for at in events if at["event"] == "read_unauthorised"] == ["127.0.0.1"]
+    assert [event["address"] for event in events if event["event"] == "read_unauthorised"] == [
+        "127.0.0.1"
+    ]
 
 
 def test_passwords_and_certificates_are_both_asked_for(site: Site):
     with site.serving(site.mutual(), ADA):
-        shown = site.authority.issue("client")
+        certificate = site.authority.issue("client")
         assert site.get(head=basic()) == b""
-        assert status(site.get(shown=shown)) == 401
-        assert status(site.get(head=basic(), shown=shown)) == 200
+        assert status(site.get(certificate=certificate)) == 401
+        assert status(site.get(head=basic(), certificate=certificate)) == 200
 
 
 def test_after_ten_wrong_ones_no_more_are_looked_at_but_who_was_right_goes_on(site: Site):
@@ -190,7 +192,7 @@ def test_after_ten_wrong_ones_no_more_are_looked_at_but_who_was_right_goes_on(si
         assert 'offsetwatch_read_refused_total{reason="unauthorised"} 10' in text
         assert server._refused["throttled"] == 2
     # Whoever floods us does not fill the log.
-    assert [at["event"] for at in events].count("read_unauthorised") == FAILURES_MAX
+    assert [event["event"] for event in events].count("read_unauthorised") == FAILURES_MAX
 
 
 def test_a_user_that_is_taken_away_is_refused_on_a_connection_that_is_open(site: Site):
@@ -236,7 +238,7 @@ def test_no_password_and_no_hash_is_in_a_log_or_in_an_answer(
 ):
     caplog.set_level(0)
     with capture_logs() as events, site.serving(site.tls(), ADA):
-        seen = [
+        observed = [
             site.get("/metrics", basic()),
             site.get("/", basic()),
             site.get("/metrics", basic(password=f"{PASSWORD}x")),
@@ -244,14 +246,16 @@ def test_no_password_and_no_hash_is_in_a_log_or_in_an_answer(
             site.get("/metrics", f"{PASSWORD}\r\n"),
         ]
         site.file.write_text(f"basic_auth_users: {{{HASH}: {PASSWORD}, ada: '{HASH}'}}\nx: [")
-        seen.append(site.get("/metrics", basic()))
+        observed.append(site.get("/metrics", basic()))
         site.write(site.tls(), {"basic_auth_users": {HASH: PASSWORD}, PASSWORD: HASH})
-        seen.append(site.get("/metrics", basic()))
-    assert [status(at) for at in seen[:2]] == [200, 200]
+        observed.append(site.get("/metrics", basic()))
+    assert [status(content) for content in observed[:2]] == [200, 200]
     logged = f"{events}{caplog.text}"
     assert logged.count("web_config_unusable") >= 2
     encoded = basic().split()[-1]
-    answers = b"".join(answer for answer in seen if status(answer) != 400).decode(errors="replace")
+    answers = b"".join(answer for answer in observed if status(answer) != 400).decode(
+        errors="replace"
+    )
     for secret in (HASH, HASH[7:], encoded):
         assert secret not in logged
         assert secret not in answers

@@ -18,12 +18,12 @@ from .sites import ADA, OTHER_HASH, Site, basic, status
 Change = Callable[[Site], object]
 
 
-def served(site: Site) -> bytes:
+def served(cluster: Site) -> bytes:
     """The certificate that is shown now."""
-    with site.connect() as connection:
-        found = connection.getpeercert(binary_form=True)
-    assert found is not None
-    return found
+    with cluster.connect() as connection:
+        result = connection.getpeercert(binary_form=True)
+    assert result is not None
+    return result
 
 
 def der(path: Path) -> bytes:
@@ -37,7 +37,7 @@ def test_a_renewed_certificate_is_shown_to_the_next_connection(site: Site):
         site.own.cert.write_bytes(new.cert.read_bytes())  # without its key: half of the change
         with capture_logs() as events:
             assert served(site) != der(new.cert)
-        assert [at["event"] for at in events] == ["web_config_unusable"]
+        assert [event["event"] for event in events] == ["web_config_unusable"]
         assert events[0]["log_level"] == "error"
         site.own.key.write_bytes(new.key.read_bytes())
         assert served(site) == der(new.cert)
@@ -49,28 +49,28 @@ def test_another_authority_counts_from_the_next_connection_on(site: Site):
     other = Authority(site.folder / "other")
     theirs = other.issue("theirs")
     with site.serving(site.mutual()):
-        mine = site.authority.issue("mine")
-        assert status(site.get(shown=mine)) == 200
-        assert site.get(shown=theirs) == b""
+        own = site.authority.issue("mine")
+        assert status(site.get(certificate=own)) == 200
+        assert site.get(certificate=theirs) == b""
         site.write(site.mutual() | {"http_server_config": {"http2": False}})
         (site.folder / "ca" / "new.pem").write_bytes(other.ca.read_bytes())
         changed = site.mutual()
         changed["tls_server_config"]["client_ca_file"] = str(site.folder / "ca" / "new.pem")
         site.write(changed)
-        assert status(site.get(shown=theirs)) == 200
-        assert site.get(shown=mine) == b""
+        assert status(site.get(certificate=theirs)) == 200
+        assert site.get(certificate=own) == b""
 
 
 def _text(text: str) -> Change:
-    return lambda site: site.file.write_text(text)
+    return lambda cluster: cluster.file.write_text(text)
 
 
 def _parts(*parts: str, **more: Any) -> Change:
     """All that protects but what is left out."""
 
-    def change(site: Site) -> None:
-        whole = {"tls": site.mutual(**more), "plain tls": site.tls(), "users": ADA}
-        site.write(*(whole[part] for part in parts))
+    def change(cluster: Site) -> None:
+        whole = {"tls": cluster.mutual(**more), "plain tls": cluster.tls(), "users": ADA}
+        cluster.write(*(whole[part] for part in parts))
 
     return change
 
@@ -81,39 +81,39 @@ BAD: dict[str, Change] = {
     "not a mapping": _text("- 1\n"),
     "unknown key": _text("basic_auth: {}\n"),
     "no hash": _text("basic_auth_users: {ada: s3cret}\n"),
-    "gone": lambda site: site.file.unlink(),
+    "gone": lambda cluster: cluster.file.unlink(),
     "without TLS": _parts("users"),
     "without passwords": _parts("tls"),
     "without certificates": _parts("plain tls", "users"),
     "without names": _parts("tls", "users"),
-    "a key that is gone": lambda site: site.own.key.unlink(),
-    "an authority that is none": lambda site: site.authority.ca.write_text("none"),
+    "a key that is gone": lambda cluster: cluster.own.key.unlink(),
+    "an authority that is none": lambda cluster: cluster.authority.ca.write_text("none"),
 }
 
 
 @pytest.mark.parametrize("change", BAD.values(), ids=BAD)
 def test_what_cannot_be_used_or_protects_less_changes_nothing(site: Site, change: Change):
     names = {"client_allowed_sans": ["localhost"]}
-    shown = site.authority.issue("client")
+    certificate = site.authority.issue("client")
     with site.serving(site.mutual(**names), ADA) as server:
-        trusting = site.trusting(shown)  # before the files are gone
+        trusting = site.trusting(certificate)  # before the files are gone
 
         def answers() -> tuple[int, ...]:
             return (
                 status(site.get(head=basic(), context=trusting)),
                 status(site.get(context=trusting)),
-                status(site.get(head=basic(), context=stranger)),
+                status(site.get(head=basic(), context=unknown)),
             )
 
-        stranger = site.trusting()
+        unknown = site.trusting()
         assert answers() == (200, 401, 0)
         with capture_logs() as events:
             change(site)
             assert answers() == (200, 401, 0)
             assert b"HTTP" not in site.plain(head=basic())
-        found = [at for at in events if at["event"] == "web_config_unusable"]
-        assert len(found) == 1  # not once for each request
-        assert found[0]["mistakes"]
+        results = [event for event in events if event["event"] == "web_config_unusable"]
+        assert len(results) == 1  # not once for each request
+        assert results[0]["mistakes"]
         assert "s3cret" not in str(events)
         text = site.get("/metrics", basic(), context=trusting).decode()
         for line in (

@@ -38,11 +38,11 @@ def made(inputs: Inputs | None = None, **changes) -> ConnectClusterState:
 
 
 def with_connectors(*connectors: Connector, inputs: Inputs | None = None) -> ConnectClusterState:
-    site = made(inputs)
-    site.home = OFFSETS
-    site.enlist(connectors)
-    site.settle(ADDRESSES)
-    return site
+    cluster = made(inputs)
+    cluster.home = OFFSETS
+    cluster.enlist(connectors)
+    cluster.settle(ADDRESSES)
+    return cluster
 
 
 def restless(*, configs: KafkaTopic | None = CONFIGS, status: KafkaTopic | None = STATUS) -> World:
@@ -59,7 +59,7 @@ def own(name: str, topic: KafkaTopic = OWN, **changes) -> Connector:
 
 
 def read(topic: KafkaTopic, *says: ConfigRecord | StatusRecord, whole: bool = False) -> TailRead:
-    return tail(topic, tuple(ListingRecord(at) for at in says), whole=whole)
+    return tail(topic, tuple(ListingRecord(say) for say in says), whole=whole)
 
 
 def tail(
@@ -81,20 +81,20 @@ def tail(
     )
 
 
-def listed(site: ConnectClusterState) -> list[str]:
-    return [at.name for at in site.listed or ()]
+def listed(cluster: ConnectClusterState) -> list[str]:
+    return [connector.name for connector in cluster.listed or ()]
 
 
 # --- its connectors ------------------------------------------------------------------------------
 
 
 def test_a_list_that_is_told_again_leaves_what_was_made_of_it():
-    site, connectors = made(), (source("files"), source("more"))
-    site.enlist(connectors)
-    names, found = site.names(), site.listed
-    site.enlist(connectors)
-    assert site.listed is found
-    assert site.names() is names
+    cluster, connectors = made(), (source("files"), source("more"))
+    cluster.enlist(connectors)
+    names, results = cluster.names(), cluster.listed
+    cluster.enlist(connectors)
+    assert cluster.listed is results
+    assert cluster.names() is names
 
 
 def test_of_connectors_that_have_gone_no_shadows_are_kept():
@@ -105,22 +105,22 @@ def test_of_connectors_that_have_gone_no_shadows_are_kept():
     world.tail(topic=OWN, whole=True)
     world.commit("files", FILE, {"position": 40})
     assert world.file().shadow is not None
-    site = world.book._sites["lab"]
-    assert set(site._superseded) == {"files"}
+    cluster = world.book._sites["lab"]
+    assert set(cluster._superseded) == {"files"}
     world.listed()
-    assert site._superseded == {}
+    assert cluster._superseded == {}
 
 
 def test_topics_of_their_own_and_what_is_elsewhere_are_told_by_connector():
     far = {"offsets_addresses": frozenset({"far:9092"})}
     listed = (own("z"), own("a", MORE), own("y", **far), own("b", **far))
-    site = with_connectors(*listed)
-    assert site.topics() == (
+    cluster = with_connectors(*listed)
+    assert cluster.topics() == (
         OffsetsTopic("lab", OFFSETS),
         OffsetsTopic("lab", MORE, "a"),
         OffsetsTopic("lab", OWN, "z"),
     )
-    assert site.elsewhere() == (("lab", "b"), ("lab", "y"))
+    assert cluster.elsewhere() == (("lab", "b"), ("lab", "y"))
 
 
 def test_shadows_are_told_by_connector():
@@ -144,11 +144,11 @@ def test_its_mirrored_partitions_are_not_summed_up_unless_that_is_asked_for():
 def test_a_topic_whose_tail_has_failed_so_far_is_as_new_to_it_as_any():
     inputs = Inputs(STALE_S)
     inputs.apply(InputFailed(InputId.of_tail(OWN), "denied", "no ACL"))
-    site = with_connectors(own("files"), inputs=inputs)
-    seen = tail(OWN, (record("files", FILE, {"position": 7}, log_offset=1, live=False),))
-    inputs.of(seen.input).read(seen)
-    site.apply(seen, NOW)
-    (view,) = site.views(NOW)
+    cluster = with_connectors(own("files"), inputs=inputs)
+    observed = tail(OWN, (record("files", FILE, {"position": 7}, log_offset=1, live=False),))
+    inputs.of(observed.input).read(observed)
+    cluster.apply(observed, NOW)
+    (view,) = cluster.views(NOW)
     assert view.offset is not None
     assert view.offset.number("position") == 7
 
@@ -156,10 +156,10 @@ def test_a_topic_whose_tail_has_failed_so_far_is_as_new_to_it_as_any():
 def test_nothing_is_called_a_shadow_while_its_own_topic_was_read_for_another_cluster_alone():
     """The offset may be among what that cluster was told, and this one was not."""
     world = World(sites=("one", "two"))
-    world.listed(own("a"), site="one")
+    world.listed(own("a"), cluster="one")
     world.tail(record("b", FILE, {"position": 5}, log_offset=0, live=False), topic=OWN, whole=True)
-    world.listed(own("b"), site="two")
-    world.found(site="two")
+    world.listed(own("b"), cluster="two")
+    world.found(cluster="two")
     world.tail(whole=True)
     world.commit("b", FILE, {"position": 40})
     assert world.snapshot().source_partitions == ()
@@ -169,16 +169,16 @@ def test_nothing_is_called_a_shadow_while_its_own_topic_was_read_for_another_clu
 
 
 def test_only_where_there_is_a_rest_api_and_no_name_is_given_a_status_topic_is_looked_for():
-    beside = KafkaTopic("east", "connect-status")
-    for site, another in (
+    topic = KafkaTopic("east", "connect-status")
+    for cluster, another in (
         (made(), True),
         (made(rest=False), False),
-        (made(status=beside), False),
+        (made(status=topic), False),
         (made(status=STATUS), False),
     ):
-        site.home = OFFSETS
-        assert site.found_status(frozenset({beside})) is another
-        assert site.found_status(frozenset({beside})) is False
+        cluster.home = OFFSETS
+        assert cluster.found_status(frozenset({topic})) is another
+        assert cluster.found_status(frozenset({topic})) is False
 
 
 def test_without_a_rest_api_no_status_topic_is_read_beside_those_that_list_connectors():
@@ -196,69 +196,71 @@ def test_of_a_cluster_without_a_rest_api_the_topic_that_lists_states_tells_their
 
 def translating() -> ConnectClusterState:
     """It has a MirrorCheckpointConnector, whose tasks are known."""
-    site = made(status=STATUS)
-    site.enlist((TRANSLATOR, source("files")))
-    assert site.checkpoint_tasks_changed()
-    return site
+    cluster = made(status=STATUS)
+    cluster.enlist((TRANSLATOR, source("files")))
+    assert cluster.checkpoint_tasks_changed()
+    return cluster
 
 
 def test_whatever_becomes_of_a_checkpoint_task_has_changed_it_in_whichever_company_it_is_told():
-    site, failed = translating(), condition("failed")
-    assert not site.checkpoint_tasks_changed()
-    site.apply(read(STATUS, TaskStatus("files", 0, failed), TaskStatus("ckpt", 0, failed)), NOW)
-    assert site.checkpoint_tasks_changed()
-    assert not site.checkpoint_tasks_changed()
+    cluster, failed = translating(), condition("failed")
+    assert not cluster.checkpoint_tasks_changed()
+    cluster.apply(read(STATUS, TaskStatus("files", 0, failed), TaskStatus("ckpt", 0, failed)), NOW)
+    assert cluster.checkpoint_tasks_changed()
+    assert not cluster.checkpoint_tasks_changed()
 
 
 def test_what_becomes_of_others_and_of_the_connector_itself_changes_no_checkpoint_task():
-    site, failed = translating(), condition("failed")
-    site.apply(read(STATUS, TaskStatus("files", 0, failed), ConnectorStatus("ckpt", failed)), NOW)
-    assert not site.checkpoint_tasks_changed()
+    cluster, failed = translating(), condition("failed")
+    cluster.apply(
+        read(STATUS, TaskStatus("files", 0, failed), ConnectorStatus("ckpt", failed)), NOW
+    )
+    assert not cluster.checkpoint_tasks_changed()
 
 
 def test_a_connector_of_another_kind_has_no_checkpoint_tasks_whatever_its_class_is_called():
-    site = made()
-    site.enlist((source("files", class_name="org.example.MirrorCheckpointFiles"),))
-    assert not site.checkpoint_tasks_changed()
+    cluster = made()
+    cluster.enlist((source("files", class_name="org.example.MirrorCheckpointFiles"),))
+    assert not cluster.checkpoint_tasks_changed()
 
 
 # --- listed from its own topics ------------------------------------------------------------------
 
 
 def test_another_clusters_topics_list_none_of_its_connectors():
-    site = made(rest=False)
-    site.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
-    site.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True), NOW)
+    cluster = made(rest=False)
+    cluster.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
+    cluster.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True), NOW)
     other = KafkaTopic("east", "other-configs")
-    assert site.apply(read(other, ConnectorConfigured("files", FILES), whole=True), NOW) is False
-    site.apply(read(CONFIGS, ConnectorConfigured("more", FILES)), NOW)
-    assert listed(site) == ["mm2", "more"]
+    assert cluster.apply(read(other, ConnectorConfigured("files", FILES), whole=True), NOW) is False
+    cluster.apply(read(CONFIGS, ConnectorConfigured("more", FILES)), NOW)
+    assert listed(cluster) == ["mm2", "more"]
 
 
 def test_a_config_topic_that_is_read_again_leaves_the_states():
-    site = made(rest=False)
-    site.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
-    site.apply(read(STATUS, ConnectorStatus("mm2", condition("running")), whole=True), NOW)
+    cluster = made(rest=False)
+    cluster.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
+    cluster.apply(read(STATUS, ConnectorStatus("mm2", condition("running")), whole=True), NOW)
     for _ in range(2):
-        site.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True), NOW)
-        assert [at.state for at in site.listed] == ["running"]
+        cluster.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True), NOW)
+        assert [item.state for item in cluster.listed] == ["running"]
 
 
 def test_until_the_config_topic_was_read_whole_there_is_no_list():
-    site = made(rest=False)
-    site.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
-    assert site.apply(read(CONFIGS), NOW) is False
-    assert site.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2)), NOW) is False
-    assert site.listed is None
+    cluster = made(rest=False)
+    cluster.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
+    assert cluster.apply(read(CONFIGS), NOW) is False
+    assert cluster.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2)), NOW) is False
+    assert cluster.listed is None
 
 
 def test_a_read_of_nothing_lists_nothing_anew():
-    site = made(rest=False)
-    site.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
-    assert site.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True), NOW) is True
-    found = site.listed
-    assert site.apply(read(CONFIGS), NOW) is False
-    assert site.listed is found
+    cluster = made(rest=False)
+    cluster.listing_topics = ListingTopics("lab", CONFIGS, STATUS)
+    assert cluster.apply(read(CONFIGS, ConnectorConfigured("mm2", MM2), whole=True), NOW) is True
+    results = cluster.listed
+    assert cluster.apply(read(CONFIGS), NOW) is False
+    assert cluster.listed is results
 
 
 def test_states_are_not_shown_where_only_the_config_topic_can_be_had():
@@ -282,25 +284,25 @@ def test_a_config_topic_that_may_yet_be_read_is_waited_for():
 
 
 def test_where_there_is_no_list_nobody_is_gone():
-    site = made()
-    assert not site.gone("files")
-    site.enlist((source("more"),))
-    assert site.gone("files")
+    cluster = made()
+    assert not cluster.gone("files")
+    cluster.enlist((source("more"),))
+    assert cluster.gone("files")
 
 
 def test_of_a_connector_whose_topic_is_not_known_nothing_is_certain_and_nothing_denied():
-    site = made()
-    site.enlist((source("files"),))
-    assert not site.uncommitted("files", "west", TopicPartition("orders", 0))
-    assert site.agrees("files", "identity", "text")
+    cluster = made()
+    cluster.enlist((source("files"),))
+    assert not cluster.uncommitted("files", "west", TopicPartition("orders", 0))
+    assert cluster.agrees("files", "identity", "text")
 
 
 def test_nothing_is_told_of_what_became_of_connectors_that_are_left_out():
     inputs = Inputs(STALE_S)
-    site = made(inputs, status=STATUS, wants_connector=lambda name: name == "files")
+    cluster = made(inputs, status=STATUS, wants_connector=lambda name: name == "files")
     says = [ConnectorStatus(name, condition("running")) for name in ("files", "left-out")]
-    told = read(STATUS, *says, whole=True)
-    inputs.of(told.input).read(told)
-    site.apply(told, NOW)
-    assert [at.connector for at in site.histories(NOW)] == ["files"]
-    assert site.histories(NOW) is site.histories(NOW)
+    report = read(STATUS, *says, whole=True)
+    inputs.of(report.input).read(report)
+    cluster.apply(report, NOW)
+    assert [history.connector for history in cluster.histories(NOW)] == ["files"]
+    assert cluster.histories(NOW) is cluster.histories(NOW)

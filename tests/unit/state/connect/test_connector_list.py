@@ -59,22 +59,22 @@ class Answers:
         self,
         *connectors: Connector,
         names: tuple[str, ...] = (),
-        asked: bool = True,
+        request: bool = True,
         whole: bool = True,
         kafka: str | None = None,
         times: int = 1,
         commits: tuple[str, ...] = (),
     ) -> None:
-        named = frozenset(names) | {at.name for at in connectors} if asked else None
+        named = frozenset(names) | {connector.name for connector in connectors} if request else None
         for _ in range(times):
             self.now += POLL_S
             self.commits |= dict.fromkeys(commits, self.now)
-            told = ConnectorsListed("lab", connectors, named, kafka, names_whole=whole)
-            self.shown = self.list.read(told, self, self.now)
+            report = ConnectorsListed("lab", connectors, named, kafka, names_whole=whole)
+            self.shown = self.list.read(report, self, self.now)
 
     @property
     def states(self) -> dict[str, str]:
-        return {at.name: at.state for at in self.shown}
+        return {connector.name: connector.state for connector in self.shown}
 
     @property
     def view(self):
@@ -83,7 +83,7 @@ class Answers:
 
     @property
     def unlisted(self) -> list[str]:
-        return [at.connector for at in self.view.unlisted]
+        return [item.connector for item in self.view.unlisted]
 
 
 A, B = source("a"), source("b")
@@ -138,7 +138,7 @@ def test_a_configuration_that_is_not_told_any_more_is_believed_for_ten_intervals
 
 
 @pytest.mark.parametrize(
-    ("before", "told", "kind"),
+    ("before", "report", "kind"),
     [
         (ConnectorKind.SINK, ConnectorKind.SINK, ConnectorKind.SINK),
         (ConnectorKind.MIRROR, ConnectorKind.SOURCE, ConnectorKind.MIRROR),
@@ -147,10 +147,10 @@ def test_a_configuration_that_is_not_told_any_more_is_believed_for_ten_intervals
     ],
 )
 def test_the_kind_of_a_connector_outlives_its_configuration_while_its_status_tells_it(
-    before, told, kind
+    before, report, kind
 ):
     answers = known(replace(A, kind=before))
-    answers.answer(replace(A, kind=told, class_name="", configured=False), times=70)
+    answers.answer(replace(A, kind=report, class_name="", configured=False), times=70)
     assert (answers.shown[0].kind, answers.shown[0].configured) == (kind, False)
 
 
@@ -177,12 +177,12 @@ def test_who_may_have_a_status_that_cannot_be_read_is_not_deleted_by_silence():
     assert set(answers.states) == set()
 
 
-@pytest.mark.parametrize("asked", [True, False])
-def test_who_is_missing_from_both_lists_and_silent_for_three_intervals_is_deleted(asked):
+@pytest.mark.parametrize("request", [True, False])
+def test_who_is_missing_from_both_lists_and_silent_for_three_intervals_is_deleted(request):
     answers = known(A, B)
-    answers.answer(B, asked=asked, times=18)
+    answers.answer(B, request=request, times=18)
     assert "a" in answers.states
-    answers.answer(B, asked=asked)
+    answers.answer(B, request=request)
     assert answers.states == {"b": "running"}
     assert answers.view.deleted == {"a"}
     answers.answer(A, B)
@@ -210,19 +210,19 @@ def test_who_may_be_a_name_that_cannot_be_read_is_not_missing_from_the_names():
 def test_a_status_that_was_taken_back_is_no_second_witness_of_a_list_made_from_statuses(names):
     answers = known(A, B)
     answers.statuses["a"] = DELETED
-    answers.answer(B, names=names or (), asked=names is not None, times=MISSED_ANSWERS)
+    answers.answer(B, names=names or (), request=names is not None, times=MISSED_ANSWERS)
     assert answers.states == {"a": UNKNOWN_STATE, "b": "running"}
 
 
 def test_who_is_listed_without_a_state_is_named_so_with_when_it_last_had_one():
     answers = known(A, B)
-    seen_at = answers.now
+    observed_at = answers.now
     answers.answer(B, names=("a",), times=60)
     assert answers.shown[0].class_name == A.class_name
     answers.answer(B, names=("a",), times=940)
-    (at,) = answers.view.without_state
-    assert (at.connector, at.since, at.seen_at) == ("a", seen_at + POLL_S, seen_at)
-    assert answers.view.without_configuration == {"a": seen_at}
+    (item,) = answers.view.without_state
+    assert (item.connector, item.since, item.seen_at) == ("a", observed_at + POLL_S, observed_at)
+    assert answers.view.without_configuration == {"a": observed_at}
     answers.answer(A, B)
     assert answers.view.without_state == ()
 
@@ -231,14 +231,14 @@ def test_a_task_without_a_state_has_that_of_before_for_two_answers_and_is_named_
     failed = replace(A, tasks=(Task(0, "failed", "Bad"), Task(1, "running")))
     hole = replace(A, tasks=(Task(1, "running"), Task(0, UNKNOWN_STATE)))
     answers = known(failed)
-    seen_at = answers.now
+    observed_at = answers.now
     answers.answer(hole, times=MISSED_ANSWERS - 1)
     assert set(answers.shown[0].tasks) == set(failed.tasks)
     assert answers.view.without_state == ()
     answers.answer(hole)
     assert answers.shown == (hole,)
     assert answers.view.without_state == (
-        ConnectorWithoutState("a", seen_at + POLL_S, seen_at, (0,)),
+        ConnectorWithoutState("a", observed_at + POLL_S, observed_at, (0,)),
     )
     answers.answer(failed)
     assert answers.shown == (failed,)
@@ -269,8 +269,8 @@ def test_who_goes_on_committing_is_not_deleted_and_is_told_of():
         answers.answer(B, times=5)
         answers.answer(B, commits=("a",))
     assert answers.states == {"a": UNKNOWN_STATE, "b": "running"}
-    (at,) = answers.view.unlisted
-    assert (at.connector, at.committed_at, at.status) == ("a", answers.now, None)
+    (item,) = answers.view.unlisted
+    assert (item.connector, item.committed_at, item.status) == ("a", answers.now, None)
     assert answers.view.believed_at is not None
     answers.answer(B, times=61)  # it has been silent for ten intervals
     assert answers.states == {"b": "running"}
@@ -286,7 +286,7 @@ def test_a_last_commit_after_the_deletion_is_none_that_goes_on():
 def test_who_has_a_status_is_not_deleted():
     answers = known(A, B, statuses={"a": "running"})
     answers.answer(B, times=1000)
-    assert [(at.connector, at.status) for at in answers.view.unlisted] == [("a", "running")]
+    assert [(item.connector, item.status) for item in answers.view.unlisted] == [("a", "running")]
     answers.statuses["a"] = DELETED
     answers.answer(B)
     assert answers.states == {"b": "running"}

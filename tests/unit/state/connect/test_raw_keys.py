@@ -34,18 +34,18 @@ class Log:
             self.at += after_s
             offset = None if position is None else {"position": position}
             raw_key = order if isinstance(order, bytes) else raw(order, name)
-            found = record(
+            result = record(
                 "files",
                 {},
                 offset,
                 log_offset=next(self.offsets),
-                at=self.at,
+                moment=self.at,
                 raw_key=raw_key,
                 live=live,
             )
-            found = replace(found, ours=ours) if ours else found
-            self.records.append(found)
-            self.known.add(found)
+            result = replace(result, ours=ours) if ours else result
+            self.records.append(result)
+            self.known.add(result)
         return self
 
     def use(self, name="a.csv"):
@@ -68,7 +68,7 @@ def test_a_single_spelling_is_the_one_in_use_whatever_its_order(order):
 def test_what_rest_writes_once_is_not_vouched_for_until_the_connector_goes_on():
     log = Log().write(OWN, 70, 75, 80).write(REST, 5)
     assert log.position() is None
-    assert [at.raw_key for at in log.use().unsure] == [raw(REST), raw(OWN)]
+    assert [item.raw_key for item in log.use().unsure] == [raw(REST), raw(OWN)]
     log.write(OWN, 81)
     assert log.position() == 81
     assert log.use().strays == {raw(REST)}
@@ -160,22 +160,25 @@ def test_after_a_start_the_newer_one_counts_unless_rest_may_have_written_it(olde
 def test_of_a_connector_that_is_known_a_hash_map_is_believed_at_a_start():
     partition = {"protocol": "1", "table": "orders"}
     stray = b'["jdbc",{"table":"orders","protocol":"1"}]'
-    older = record("jdbc", partition, {"incrementing": 5}, log_offset=1, at=1.0, raw_key=stray)
-    newer = record("jdbc", partition, {"incrementing": 9}, log_offset=2, at=2.0)
-    known = collect_spellings(replace(at, live=False) for at in (older, newer))
+    older = record("jdbc", partition, {"incrementing": 5}, log_offset=1, moment=1.0, raw_key=stray)
+    newer = record("jdbc", partition, {"incrementing": 9}, log_offset=2, moment=2.0)
+    known = collect_spellings(
+        replace(stored_record, live=False) for stored_record in (older, newer)
+    )
     assert known.in_use(newer.key.identity).spelling.raw_key == newer.raw_key
     known = collect_spellings(
-        replace(at, live=False) for at in (newer, replace(older, log_offset=3, at=3.0))
+        replace(stored_record, live=False)
+        for stored_record in (newer, replace(older, log_offset=3, at=3.0))
     )
     assert known.in_use(newer.key.identity).spelling is None
 
 
 def test_the_order_in_which_a_topic_is_read_does_not_matter():
     log = Log().write(OWN, 159, live=False).write(REST, 27, live=False).write(OWN, 28, live=False)
-    kept = [log.records[1], log.records[2]]
-    for records in itertools.permutations(kept):
-        found = collect_spellings(records).in_use(kept[0].key.identity)
-        assert found.spelling.value.text == '{"position":28}'
+    retained = [log.records[1], log.records[2]]
+    for records in itertools.permutations(retained):
+        change = collect_spellings(records).in_use(retained[0].key.identity)
+        assert change.spelling.value.text == '{"position":28}'
 
 
 def test_other_partitions_confirm_the_own_spelling_of_a_quiet_one():
@@ -212,19 +215,21 @@ def test_what_is_not_in_the_topic_any_more_is_forgotten():
     log.write(OWN, 4, live=False)
     log.known.end_whole()
     assert log.position() == 4
-    assert [at.raw_key for at in log.known.spellings(log.records[0].key.identity)] == [raw(OWN)]
+    assert [spelling.raw_key for spelling in log.known.spellings(log.records[0].key.identity)] == [
+        raw(OWN)
+    ]
 
 
 def test_the_newest_commit_across_kafka_partitions_goes_by_timestamps_far_apart():
     first = record(
-        "f", {}, {"position": 1}, log_offset=900, at=10.0, raw_key=raw(OWN, connector="f")
+        "f", {}, {"position": 1}, log_offset=900, moment=10.0, raw_key=raw(OWN, connector="f")
     )
     second = record(
         "f",
         {},
         {"position": 2},
         log_offset=3,
-        at=700.0,
+        moment=700.0,
         kafka_partition=7,
         raw_key=raw(REST, connector="f"),
         live=False,
@@ -232,7 +237,10 @@ def test_the_newest_commit_across_kafka_partitions_goes_by_timestamps_far_apart(
     first = replace(first, live=False)
     third = replace(second, log_offset=4, at=730.0)
     last = replace(third, log_offset=5, at=740.0)
-    at_once = [replace(at, at=at.at - 150.0) for at in (second, third, last)]
+    at_once = [
+        replace(stored_record, at=stored_record.at - 150.0)
+        for stored_record in (second, third, last)
+    ]
     assert collect_spellings([*at_once, first]).in_use(first.key.identity).spelling is None
     known = collect_spellings([second, third, last, first])
     assert known.in_use(first.key.identity).spelling.raw_key == second.raw_key

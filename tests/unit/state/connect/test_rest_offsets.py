@@ -68,9 +68,9 @@ def test_a_change_is_dated_by_the_poll_that_saw_it_and_counted():
     world = alone(source("files"))
     world.polled("files", (FILE, {"position": 40}))
     later(world, "files", (FILE, {"position": 50}))
-    seen_at = world.now
+    observed_at = world.now
     later(world, "files", (FILE, {"position": 50}))
-    assert (only(world).advanced_at, only(world).advances) == (seen_at, 1)
+    assert (only(world).advanced_at, only(world).advances) == (observed_at, 1)
     later(world, "files", (FILE, {"position": 20}))
     assert (only(world).advances, only(world).rewinds, only(world).resets) == (2, 1, 0)
 
@@ -108,19 +108,24 @@ def test_an_entry_without_an_offset_is_no_reset_as_the_task_may_have_one_under_a
 def test_a_failing_api_takes_its_series_down_and_no_others():
     world = World(sites=(ConnectClusterSettings(name="lab", kafka=None), "prod"))
     world.listed(source("files"))
-    world.listed(source("files"), site="prod")
-    world.found(site="prod")
+    world.listed(source("files"), cluster="prod")
+    world.found(cluster="prod")
     world.tail(whole=True)
     world.commit("files", FILE, {"position": 7})
     world.snapshot()
     world.polled("files", (FILE, {"position": 40}))
-    assert {at.connect_cluster for at in world.snapshot().source_partitions} == {"lab", "prod"}
+    assert {partition.connect_cluster for partition in world.snapshot().source_partitions} == {
+        "lab",
+        "prod",
+    }
     world.now += 15
     world.tail()
     world.now += 16  # more than connect_rest of both may be silent for
-    world.listed(source("files"), site="prod")
+    world.listed(source("files"), cluster="prod")
     world.poll_failed("files")
-    assert {at.connect_cluster for at in world.snapshot().source_partitions} == {"prod"}
+    assert {partition.connect_cluster for partition in world.snapshot().source_partitions} == {
+        "prod"
+    }
 
 
 def test_an_answer_that_is_too_old_is_taken_down():
@@ -147,14 +152,14 @@ def test_what_is_missing_is_not_known_at_first_and_a_reset_after_three_answers()
     for _ in range(RESET_AFTER_POLLS - 1):
         later(world, "files", (FILE, {"position": 40}))
         assert positions(world) == {"filename=/data/in.txt": '{"position":40}'}
-        assert [at.missing for at in world.snapshot().by_rest] == [1]
+        assert [connector.missing for connector in world.snapshot().by_rest] == [1]
     later(world, "files", (FILE, {"position": 40}))
     assert positions(world) == {
         "filename=/data/in.txt": '{"position":40}',
         "filename=/data/other.txt": None,
     }
-    assert [at.missing for at in world.snapshot().by_rest] == [0]
-    assert sum(at.resets for at in world.snapshot().source_partitions) == 1
+    assert [connector.missing for connector in world.snapshot().by_rest] == [0]
+    assert sum(partition.resets for partition in world.snapshot().source_partitions) == 1
 
 
 def test_what_may_be_an_entry_that_cannot_be_read_is_not_known_and_never_reset():
@@ -165,7 +170,7 @@ def test_what_may_be_an_entry_that_cannot_be_read_is_not_known_and_never_reset()
         assert positions(world) == {"filename=/data/in.txt": '{"position":40}'}
     later(world, "files", (FILE, {"position": 40}), (OTHER, {"position": 1}))
     assert len(positions(world)) == 2
-    assert sum(at.resets for at in world.snapshot().source_partitions) == 0
+    assert sum(partition.resets for partition in world.snapshot().source_partitions) == 0
 
 
 def test_what_is_missing_from_one_answer_and_comes_back_was_never_reset():
@@ -231,7 +236,7 @@ def test_rest_takes_over_when_a_topic_has_not_been_read_for_a_while_and_counts_n
     assert world.snapshot().by_rest == ()  # for one failure
     world.now += 21
     assert positions(world) == {}
-    assert [at.connector for at in world.snapshot().by_rest] == ["files"]
+    assert [connector.connector for connector in world.snapshot().by_rest] == ["files"]
     assert world.snapshot().ready
     world.polled("files", (FILE, {"position": 30}))
     later(world, "files", (FILE, {"position": 35}))
@@ -244,7 +249,7 @@ def test_a_topic_that_is_only_read_slowly_is_not_left_to_rest():
     world = World()
     world.listed(source("files"))
     world.found()
-    world.tail(caught_up=False, behind=1000)
+    world.tail(caught_up=False, lag=1000)
     world.now += 3600
     assert world.snapshot().by_rest == ()
 
@@ -276,7 +281,7 @@ def test_a_site_without_an_api_is_never_polled():
 def test_a_flow_has_lag_against_log_ends_by_what_rest_tells_and_no_sync_is_held_against_it():
     world = alone(replace(mirror(), name="mm2"))
     world.polled("mm2", (orders(), {"offset": 9}))
-    world.tail(sync(25, at=world.now + 600), topic=SYNCS, whole=True)
+    world.tail(sync(25, moment=world.now + 600), topic=SYNCS, whole=True)
     world.ends(30)
     (view,) = world.snapshot().mirror_partitions
     assert (view.committed, view.replicated, view.lag) == (9, 9, 20)
@@ -313,8 +318,15 @@ def test_a_sink_on_an_unknown_kafka_cluster_has_the_offsets_that_rest_tells(away
         "lake", (consumed(1), {"kafka_offset": 7}), (consumed(0), {"kafka_offset": 5}), (FILE, None)
     )
     assert [
-        (at.topic, at.partition, at.committed, at.lag, at.log_end, at.from_rest)
-        for at in away.snapshot().sink_partitions
+        (
+            partition.topic,
+            partition.partition,
+            partition.committed,
+            partition.lag,
+            partition.log_end,
+            partition.from_rest,
+        )
+        for partition in away.snapshot().sink_partitions
     ] == [("shop", 0, 5, None, None, True), ("shop", 1, 7, None, None, True)]
     assert away.snapshot().ready
     away.now += 31  # nobody answers
@@ -325,21 +337,25 @@ def test_a_sink_whose_group_is_denied_is_left_to_rest_until_it_can_be_read():
     world = World()
     world.listed(sink("lake"), sink("seen"))
     groups = InputId(GROUPS, connect_cluster="lab")
-    seen = SinkOffset("seen", "shop", 0, 3, 4)
+    offset = SinkOffset("seen", "shop", 0, 3, 4)
     world.see(
         InputFailed(groups, "denied", "no ACL"),
-        SinkOffsetsRead("lab", (seen,)),
+        SinkOffsetsRead("lab", (offset,)),
         InputSucceeded(groups, world.now),
     )
-    assert [at.connector for at in world.snapshot().by_rest] == ["lake"]
+    assert [connector.connector for connector in world.snapshot().by_rest] == ["lake"]
     world.polled("lake", (consumed(0), {"kafka_offset": 5}))
-    assert {(at.connector, at.from_rest) for at in world.snapshot().sink_partitions} == {
+    assert {
+        (partition.connector, partition.from_rest) for partition in world.snapshot().sink_partitions
+    } == {
         ("lake", True),
         ("seen", False),
     }
-    world.see(SinkOffsetsRead("lab", (seen, SinkOffset("lake", "shop", 0, 5, 9))))
+    world.see(SinkOffsetsRead("lab", (offset, SinkOffset("lake", "shop", 0, 5, 9))))
     assert world.snapshot().by_rest == ()
-    assert {(at.connector, at.from_rest) for at in world.snapshot().sink_partitions} == {
+    assert {
+        (partition.connector, partition.from_rest) for partition in world.snapshot().sink_partitions
+    } == {
         ("lake", False),
         ("seen", False),
     }
@@ -349,16 +365,16 @@ def test_the_lag_of_a_sink_that_is_polled_over_rest_comes_of_its_log_ends():
     world = World()
     world.listed(sink("lake"))
     world.see(InputFailed(InputId(GROUPS, connect_cluster="lab"), "denied", "no ACL"))
-    assert [at.connector for at in world.snapshot().by_rest] == ["lake"]
+    assert [connector.connector for connector in world.snapshot().by_rest] == ["lake"]
     world.polled("lake", (consumed(0), {"kafka_offset": 5}), (consumed(1), {"kafka_offset": 7}))
     ends = SinkOffset("lake", "shop", 0, committed=5, log_end=9, log_start=2)
     world.see(SinkOffsetsRead("lab", (), at=world.now, by_rest=(ends,)))
     world.polled("lake", (consumed(0), {"kafka_offset": 6}), (consumed(1), {"kafka_offset": 7}))
     read_at = world.now
-    assert [at.connector for at in world.snapshot().by_rest] == ["lake"]
+    assert [connector.connector for connector in world.snapshot().by_rest] == ["lake"]
 
-    def lags(at: float) -> list[tuple[int | None, int | None, int | None, bool]]:
-        world.now = at
+    def lags(moment: float) -> list[tuple[int | None, int | None, int | None, bool]]:
+        world.now = moment
         world.see(InputSucceeded(InputId(CONNECT_REST, connect_cluster="lab"), world.now))
         views = world.snapshot().sink_partitions
         return [(view.committed, view.log_end, view.lag, view.from_rest) for view in views]
@@ -373,7 +389,7 @@ def test_a_deleted_connector_is_polled_and_shown_no_more():
     world.polled("files", (FILE, {"position": 40}))
     world.listed(source("more"))
     assert positions(world) == {}
-    assert [at.connector for at in world.snapshot().by_rest] == ["more"]
+    assert [connector.connector for connector in world.snapshot().by_rest] == ["more"]
 
 
 def test_a_connector_of_its_own_topic_is_polled_where_that_alone_cannot_be_read():
@@ -383,5 +399,5 @@ def test_a_connector_of_its_own_topic_is_polled_where_that_alone_cannot_be_read(
     world.found()
     world.tail(whole=True)
     world.tail_failed("denied", own)
-    assert [at.connector for at in world.snapshot().by_rest] == ["files"]
+    assert [connector.connector for connector in world.snapshot().by_rest] == ["files"]
     assert OFFSETS in world.snapshot().topology.tailed()

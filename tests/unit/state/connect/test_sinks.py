@@ -45,7 +45,7 @@ def sinking() -> World:
 def test_a_sinks_lag_is_the_end_less_the_next_record():
     world = sinking()
     world.sinks(offset(committed=100), offset(committed=90, partition=1))
-    assert [at.lag for at in world.sunk()] == [0, 10]
+    assert [partition.lag for partition in world.sunk()] == [0, 10]
 
 
 def test_a_sink_whose_partition_has_no_end_has_a_position_and_no_lag():
@@ -92,12 +92,14 @@ def test_an_answer_replaces_the_last_one():
     world = sinking()
     world.sinks(offset(), offset(partition=1))
     world.sinks(offset(committed=95))
-    assert [(at.partition, at.lag) for at in world.sunk()] == [(0, 5)]
+    assert [(partition.partition, partition.lag) for partition in world.sunk()] == [(0, 5)]
 
 
-def probed(world: World, start: int, found: FirstRecord | NoRecordBefore) -> None:
-    who = ("lab", "s", TopicPartition("orders", 0))
-    world.see(ProbeRoundRead(kafka="west", at=world.now, answers=(ProbeResult(who, start, found),)))
+def probed(world: World, start: int, result: FirstRecord | NoRecordBefore) -> None:
+    partition = ("lab", "s", TopicPartition("orders", 0))
+    world.see(
+        ProbeRoundRead(kafka="west", at=world.now, answers=(ProbeResult(partition, start, result),))
+    )
 
 
 def told(world: World) -> tuple[bool | None, float | None, str | None]:

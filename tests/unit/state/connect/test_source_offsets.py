@@ -84,7 +84,7 @@ def test_what_a_bootstrap_read_counts_nowhere():
     view = world.file()
     assert counters(view) == (0, 0, 0, 0)
     assert (view.committed_at, view.advanced_at) == (NOW, NOW - 99)
-    tail = next(at for at in world.snapshot().inputs if at.id.kind == TAIL).tail
+    tail = next(item for item in world.snapshot().inputs if item.id.kind == TAIL).tail
     assert (tail.values, tail.tombstones, tail.undecodable) == (0, 0, 0)
 
 
@@ -92,8 +92,8 @@ def test_the_first_live_commit_is_compared_with_what_the_bootstrap_found():
     world = World()
     world.listed(source("files"))
     world.found()
-    found = record("files", FILE, {"position": 9}, log_offset=5, live=False)
-    world.tail(found, whole=True)
+    result = record("files", FILE, {"position": 9}, log_offset=5, live=False)
+    world.tail(result, whole=True)
     world.commit("files", FILE, {"position": 9}, log_offset=6)
     assert counters(world.file()) == (1, 0, 0, 0)
     world.commit("files", FILE, {"position": 4}, log_offset=7)
@@ -336,9 +336,9 @@ def test_a_number_that_a_sample_cannot_hold_is_exact_in_the_snapshot_and_counted
 def test_two_connect_clusters_keep_their_offsets_apart():
     world = World(sites=("lab", "prod"))
     other = KafkaTopic("east", "prod-offsets")
-    for site, topic, position in (("lab", OFFSETS, 1), ("prod", other, 2)):
-        world.listed(source("files"), site=site)
-        world.found(topic, site=site)
+    for cluster, topic, position in (("lab", OFFSETS, 1), ("prod", other, 2)):
+        world.listed(source("files"), cluster=cluster)
+        world.found(topic, cluster=cluster)
         world.tail(
             record("files", FILE, {"position": position}, log_offset=0, live=False),
             topic=topic,
@@ -352,14 +352,17 @@ def test_two_connect_clusters_keep_their_offsets_apart():
 
 def test_a_shared_offsets_topic_shows_each_connect_cluster_its_own_connectors():
     world = World(sites=("lab", "prod"))
-    world.found(site="lab")
-    world.found(site="prod")
-    world.listed(source("a"), site="lab")
-    world.listed(source("b"), site="prod")
+    world.found(cluster="lab")
+    world.found(cluster="prod")
+    world.listed(source("a"), cluster="lab")
+    world.listed(source("b"), cluster="prod")
     world.commit("a", FILE, {"position": 1})
     world.commit("b", FILE, {"position": 2})
-    shown = {(at.connect_cluster, at.connector) for at in world.snapshot().source_partitions}
-    assert shown == {("lab", "a"), ("prod", "b")}
+    text = {
+        (partition.connect_cluster, partition.connector)
+        for partition in world.snapshot().source_partitions
+    }
+    assert text == {("lab", "a"), ("prod", "b")}
 
 
 def test_pictures_are_shared_between_snapshots_while_nothing_changes():
@@ -378,11 +381,11 @@ def test_an_observation_of_a_tail_makes_that_tail_an_input():
 
 
 def positions(world: World) -> dict[tuple[str, str], int]:
-    found = {}
+    results = {}
     for view in world.snapshot().source_partitions:
         assert view.offset is not None
-        found[view.connector, view.label] = view.offset.number("position")
-    return found
+        results[view.connector, view.label] = view.offset.number("position")
+    return results
 
 
 def test_what_is_pictured_ahead_and_what_is_not_are_shown_in_one_order_with_the_newest():

@@ -32,14 +32,14 @@ def found(*topics: KafkaTopic) -> TopicFactsRead:
         kafka="east",
         facts=tuple(
             TopicFacts(
-                at=at,
+                at=topic,
                 role=InternalTopicRole.STATUS,
                 policy="compact",
                 partitions=5,
                 replication=1,
                 brokers=1,
             )
-            for at in topics
+            for topic in topics
         ),
         at=0.0,
     )
@@ -56,7 +56,7 @@ def connector(state: str | None, *, generation: int = 1) -> ConnectorStatus:
 
 
 def told(world: World, *says: StatusRecord, whole: bool = False, **changes) -> None:
-    records = (ListingRecord(at, at=world.now, live=not whole) for at in says)
+    records = (ListingRecord(say, at=world.now, live=not whole) for say in says)
     world.tail(*records, topic=STATUS, whole=whole, **changes)
 
 
@@ -70,8 +70,8 @@ def followed() -> World:
 
 def changes(world: World) -> dict[tuple[str, int | None], list[str]]:
     return {
-        (at.connector, at.task): [change.state for change in at.changes]
-        for at in world.snapshot().histories
+        (history.connector, history.task): [change.state for change in history.changes]
+        for history in world.snapshot().histories
     }
 
 
@@ -100,12 +100,14 @@ def test_what_is_not_certainly_its_status_topic_is_not_followed(topics):
 
 
 def test_a_status_topic_that_is_named_is_followed_whatever_is_found():
-    site = ConnectClusterSettings(
+    cluster = ConnectClusterSettings(
         name="lab", kafka="east", status=KafkaTopic("east", "how-they-are")
     )
-    world = files(sites=(site,))
+    world = files(sites=(cluster,))
     world.see(found(STATUS))
-    assert [str(at.at) for at in world.snapshot().topology.statuses] == ["east/how-they-are"]
+    assert [str(status.at) for status in world.snapshot().topology.statuses] == [
+        "east/how-they-are"
+    ]
 
 
 def test_a_status_topic_that_went_is_no_longer_followed_and_what_it_told_is_forgotten():
@@ -123,7 +125,7 @@ def test_nothing_waits_for_a_status_topic_and_no_list_depends_on_it():
     world.see(found(STATUS))
     world.tail_failed("denied", STATUS)
     assert world.snapshot().ready
-    assert [at.name for at in world.snapshot().connectors] == ["files"]
+    assert [any_connector.name for any_connector in world.snapshot().connectors] == ["files"]
 
 
 def test_every_change_is_kept_that_a_poll_would_miss():
@@ -150,19 +152,19 @@ def test_every_change_is_kept_that_a_poll_would_miss():
 def test_a_deletion_is_the_last_word_although_the_worker_lets_go_after_it(skew_s):
     """As Kafka 4.3.1 wrote it with two workers: the leader deletes, and another lets go."""
     known = ConnectorStateHistories("lab")
-    heard(known, connector("running"), connector(None), at=1000.0)
+    heard(known, connector("running"), connector(None), moment=1000.0)
     for _ in range(2):  # once more where the topic is read again
-        states = heard(known, connector("unassigned"), at=1000.0 + skew_s)
+        states = heard(known, connector("unassigned"), moment=1000.0 + skew_s)
         assert states == [["running", "unassigned", "deleted"]]
     assert find_deletions(known.views()[0].changes) == (2,)
-    states = heard(known, connector("running"), at=1002.0)
+    states = heard(known, connector("running"), moment=1002.0)
     assert states == [["running", "unassigned", "deleted", "running"]]
 
 
 def test_a_worker_that_lets_go_long_after_a_status_was_lost_is_in_a_rebalance():
     known = ConnectorStateHistories("lab")
-    heard(known, connector("running"), connector(None), at=1000.0)
-    states = heard(known, connector("unassigned"), at=1601.0)
+    heard(known, connector("running"), connector(None), moment=1000.0)
+    states = heard(known, connector("unassigned"), moment=1601.0)
     assert states == [["running", "deleted", "unassigned"]]
     assert find_deletions(known.views()[0].changes) == ()
 
@@ -196,8 +198,8 @@ def test_a_history_is_bounded_and_the_newest_is_kept(monkeypatch):
     for number in range(state_history.CHANGES_MAX):
         told(world, task("running", generation=number))
     told(world, task("failed"), connector("running"))
-    kept = changes(world)["files", 0]
-    assert (len(kept), kept[-1]) == (state_history.CHANGES_MAX, "failed")
+    retained = changes(world)["files", 0]
+    assert (len(retained), retained[-1]) == (state_history.CHANGES_MAX, "failed")
     assert dict(world.snapshot().dropped)["histories_max"] == 1
 
 
@@ -252,11 +254,11 @@ def test_the_same_histories_are_given_while_nothing_changes():
 
 
 def heard(
-    known: ConnectorStateHistories, *says: StatusRecord, whole: bool = False, at: float = 0.0
+    known: ConnectorStateHistories, *says: StatusRecord, whole: bool = False, moment: float = 0.0
 ) -> list[list[str]]:
     """The states of each, after these records."""
-    known.apply(tuple(ListingRecord(record, at=at) for record in says), whole=whole)
-    return [[change.state for change in at.changes] for at in known.views()]
+    known.apply(tuple(ListingRecord(record, at=moment) for record in says), whole=whole)
+    return [[change.state for change in view.changes] for view in known.views()]
 
 
 LATE = task("unassigned", generation=1)

@@ -10,11 +10,11 @@ A, B = {"filename": "/a"}, {"filename": "/b"}
 
 def book(*commits: tuple[dict, int | None]) -> SourceBook:
     """Commits of `files`, each at the next place of the log; None forgets."""
-    made = SourceBook("lab", 100)
+    built = SourceBook("lab", 100)
     for number, (partition, position) in enumerate(commits):
         value = None if position is None else {"position": position}
-        made.apply((record("files", partition, value, log_offset=number),), 0.0)
-    return made
+        built.apply((record("files", partition, value, log_offset=number),), 0.0)
+    return built
 
 
 def test_a_shadow_has_the_offset_that_its_connector_has_left_and_nothing_else_of_it():

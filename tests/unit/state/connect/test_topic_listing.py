@@ -37,7 +37,7 @@ def condition(state: str, generation: int = 1) -> Condition:
 
 
 def given(task: int, *partitions: int, name: str = "mm2") -> TaskConfigured:
-    assigned = tuple(TopicPartition("orders", at) for at in partitions)
+    assigned = tuple(TopicPartition("orders", partition) for partition in partitions)
     return TaskConfigured(name, task, assigned)
 
 
@@ -47,7 +47,7 @@ def tell(world: World, *says, whole: bool = False) -> None:
         (CONFIGS, (ConnectorConfigured, TaskConfigured, TasksCommitted)),
         (STATUS, (ConnectorStatus, TaskStatus)),
     ):
-        records = tuple(ListingRecord(at) for at in says if isinstance(at, kinds))
+        records = tuple(ListingRecord(say) for say in says if isinstance(say, kinds))
         if records or whole:
             world.tail(*records, topic=topic, whole=whole)
 
@@ -295,7 +295,7 @@ def test_a_tombstone_of_a_commit_of_tasks_leaves_none():
 def test_connectors_are_listed_by_name_whichever_was_made_first():
     known = Listing()
     known.apply([ConnectorConfigured(name, FILES) for name in ("files", "archive", "jdbc")])
-    assert [at.name for at in known.connectors()] == ["archive", "files", "jdbc"]
+    assert [connector.name for connector in known.connectors()] == ["archive", "files", "jdbc"]
 
 
 def test_tasks_that_are_not_committed_are_not_in_force():

@@ -52,8 +52,8 @@ class Flow:
             connector = replace(connector, state="stopped", tasks=())
         world.listed(connector)
         bounds = {
-            TopicPartition("orders", at): LogBounds(first, last, last)
-            for at, (first, last) in self.logs.items()
+            TopicPartition("orders", offset): LogBounds(first, last, last)
+            for offset, (first, last) in self.logs.items()
         }
         world.ends(bounds, ids={"orders": self.id} if sure else {})
 
@@ -80,10 +80,13 @@ class Flow:
         return {cause: count for cause, count in view.lost if count}
 
     def ranges(self) -> list[tuple[str, int, int, int]]:
-        return [(at.cause, at.partition, at.first, at.last) for at in self.world.snapshot().losses]
+        return [
+            (loss.cause, loss.partition, loss.first, loss.last)
+            for loss in self.world.snapshot().losses
+        ]
 
     def recreations(self) -> int:
-        return sum(at.count for at in self.world.snapshot().recreations)
+        return sum(recreation.count for recreation in self.world.snapshot().recreations)
 
 
 def copying(*positions: int, **settings) -> Flow:
@@ -498,10 +501,10 @@ def good() -> dict:
 
 def broken(*path: str | int, value: object) -> bytes:
     """A good document with one thing changed."""
-    document = at = good()
+    document = entry = good()
     for step in path[:-1]:
-        at = at[step]
-    at[path[-1]] = value
+        entry = entry[step]
+    entry[path[-1]] = value
     return json.dumps(document).encode()
 
 
@@ -555,16 +558,18 @@ def test_a_topic_that_no_flow_copies_any_more_is_forgotten_after_a_week():
     flow.world.ends({TopicPartition("payments", 0): LogBounds(0, 10, 10)}, ids={"payments": "p"})
     remembered = flow.world.book.remembered()
     assert remembered is not None
-    (topics,) = [at["topics"] for at in json.loads(remembered)["flows"]]
+    (topics,) = [mirror_flow["topics"] for mirror_flow in json.loads(remembered)["flows"]]
     assert list(topics) == ["payments"]
 
 
 def test_no_more_ranges_are_kept_than_the_newest_so_many():
-    fates = LossAccounting()
+    accounting = LossAccounting()
     for number in range(LOSSES_MAX + 5):
-        fates.add(Loss("lab", "mm2", "w", "e", "t", 0, "retention", 10 * number, 10 * number, 0))
-    assert len(fates.losses) == LOSSES_MAX
-    assert fates.losses[0].first == 50
+        accounting.add(
+            Loss("lab", "mm2", "w", "e", "t", 0, "retention", 10 * number, 10 * number, 0)
+        )
+    assert len(accounting.losses) == LOSSES_MAX
+    assert accounting.losses[0].first == 50
 
 
 def test_losses_of_a_flow_that_is_gone_are_not_shown_and_come_back_with_it():
@@ -578,11 +583,11 @@ def test_losses_of_a_flow_that_is_gone_are_not_shown_and_come_back_with_it():
 
 
 def test_two_flows_into_two_targets_are_told_apart():
-    fates = LossAccounting()
+    accounting = LossAccounting()
     flow = copying(99).world.snapshot().topology.flows[0]
     where = TopicPartition("orders", 0)
     for now, start in ((0.0, 0), (10.0, 150), (80.0, 150)):
-        fates.inspect(
+        accounting.inspect(
             FlowInspection(
                 now=now,
                 flow=flow,
@@ -594,6 +599,6 @@ def test_two_flows_into_two_targets_are_told_apart():
                 news_of=lambda _where: None,
             )
         )
-    assert dict(fates.find_losses(flow, where)[0])["retention"] == 50
+    assert dict(accounting.find_losses(flow, where)[0])["retention"] == 50
     other = mirrors(mirror(target="north")).snapshot().topology.flows[0]
-    assert fates.find_losses(other, where) == (NOTHING_LOST, None)
+    assert accounting.find_losses(other, where) == (NOTHING_LOST, None)

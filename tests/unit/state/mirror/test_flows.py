@@ -53,9 +53,9 @@ def test_a_target_without_a_known_address_is_the_connect_clusters_own():
 
 def test_only_mirror_source_connectors_make_flows_and_only_sinks_make_groups():
     connectors = (source("a"), sink("b"), mirror("c"))
-    assert [at.connector for at in build_mirror_flows("lab", "east", connectors, ADDRESSES)] == [
-        "c"
-    ]
+    assert [
+        flow.connector for flow in build_mirror_flows("lab", "east", connectors, ADDRESSES)
+    ] == ["c"]
     (group,) = build_sink_groups("lab", "east", connectors, ADDRESSES)
     assert (group.connector, group.group, group.kafka) == ("b", "connect-b", "east")
 
@@ -101,17 +101,17 @@ def test_a_target_with_a_known_address_is_that_cluster_wherever_the_connector_ru
 
 
 def test_flows_are_told_in_order_those_that_are_named_among_those_that_are_found():
-    found = build_mirror_flows("lab", "east", (mirror("z"), mirror("b")), ADDRESSES)
-    named = [replace(found[0], connector=name) for name in ("y", "a")]
-    flows = merge_named_flows(named, found)
+    mirror_flows = build_mirror_flows("lab", "east", (mirror("z"), mirror("b")), ADDRESSES)
+    named = [replace(mirror_flows[0], connector=name) for name in ("y", "a")]
+    flows = merge_named_flows(named, mirror_flows)
     assert [flow.connector for flow in flows] == ["a", "b", "y", "z"]
 
 
 def test_a_named_flow_without_offset_syncs_has_those_that_its_connector_names():
-    (found,) = build_mirror_flows("lab", "east", (mirror(),), ADDRESSES)
-    named = replace(found, offset_syncs=None, copies=(("*", "copy-{topic}"),))
-    (flow,) = merge_named_flows([named], [found])
+    (mirror_flow,) = build_mirror_flows("lab", "east", (mirror(),), ADDRESSES)
+    named = replace(mirror_flow, offset_syncs=None, copies=(("*", "copy-{topic}"),))
+    (flow,) = merge_named_flows([named], [mirror_flow])
     assert (flow.offset_syncs, flow.copies) == (SYNCS, named.copies)
     elsewhere = KafkaTopic("east", "syncs")
-    (flow,) = merge_named_flows([replace(named, offset_syncs=elsewhere)], [found])
+    (flow,) = merge_named_flows([replace(named, offset_syncs=elsewhere)], [mirror_flow])
     assert flow.offset_syncs == elsewhere

@@ -94,10 +94,10 @@ def test_what_it_remembers_is_never_farther_from_a_group_than_four_times_its_lag
             continue
         newest = syncs[0][0]
         group = dice.randrange(first, newest + 1)
-        found = store.translate(group)
-        assert found is not None
+        result = store.translate(group)
+        assert result is not None
         # With the syncs this far apart, no nearer one can be had.
-        assert found > group - 4 * (newest - group) - max(steps)
+        assert result > group - 4 * (newest - group) - max(steps)
 
 
 def test_it_answers_what_kafkas_own_answered():
@@ -111,7 +111,7 @@ def test_it_answers_what_kafkas_own_answered():
             case ["sync", upstream, downstream]:
                 store.read(int(upstream), int(downstream))
             case ["translate", upstream, answer]:
-                found = store.translate(int(upstream))
-                assert answer == ("none" if found is None else str(found)), f"line {number}"
+                result = store.translate(int(upstream))
+                assert answer == ("none" if result is None else str(result)), f"line {number}"
             case _:
                 pytest.fail(f"line {number}: {line}")

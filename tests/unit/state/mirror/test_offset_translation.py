@@ -18,10 +18,10 @@ END = 10**9
 
 
 def history(*syncs: tuple[int, int], joined: bool = True) -> SyncHistory:
-    made = SyncHistory()
+    built = SyncHistory()
     for upstream, downstream in syncs:
-        made.add(upstream, downstream, joined=joined)
-    return made
+        built.add(upstream, downstream, joined=joined)
+    return built
 
 
 # Upstream 0-99 without a gap, then 100-109 are missing: 110 is record 100 downstream.
@@ -46,9 +46,9 @@ def test_a_gap_upstream_ends_where_the_next_sync_is(upstream, best):
 
 
 def test_where_a_gap_was_that_compaction_may_have_moved_is_not_known():
-    found = history((0, 0), (100, 50), joined=False)
-    assert found.best(60, END) is None
-    assert found.best(100, END) == 50
+    result = history((0, 0), (100, 50), joined=False)
+    assert result.best(60, END) is None
+    assert result.best(100, END) == 50
     # Whatever was missing: from the last record before a sync there is one way on.
     assert history((0, 0), (100, 1), joined=False).best(60, END) == 1
 
@@ -73,12 +73,12 @@ def test_a_gap_that_may_lie_elsewhere_is_known_where_every_place_of_it_comes_to_
 
 
 def test_a_sync_says_whether_it_begins_a_piece():
-    found = SyncHistory()
-    told = [
-        found.add(*pair, joined=True)
+    result = SyncHistory()
+    reports = [
+        result.add(*pair, joined=True)
         for pair in ((0, 0), (0, 0), (10, 10), (30, 25), (30, 25), (35, 30), (5, 5))
     ]
-    assert told == [True, False, False, True, False, False, True]
+    assert reports == [True, False, False, True, False, False, True]
 
 
 @pytest.mark.parametrize("shift", [-500, 500])
@@ -112,9 +112,9 @@ def test_before_the_first_sync_nothing_tells():
     ],
 )
 def test_what_goes_back_makes_the_old_mapping_void(back):
-    found = history((0, 0), (99, 99), back)
-    assert found.best(back[0], END) == back[1]
-    assert found.best(back[0] - 1, END) is None
+    result = history((0, 0), (99, 99), back)
+    assert result.best(back[0], END) == back[1]
+    assert result.best(back[0] - 1, END) is None
 
 
 def test_a_sync_that_comes_twice_changes_nothing():
@@ -123,10 +123,10 @@ def test_a_sync_that_comes_twice_changes_nothing():
 
 def test_what_is_forgotten_is_the_oldest():
     syncs = [(10 * n, n) for n in range(SEGMENTS_MAX + 5)]
-    found = history(*syncs)
-    assert len(found.pieces) == SEGMENTS_MAX
-    assert found.best(49, END) is None
-    assert found.best(50, END) == 5
+    result = history(*syncs)
+    assert len(result.pieces) == SEGMENTS_MAX
+    assert result.best(49, END) is None
+    assert result.best(50, END) == 5
 
 
 def test_a_line_takes_no_more_room_however_many_syncs_it_has():
@@ -136,13 +136,13 @@ def test_a_line_takes_no_more_room_however_many_syncs_it_has():
 def test_the_corners_tell_as_much_as_all_syncs():
     dice = random.Random(3)
     for _ in range(50):
-        made, upstream, downstream = SyncHistory(), 0, 0
+        built, upstream, downstream = SyncHistory(), 0, 0
         for _ in range(40):
             upstream += dice.choice((1, 1, 5, 100))
             downstream += dice.choice((1, 1, 5, 100))
-            made.add(upstream, downstream, joined=False)
-        again = history(*made.corners(), joined=False)
-        assert again.pieces == made.pieces
+            built.add(upstream, downstream, joined=False)
+        again = history(*built.corners(), joined=False)
+        assert again.pieces == built.pieces
 
 
 def test_a_record_is_where_a_copy_without_its_gaps_says():
@@ -151,8 +151,8 @@ def test_a_record_is_where_a_copy_without_its_gaps_says():
     for _ in range(100):
         upstream = downstream = dice.randrange(50)
         where: dict[int, int] = {}
-        found = SyncHistory()
-        found.add(upstream, downstream, joined=True)
+        result = SyncHistory()
+        result.add(upstream, downstream, joined=True)
         where[upstream] = downstream
         for _ in range(60):
             gap = dice.choice((0, 0, 0, 0, 3, 17))
@@ -160,36 +160,36 @@ def test_a_record_is_where_a_copy_without_its_gaps_says():
             downstream += 1
             where[upstream] = downstream
             if gap or dice.random() < 0.1:
-                found.add(upstream, downstream, joined=True)
+                result.add(upstream, downstream, joined=True)
         for offset in range(min(where), upstream + 1):
-            first = min(at for at in where if at >= offset)
-            if found.best(offset, END) is not None:
-                assert found.best(offset, downstream + 1) == where[first]
+            first = min(number for number in where if number >= offset)
+            if result.best(offset, END) is not None:
+                assert result.best(offset, downstream + 1) == where[first]
 
 
 def test_records_between_two_places_are_counted_without_what_syncs_show_to_be_none():
     """MM2 copies in transactions of five records: every sixth offset downstream is a marker."""
     where = [offset for offset in range(600) if offset % 6 != 5]  # of each record, downstream
     syncs = [(number, offset) for number, offset in enumerate(where) if number % 10 == 0]
-    found = history(*syncs)
+    result = history(*syncs)
     for group in range(3, len(where), 7):
-        best = found.best(group, END)
+        best = result.best(group, END)
         assert best is not None
         for synced, downstream in syncs:
-            for landing, read in ((downstream, synced), (downstream + 1, synced + 1)):
-                counted = found.record_number(best) - found.record_number(landing)
+            for failover_cost, read in ((downstream, synced), (downstream + 1, synced + 1)):
+                counted = result.record_number(best) - result.record_number(failover_cost)
                 assert counted == group - read
 
 
 @pytest.mark.parametrize("downstream", [0, 1, 45, 99, 100, 120, 150, 400])
 def test_without_anything_beside_the_records_every_offset_counts(downstream):
-    found = history(*GAP)
-    assert found.record_number(downstream) - found.record_number(7) == downstream - 7
+    result = history(*GAP)
+    assert result.record_number(downstream) - result.record_number(7) == downstream - 7
 
 
 def test_before_what_is_known_every_offset_counts():
-    found = history((50, 50), (60, 70))
-    assert found.record_number(50) - found.record_number(20) == 30
+    result = history((50, 50), (60, 70))
+    assert result.record_number(50) - result.record_number(20) == 30
 
 
 def test_after_the_newest_sync_mm2_translates_to_the_record_after_it():
@@ -225,18 +225,18 @@ def test_no_task_translates_to_less_than_is_said_whenever_it_started():
         steps = dice.choice(((100, 101), (1, 100, 3000), (1, 2), (500, 50, 7)))
         count = dice.randrange(2, 300)
         start = dice.randrange(count)
-        older, ours, upstream = OffsetSyncStore(), PartitionSyncs(), 0
+        older, own, upstream = OffsetSyncStore(), PartitionSyncs(), 0
         older.started()
         for number in range(count):
             upstream += dice.choice(steps)
             older.read(upstream, upstream)
-            ours.read(upstream, upstream, live=number > start)
+            own.read(upstream, upstream, live=number > start)
         for _ in range(20):
             group = dice.randrange(upstream + 50)
-            found, least = older.translate(group), ours.at_least(group)
+            result, least = older.translate(group), own.at_least(group)
             if least is not None:
-                assert found is not None
-                assert found != TOO_FAR_BACK
-                assert found >= least
+                assert result is not None
+                assert result != TOO_FAR_BACK
+                assert result >= least
                 compared += 1
     assert compared > 300

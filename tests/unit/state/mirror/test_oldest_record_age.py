@@ -47,11 +47,11 @@ def test_without_lag_nothing_is_behind_and_nothing_is_to_be_read():
 
 def test_until_a_record_is_read_the_lag_counts_from_when_the_log_end_was_last_at_the_position():
     world = replicating()
-    seen_at = world.now = NOW + 5
+    observed_at = world.now = NOW + 5
     world.ends(10)
     world.now += 5
     world.ends(15)
-    assert told(world) == (None, seen_at, LOG_ENDS)
+    assert told(world) == (None, observed_at, LOG_ENDS)
     assert world.mirrored().probe_from == 10
 
 
@@ -71,20 +71,20 @@ def test_the_age_grows_with_the_clock_while_nothing_else_is_seen():
     world.probed(10, FirstRecord(offset=10, at=NOW + 7))
     view = world.mirrored()
     ages = [
-        compute_lag_seconds(view.behind_since, NOW + at, caught_up=view.caught_up)
-        for at in (10, 130)
+        compute_lag_seconds(view.behind_since, NOW + number, caught_up=view.caught_up)
+        for number in (10, 130)
     ]
     assert ages == [3, 123]
 
 
 def test_a_back_dated_record_counts_from_when_it_was_seen_not_to_be_there_yet():
     world = replicating()
-    seen_at = world.now = NOW + 5
+    observed_at = world.now = NOW + 5
     world.ends(12)
     world.now += 5
     world.ends(15)
     world.probed(10, FirstRecord(offset=12, at=NOW - 86_400 * 365))
-    assert told(world) == (False, seen_at, RECORD)
+    assert told(world) == (False, observed_at, RECORD)
 
 
 def test_the_brokers_own_timestamp_counts_as_it_is():
@@ -125,11 +125,11 @@ def test_after_nothing_was_found_only_what_is_new_is_to_be_read():
     world = replicating()
     world.ends(11)
     world.probed(10, NoRecordBefore(11))
-    seen_at = world.now = NOW + 5
+    observed_at = world.now = NOW + 5
     world.ends(11)
     world.now += 5
     world.ends(13)
-    assert told(world) == (None, seen_at, LOG_ENDS)
+    assert told(world) == (None, observed_at, LOG_ENDS)
     assert world.mirrored().probe_from == 11
     world.probed(11, NoRecordBefore(13))
     assert told(world) == (True, None, None)
@@ -210,15 +210,15 @@ def test_of_a_log_that_is_another_one_nothing_old_is_believed(bounds):
     world = replicating()
     world.ends({ORDERS: LogBounds(5, 15, 15)})
     world.probed(10, FirstRecord(offset=10, at=NOW))
-    asked_at = world.now
+    requested_at = world.now
     world.now += 5
     start, end = bounds
     world.ends({ORDERS: LogBounds(start, end, end)})
     assert world.mirrored().caught_up is None
     # A read that began before that was seen may still be of the old one.
-    world.probed(10, FirstRecord(offset=11, at=NOW), asked_at=asked_at)
+    world.probed(10, FirstRecord(offset=11, at=NOW), requested_at=requested_at)
     assert world.mirrored().caught_up is None
-    world.probed(10, FirstRecord(offset=11, at=NOW), asked_at=world.now + 1)
+    world.probed(10, FirstRecord(offset=11, at=NOW), requested_at=world.now + 1)
     assert world.mirrored().caught_up is False
 
 
@@ -273,9 +273,9 @@ def test_without_live_ends_nothing_is_known_and_nothing_is_to_be_read():
 # --- the samples by themselves -------------------------------------------------------------------
 
 
-def saw(ages: OldestRecordAges, end: int, at: float, *, following: int = 0) -> None:
-    seen = UnreadRange(following=following, start=0, end=end)
-    ages.apply_bounds("west", [(WHO, seen)], at=at, now=at)
+def saw(ages: OldestRecordAges, end: int, moment: float, *, following: int = 0) -> None:
+    observed = UnreadRange(following=following, start=0, end=end)
+    ages.apply_bounds("west", [(WHO, observed)], at=moment, now=moment)
 
 
 def since(ages: OldestRecordAges, following: int, end: int) -> float | None:
@@ -307,20 +307,20 @@ def test_a_long_standstill_keeps_few_samples_and_stays_on_the_safe_side():
 
 
 @pytest.mark.parametrize(
-    ("seen", "kept"),
+    ("observed", "retained"),
     [
         ((0, 1, 2, 3, 4), [0, 2, 3, 4]),
         ((0, 8, 12, 14, 15), [0, 8, 12, 15]),  # none is near enough: then the oldest stay
         ((0, 1, 2, 3), [0, 1, 2, 3]),
     ],
 )
-def test_of_too_many_samples_those_go_whose_neighbours_are_near(seen, kept, monkeypatch):
+def test_of_too_many_samples_those_go_whose_neighbours_are_near(observed, retained, monkeypatch):
     monkeypatch.setattr(states_ages, "ENDS_MAX", 4)
     ages = OldestRecordAges()
-    for moment in seen:
+    for moment in observed:
         saw(ages, 10 + moment, NOW + moment)
     (age,) = ages._groups["west"].ages.values()
-    assert [at - NOW for _, at in age.ends] == kept
+    assert [when - NOW for _, when in age.ends] == retained
 
 
 def test_an_end_that_stands_is_one_sample():
@@ -380,13 +380,13 @@ def test_what_nobody_was_told_of_waits_only_if_there_is_anything():
 # --- the answers by themselves -------------------------------------------------------------------
 
 
-def answer(start: int, offset: int, at: float = NOW) -> ProbeResult:
-    return ProbeResult(WHO, start, FirstRecord(offset, at))
+def answer(start: int, offset: int, moment: float = NOW) -> ProbeResult:
+    return ProbeResult(WHO, start, FirstRecord(offset, moment))
 
 
 def waits(ages: OldestRecordAges, following: int) -> tuple[bool | None, float | None]:
-    found = ages.compute_lateness("west", WHO, UnreadRange(following, 0, 99))
-    return (found.caught_up, found.since)
+    lateness = ages.compute_lateness("west", WHO, UnreadRange(following, 0, 99))
+    return (lateness.caught_up, lateness.since)
 
 
 def asked() -> OldestRecordAges:
@@ -482,7 +482,7 @@ def test_ids_of_topics_that_nobody_follows_any_more_do_not_gather():
     saw(ages, 10, NOW)
     ages.identify("west", {"orders": "first"}, NOW)
     for number in range(100):
-        ages.identify("west", {f"t{number}-{at}": "id" for at in range(5)}, NOW)
+        ages.identify("west", {f"t{number}-{index}": "id" for index in range(5)}, NOW)
     assert len(ages._ids["west"]) <= 3 * (1 + 5)
     ages.identify("west", {"orders": "second"}, NOW + 1)
     assert since(ages, 10, 20) is None

@@ -85,21 +85,27 @@ def _no_such_partition(world: World) -> None:
 
 
 def _loss(world: World) -> None:
-    told = (("retention", 7), ("recreated", 0), ("altered", 0)), None
-    fates = world.book._replication.losses
-    fates.find_losses, fates.pop_changed = (lambda _flow, _where: told), lambda _flow: {ORDERS}
+    reports = (("retention", 7), ("recreated", 0), ("altered", 0)), None
+    accounting = world.book._replication.losses
+    accounting.find_losses, accounting.pop_changed = (
+        (lambda _flow, _where: reports),
+        lambda _flow: {ORDERS},
+    )
     world.ends(100)
 
 
 def _nearer_retention(world: World) -> None:
-    told = NOTHING_LOST, 60.0
-    fates = world.book._replication.losses
-    fates.find_losses, fates.pop_changed = (lambda _flow, _where: told), lambda _flow: {ORDERS}
+    reports = NOTHING_LOST, 60.0
+    accounting = world.book._replication.losses
+    accounting.find_losses, accounting.pop_changed = (
+        (lambda _flow, _where: reports),
+        lambda _flow: {ORDERS},
+    )
     world.ends(100)
 
 
 @pytest.mark.parametrize(
-    ("happens", "shown"),
+    ("happens", "output"),
     [
         (_retention, {"log_start": 50, "headroom": 50}),
         (_growth, {"log_end": 101, "lag": 1, "caught_up": None}),
@@ -109,12 +115,12 @@ def _nearer_retention(world: World) -> None:
         (_nearer_retention, {"headroom_s": 60.0}),
     ],
 )
-def test_whatever_is_new_in_an_answer_is_shown_of_a_flow_that_has_read_all(happens, shown):
+def test_whatever_is_new_in_an_answer_is_shown_of_a_flow_that_has_read_all(happens, output):
     world = replicating(99)
     world.ends(100)
     assert world.mirrored().caught_up is True
     happens(world)
-    assert {name: getattr(world.mirrored(), name) for name in shown} == shown
+    assert {name: getattr(world.mirrored(), name) for name in output} == output
 
 
 def test_a_position_that_comes_to_the_end_of_what_was_known_to_be_empty_is_shown():
@@ -141,9 +147,9 @@ def test_there_is_no_lag_without_an_answer():
 
 def test_a_commit_after_the_asking_is_not_paired_with_that_answer():
     world = replicating(10)
-    asked = world.ask_ends()
+    request = world.ask_ends()
     world.commit("mm2", orders(), {"offset": 500})  # the log grew since, and so did the position
-    world.ends(400, number=asked)
+    world.ends(400, number=request)
     view = world.mirrored()
     assert (view.lag, view.ahead, view.lag_position) == (389, 0, 10)
     assert view.replicated == 500
@@ -153,9 +159,9 @@ def test_a_commit_after_the_asking_is_not_paired_with_that_answer():
 
 def test_a_sync_after_the_asking_is_not_paired_with_that_answer():
     world = replicating(10)
-    asked = world.ask_ends()
+    request = world.ask_ends()
     world.synced(500)
-    world.ends(400, number=asked)
+    world.ends(400, number=request)
     assert (world.mirrored().lag, world.mirrored().ahead) == (389, 0)
 
 
@@ -222,10 +228,10 @@ def test_a_position_that_was_not_shown_when_the_ends_were_asked_for_has_no_lag_y
     """Its tail was away: what the book still held was as old as the outage."""
     world = replicating(10)
     world.now += 300
-    asked = world.ask_ends()
+    request = world.ask_ends()
     world.commit("mm2", orders(), {"offset": 5000})
     world.tail(topic=SYNCS)
-    world.ends(5001, number=asked)
+    world.ends(5001, number=request)
     assert world.mirrored().lag is None
     world.ends(5001)
     assert world.mirrored().lag == 0
@@ -301,16 +307,16 @@ class Copying:
 
     def copy(self, for_s: float, *, every_s: float = 30.0) -> list[float | None]:
         """Return since when its syncs are told to lack a commit, at each of them."""
-        told, until = [], self.world.now + for_s
+        reports, until = [], self.world.now + for_s
         while self.world.now < until:
             self.copied += 1
             self.world.synced(self.copied)
-            told.append(self.world.mirrored().uncommitted_since)
+            reports.append(self.world.mirrored().uncommitted_since)
             for _ in range(round(every_s / 10)):
                 self.world.now += 10
                 self.world.tail()
                 self.world.tail(topic=SYNCS)
-        return told
+        return reports
 
     def flush(self) -> None:
         commits(self.world, self.copied)
@@ -319,11 +325,11 @@ class Copying:
 def test_syncs_that_go_on_without_a_commit_stop_counting_and_are_told():
     mm2 = Copying(flushes=5)
     committed, hung_at = mm2.copied, mm2.world.now
-    told = []
+    reports = []
     for _ in range(9):
-        told += mm2.copy(30.0)
-        assert mm2.world.mirrored().replicated == (mm2.copied if len(told) < 5 else committed)
-    assert told == [None] * 7 + [hung_at] * 2
+        reports += mm2.copy(30.0)
+        assert mm2.world.mirrored().replicated == (mm2.copied if len(reports) < 5 else committed)
+    assert reports == [None] * 7 + [hung_at] * 2
     mm2.flush()
     assert (mm2.world.mirrored().replicated, mm2.world.mirrored().uncommitted_since) == (
         9 + committed,
@@ -516,13 +522,15 @@ def test_two_flows_that_share_a_syncs_topic_but_no_partition_use_their_syncs():
 def test_flows_of_two_connect_clusters_are_kept_apart():
     world = World(sites=("lab", "prod"))
     other = KafkaTopic("east", "prod-offsets")
-    for site, topic in (("lab", None), ("prod", other)):
-        world.see(ConnectorsListed(site, (mirror(syncs_topic=None),)))
-        world.found(*(() if topic is None else (topic,)), site=site)
+    for cluster, topic in (("lab", None), ("prod", other)):
+        world.see(ConnectorsListed(cluster, (mirror(syncs_topic=None),)))
+        world.found(*(() if topic is None else (topic,)), cluster=cluster)
     world.commit("mm2", orders(), {"offset": 10})
     world.commit("mm2", orders(), {"offset": 70}, topic=other)
     world.ends(100)
-    lags = {at.connect_cluster: at.lag for at in world.snapshot().mirror_partitions}
+    lags = {
+        partition.connect_cluster: partition.lag for partition in world.snapshot().mirror_partitions
+    }
     assert lags == {"lab": 89, "prod": 29}
 
 
@@ -578,7 +586,9 @@ def two(*, end: int = 6) -> World:
 
 def told_ends(world: World, *ends: int, number: int | None = None) -> None:
     """The answer to a question of now, or to the one of this number."""
-    bounds = {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in enumerate(ends)}
+    bounds = {
+        TopicPartition("orders", offset): LogBounds(0, end, end) for offset, end in enumerate(ends)
+    }
     world.ends(bounds, number=number)
 
 
@@ -614,9 +624,9 @@ def test_single_reads_of_two_partitions_of_one_flow_are_both_seen():
     world = two(end=9)
     reads = tuple(
         ProbeResult(
-            ("lab", "mm2", MirrorPartition("west", "orders", at)), 6, FirstRecord(7, world.now)
+            ("lab", "mm2", MirrorPartition("west", "orders", number)), 6, FirstRecord(7, world.now)
         )
-        for at in (0, 1)
+        for number in (0, 1)
     )
     world.see(ProbeRoundRead(kafka="west", at=world.now, answers=reads))
     assert [view.caught_up for view in world.snapshot().mirror_partitions] == [False, False]
@@ -624,9 +634,9 @@ def test_single_reads_of_two_partitions_of_one_flow_are_both_seen():
 
 def test_an_answer_to_the_same_question_pairs_the_position_that_it_was_asked_with():
     world = two()
-    asked = world.ask_ends()
+    request = world.ask_ends()
     world.commit("mm2", orders(0), {"offset": 20})
-    told_ends(world, 6, 6, number=asked)
+    told_ends(world, 6, 6, number=request)
     assert (world.mirrored().lag_position, world.mirrored().ahead) == (5, 0)
     told_ends(world, 6, 6)
     assert (world.mirrored().lag_position, world.mirrored().ahead) == (20, 15)
@@ -634,11 +644,11 @@ def test_an_answer_to_the_same_question_pairs_the_position_that_it_was_asked_wit
 
 def test_so_do_the_answers_to_two_questions_that_were_under_way_at_once():
     world = two()
-    asked = []
+    requests = []
     for position in (20, 30):
-        asked.append(world.ask_ends())
+        requests.append(world.ask_ends())
         world.commit("mm2", orders(0), {"offset": position})
-    for number, position in zip(asked, (5, 20), strict=True):
+    for number, position in zip(requests, (5, 20), strict=True):
         told_ends(world, 6, 6, number=number)
         assert world.mirrored().lag_position == position
 
@@ -661,8 +671,8 @@ def test_how_many_partitions_a_topic_has_is_not_known_for_longer_than_its_answer
     world = replicating(100)
     world.assigned(0)
     world.ends({ORDERS: LogBounds(0, 200, 200)}, partitions={"orders": 2})
-    found = {view.partition: view.unassigned_since for view in world.snapshot().mirror_partitions}
-    assert found == {0: None, 1: world.now}
+    results = {view.partition: view.unassigned_since for view in world.snapshot().mirror_partitions}
+    assert results == {0: None, 1: world.now}
     first_at = world.now
     world.now += STALE_S[LOG_ENDS] + 1
     world.tail()
@@ -670,8 +680,8 @@ def test_how_many_partitions_a_topic_has_is_not_known_for_longer_than_its_answer
     world.listed(mirror())
     assert [view.partition for view in world.snapshot().mirror_partitions] == [0]
     world.ends({ORDERS: LogBounds(0, 200, 200)}, partitions={"orders": 2})
-    found = {view.partition: view.unassigned_since for view in world.snapshot().mirror_partitions}
-    assert found == {0: None, 1: first_at}
+    results = {view.partition: view.unassigned_since for view in world.snapshot().mirror_partitions}
+    assert results == {0: None, 1: first_at}
 
 
 def test_syncs_whose_topics_take_too_many_bytes_are_counted(monkeypatch):
@@ -681,7 +691,7 @@ def test_syncs_whose_topics_take_too_many_bytes_are_counted(monkeypatch):
         world.synced(1, topic=letter * 300_000)
     world.synced(5)
     snapshot = world.snapshot()
-    assert [at.upstream_offset for at in snapshot.syncs] == [1, 1, 1, 5]
+    assert [sync.upstream_offset for sync in snapshot.syncs] == [1, 1, 1, 5]
     assert dict(snapshot.dropped)["syncs"] == 3
 
 
@@ -692,5 +702,5 @@ def test_more_syncs_than_can_be_kept_are_counted_and_those_that_are_kept_go_on(m
         for partition in (0, 1):
             world.synced(upstream, partition=partition)
     snapshot = world.snapshot()
-    assert [(at.partition, at.upstream_offset) for at in snapshot.syncs] == [(0, 2)]
+    assert [(sync.partition, sync.upstream_offset) for sync in snapshot.syncs] == [(0, 2)]
     assert dict(snapshot.dropped)["syncs"] == 2

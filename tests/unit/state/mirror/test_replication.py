@@ -14,7 +14,9 @@ MORE = KafkaTopic("west", "mm2-offset-syncs.more.internal")
 
 
 def to(*ends: int) -> dict[TopicPartition, LogBounds]:
-    return {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in enumerate(ends)}
+    return {
+        TopicPartition("orders", offset): LogBounds(0, end, end) for offset, end in enumerate(ends)
+    }
 
 
 def test_of_a_flow_that_is_gone_nothing_is_kept_of_what_was_made_for_it():
@@ -26,8 +28,8 @@ def test_of_a_flow_that_is_gone_nothing_is_kept_of_what_was_made_for_it():
     world.listed(mirror("b"))
     world.snapshot()
     replication = world.book._replication
-    for made in (replication._views._made, replication._positions_made):
-        assert {flow.connector for flow in made} == {"b"}
+    for built in (replication._views._made, replication._positions_made):
+        assert {flow.connector for flow in built} == {"b"}
 
 
 def test_partitions_are_told_in_order_whichever_was_committed_first():
@@ -55,9 +57,9 @@ BOTH = pytest.mark.parametrize("topics", [(PROD,), (PROD, OFFSETS)], ids=["one",
 def at_rest() -> World:
     """Flow mm2 of either Connect cluster has copied all of orders-0, and two answers say so."""
     world = World(sites=("lab", "prod"))
-    for site, topic in (("lab", OFFSETS), ("prod", PROD)):
-        world.listed(mirror(syncs_topic=None), site=site)
-        world.found(topic, site=site)
+    for cluster, topic in (("lab", OFFSETS), ("prod", PROD)):
+        world.listed(mirror(syncs_topic=None), cluster=cluster)
+        world.found(topic, cluster=cluster)
         world.tail(topic=topic, whole=True)
         world.commit("mm2", orders(), {"offset": 9}, topic=topic)
     for _ in range(2):
@@ -77,20 +79,20 @@ def copied(world: World, partition: int = 0) -> MirrorPartitionView:
 
 def test_of_a_flow_at_rest_every_answer_tells_when_its_log_was_last_seen_to_end_there():
     world = at_rest()
-    seen_at = world.now = world.now + 1
+    observed_at = world.now = world.now + 1
     world.ends(10)
     world.now += 1
     world.ends(15)
-    assert copied(world).behind_since == seen_at
+    assert copied(world).behind_since == observed_at
 
 
 def test_a_clock_that_is_set_back_leaves_nothing_of_a_flow_at_rest_in_the_future():
     world = at_rest()
-    seen_at = world.now = world.now - 10
+    observed_at = world.now = world.now - 10
     world.ends(10)
     world.now += 1
     world.ends(15)
-    assert copied(world).behind_since == seen_at
+    assert copied(world).behind_since == observed_at
 
 
 def test_a_partition_that_is_new_beside_a_flow_at_rest_is_to_be_read_from_its_position():
@@ -104,31 +106,31 @@ def test_a_partition_that_is_new_beside_a_flow_at_rest_is_to_be_read_from_its_po
 @BOTH
 def test_a_partition_that_is_new_since_the_asking_waits_for_the_next_answer(topics):
     world = at_rest()
-    asked = world.ask_ends()
+    request = world.ask_ends()
     for topic in topics:
         world.commit("mm2", orders(1), {"offset": 9}, topic=topic)
-    world.ends(to(10, 12), number=asked)
+    world.ends(to(10, 12), number=request)
     assert copied(world, 1).lag is None
-    seen_at = world.now = world.now + 1
+    observed_at = world.now = world.now + 1
     world.ends(to(10, 10))
     assert copied(world, 1).lag == 0
     world.now += 1
     world.ends(to(10, 15))
-    assert copied(world, 1).behind_since == seen_at
+    assert copied(world, 1).behind_since == observed_at
 
 
 @BOTH
 def test_the_answer_after_one_that_was_asked_too_early_tells_of_what_it_does_not_change(topics):
     world = at_rest()
-    asked = world.ask_ends()
+    request = world.ask_ends()
     for topic in topics:
         world.commit("mm2", orders(1), {"offset": 9}, topic=topic)
-    world.ends(to(10, 10), number=asked)
-    seen_at = world.now = world.now + 1
+    world.ends(to(10, 10), number=request)
+    observed_at = world.now = world.now + 1
     world.ends(to(10, 10))
     world.now += 1
     world.ends(to(10, 15))
-    assert copied(world, 1).behind_since == seen_at
+    assert copied(world, 1).behind_since == observed_at
 
 
 # --- what checkpoint tasks may have forgotten ----------------------------------------------------
@@ -145,7 +147,7 @@ def kept(world: World, syncs: KafkaTopic) -> int | None:
 def two_clusters() -> World:
     world = World(sites=("lab", "prod"))
     world.listed(mirror())
-    world.listed(mirror("more", syncs_topic=MORE.topic), site="prod")
+    world.listed(mirror("more", syncs_topic=MORE.topic), cluster="prod")
     for topic in (SYNCS, MORE):
         world.tail(topic=topic, whole=True)
         for upstream in (50, 100, 200):
@@ -178,7 +180,7 @@ def test_an_offset_that_is_patched_back_is_followed_whatever_the_clocks_of_its_w
     another one.
     """
     world = mirrors()
-    copied = sync(1_000_000, at=world.now + skew_s)
+    copied = sync(1_000_000, moment=world.now + skew_s)
     if live:
         world.commit("mm2", orders(), {"offset": 999_990})
         world.tail(copied, topic=SYNCS)

@@ -210,4 +210,4 @@ def test_topics_that_the_configuration_merges_are_told() -> None:
 
 def test_heartbeats_are_looked_for_under_the_stated_name() -> None:
     flow = replace(FLOW, routers=(UNKNOWN,), downstream="east", copies=(("*", "copy-{topic}"),))
-    assert [at.topic for at in locate_heartbeats(flow)] == ["heartbeats", "copy-heartbeats"]
+    assert [topic.topic for topic in locate_heartbeats(flow)] == ["heartbeats", "copy-heartbeats"]

@@ -90,10 +90,10 @@ def test_what_was_looked_at_is_forgotten_and_the_newest_is_not():
 def test_of_many_gaps_the_largest_are_kept():
     syncs = Syncs((0, 0))
     syncs.see((5000, 1))
-    at = 5000
+    offset = 5000
     for down in range(2, 40):
-        at += 2
-        syncs.see((at, down))
+        offset += 2
+        syncs.see((offset, down))
     gaps = syncs.news().gaps
     assert len(gaps) == GAPS_MAX
     assert (1, 4999) in gaps

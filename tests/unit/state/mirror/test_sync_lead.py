@@ -15,8 +15,8 @@ def read(*steps: tuple[int, float]) -> SyncRun:
     """Return syncs read live: (upstream offset, when)."""
     run = SyncRun()
     before: int | None = None
-    for offset, at in steps:
-        run.add(before, offset, at)
+    for offset, moment in steps:
+        run.add(before, offset, moment)
         before = offset
     return run
 
@@ -36,5 +36,5 @@ def test_syncs_that_were_not_known_to_be_the_flows_lead_since_the_first_of_them(
     leads.progress(ORDERS, 90, None, None, 500.0)
     leads.progress(ORDERS, 100, None, None, 600.0)
     run = read((500, read_from), (900, 999.0))
-    found = leads.progress(ORDERS, 100, 900, run, 1000.0)
-    assert found == PartitionProgress(replicated, 900)
+    progress = leads.progress(ORDERS, 100, 900, run, 1000.0)
+    assert progress == PartitionProgress(replicated, 900)

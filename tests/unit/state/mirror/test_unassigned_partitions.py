@@ -6,7 +6,7 @@ from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from tests.unit.state.worlds import NOW, World, mirror, mirrors, orders
 
-ZERO, ONE, TWO = (TopicPartition("orders", at) for at in range(3))
+ZERO, ONE, TWO = (TopicPartition("orders", number) for number in range(3))
 BOUNDS = {ZERO: LogBounds(0, 100, 100), ONE: LogBounds(5, 50, 50), TWO: LogBounds(0, 7, 7)}
 
 
@@ -19,8 +19,10 @@ def copying(**changes) -> World:
 
 
 def seen(world: World) -> dict[int, tuple[int | None, float | None]]:
-    found = world.snapshot().mirror_partitions
-    return {at.partition: (at.lag, at.unassigned_since) for at in found}
+    results = world.snapshot().mirror_partitions
+    return {
+        partition.partition: (partition.lag, partition.unassigned_since) for partition in results
+    }
 
 
 def test_what_was_added_waits_from_the_start_of_its_log_since_it_was_seen():

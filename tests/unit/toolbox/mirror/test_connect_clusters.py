@@ -39,16 +39,16 @@ class Kafkas:
 
 
 def cleared(
-    topic: KafkaTopic | None, topic_id: str | ClientError | None, *found: ConnectClusterInventory
+    topic: KafkaTopic | None, topic_id: str | ClientError | None, *results: ConnectClusterInventory
 ):
-    return prepare_sync_deletion(topic, found, Kafkas(topic_id), besides=ME)
+    return prepare_sync_deletion(topic, results, Kafkas(topic_id), besides=ME)
 
 
 class Written:
     """A topic whose newest record has this timestamp, and workers whose group has another name."""
 
-    def __init__(self, at: float) -> None:
-        self.at = at
+    def __init__(self, moment: float) -> None:
+        self.at = moment
 
     def members(self, _group: str) -> tuple[str, ...]:
         return ()
@@ -57,7 +57,7 @@ class Written:
         return ("id", 1)
 
     def offsets_at(self, since: dict[TopicPartition, float]) -> dict[TopicPartition, int | None]:
-        return {at: 7 if self.at >= moment else None for at, moment in since.items()}
+        return {partition: 7 if self.at >= moment else None for partition, moment in since.items()}
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
@@ -70,10 +70,10 @@ def test_a_dedicated_mirrormaker_that_commits_runs_by_any_clock_of_its_workers(s
 
 
 def test_a_topic_that_nobody_else_uses_is_deleted_by_its_id():
-    found = cleared(SYNCS, "id-1", ConnectClusterInventory("lab", "east", ()))
-    assert found.step == DeleteTopic(kafka="west", topic=SYNCS.topic, topic_id="id-1")
-    assert found.problems == ()
-    assert "no other entry" in found.notes[1]
+    result = cleared(SYNCS, "id-1", ConnectClusterInventory("lab", "east", ()))
+    assert result.step == DeleteTopic(kafka="west", topic=SYNCS.topic, topic_id="id-1")
+    assert result.problems == ()
+    assert "no other entry" in result.notes[1]
 
 
 def test_one_that_somebody_uses_who_runs_is_not():
@@ -86,15 +86,15 @@ def test_one_that_somebody_uses_who_runs_is_not():
     [(None, "id-1", "emits no offset syncs"), (SYNCS, None, "no topic ids")],
 )
 def test_one_that_could_not_be_known_again_is_not(topic, topic_id, problem):
-    found = cleared(topic, topic_id)
-    assert found.step is None
-    assert problem in found.problems[0].wrong
+    result = cleared(topic, topic_id)
+    assert result.step is None
+    assert problem in result.problems[0].wrong
 
 
 def test_where_there_is_none_there_is_nothing_to_be_done():
-    found = cleared(SYNCS, NotFound("west", SYNCS.topic))
-    assert (found.step, found.problems) == (None, ())
-    assert "no topic" in found.notes[0]
+    result = cleared(SYNCS, NotFound("west", SYNCS.topic))
+    assert (result.step, result.problems) == (None, ())
+    assert "no topic" in result.notes[0]
 
 
 def test_one_that_is_not_described_in_time_is_not_taken_for_none():
@@ -127,7 +127,7 @@ def test_a_worker_is_asked_and_flows_that_the_configuration_names_are_known():
             },
             {},
         )
-        (found,) = inspect_connect_clusters(loaded, Kafkas("id"), now=0.0)
-    assert found.connectors is not None
-    assert [at.name for at in found.connectors] == ["reader"]
-    assert (found.home, found.running, found.named) == ("east", None, {SYNCS})
+        (cluster,) = inspect_connect_clusters(loaded, Kafkas("id"), now=0.0)
+    assert cluster.connectors is not None
+    assert [any_connector.name for any_connector in cluster.connectors] == ["reader"]
+    assert (cluster.home, cluster.running, cluster.named) == ("east", None, {SYNCS})

@@ -25,8 +25,8 @@ def mirror(*, from_start: bool = True) -> MirrorSettings:
     )
 
 
-def pair(stored: int | None, at: MirrorPartition = ORDERS) -> PartitionOffset:
-    return PartitionOffset(format_partition(at), format_offset(stored))
+def pair(stored: int | None, partition: MirrorPartition = ORDERS) -> PartitionOffset:
+    return PartitionOffset(format_partition(partition), format_offset(stored))
 
 
 @pytest.mark.parametrize(
@@ -65,26 +65,26 @@ def test_a_consumer_that_is_to_begin_at_the_end_does_so_wherever_it_has_to_begin
 )
 def test_records_are_counted_from_next_to_next(before, after, again, skipped):
     log = ReadableRange(10, 100)
-    found = copy_costs.compute_copy_cost(mirror(), ORDERS, log, before=before, after=after)
-    assert (found.again, found.skipped) == (again, skipped)
+    cost = copy_costs.compute_copy_cost(mirror(), ORDERS, log, before=before, after=after)
+    assert (cost.again, cost.skipped) == (again, skipped)
 
 
 def test_no_offset_skips_to_the_end_where_the_consumer_begins_there():
-    found = copy_costs.compute_copy_cost(
+    cost = copy_costs.compute_copy_cost(
         mirror(from_start=False), ORDERS, ReadableRange(10, 100), before=59, after=None
     )
-    assert (found.again, found.skipped) == (0, 40)
+    assert (cost.again, cost.skipped) == (0, 40)
 
 
 def test_both_sums_are_said_with_what_they_mean_and_that_they_are_upper_bounds():
-    found = copy_costs.describe_costs(
+    costs = copy_costs.describe_costs(
         [CopyCost(ORDERS, 50, 10), CopyCost(ORDERS, 9, 10), CopyCost(ORDERS, 5, 5)]
     )
-    assert "40 records of 1 partition will be copied again" in found[0]
-    assert "DUPLICATES" in found[0]
-    assert "1 record of 1 partition will be skipped" in found[1]
-    assert "LOST" in found[1]
-    assert found[2] == copy_costs.UPPER_BOUND_NOTE
+    assert "40 records of 1 partition will be copied again" in costs[0]
+    assert "DUPLICATES" in costs[0]
+    assert "1 record of 1 partition will be skipped" in costs[1]
+    assert "LOST" in costs[1]
+    assert costs[2] == copy_costs.UPPER_BOUND_NOTE
 
 
 def test_nothing_is_said_of_nothing():
@@ -100,7 +100,7 @@ def test_a_move_forward_is_refused_with_how_far_it_may_go():
 
 
 @pytest.mark.parametrize(
-    ("planned", "stored_now", "target", "log", "said"),
+    ("planned", "stored_now", "target", "log", "answer"),
     [
         (CopyCost(ORDERS, 60, 40), 70, 39, ReadableRange(0, 100), None),
         (CopyCost(ORDERS, 60, 80), 65, 79, ReadableRange(0, 100), None),
@@ -112,25 +112,25 @@ def test_a_move_forward_is_refused_with_how_far_it_may_go():
     ],
 )
 def test_a_plan_holds_until_its_direction_or_its_log_has_changed(
-    planned, stored_now, target, log, said
+    planned, stored_now, target, log, answer
 ):
-    found = copy_costs.recheck_costs(
+    costs = copy_costs.recheck_costs(
         mirror(), [planned], [pair(stored_now)], [pair(target)], {AT: log}, whole=False
     )
-    assert (found == ()) if said is None else (said in found[0])
+    assert (costs == ()) if answer is None else (answer in costs[0])
 
 
 def test_a_log_that_cannot_be_told_any_more_ends_a_plan():
-    found = copy_costs.recheck_costs(
+    costs = copy_costs.recheck_costs(
         mirror(), [CopyCost(ORDERS, 60, 40)], [pair(59)], [pair(39)], {}, whole=False
     )
-    assert "no longer known" in found[0]
+    assert "no longer known" in costs[0]
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_an_offset_that_came_meanwhile_ends_a_plan_that_was_to_forget_all(whole):
     later = MirrorPartition("west", "later", 0)
-    found = copy_costs.recheck_costs(
+    costs = copy_costs.recheck_costs(
         mirror(),
         [CopyCost(ORDERS, 60, 0)],
         [pair(59), pair(3, later)],
@@ -138,4 +138,4 @@ def test_an_offset_that_came_meanwhile_ends_a_plan_that_was_to_forget_all(whole)
         {AT: ReadableRange(0, 100)},
         whole=whole,
     )
-    assert [text.partition(":")[0] for text in found] == (["later-0"] if whole else [])
+    assert [text.partition(":")[0] for text in costs] == (["later-0"] if whole else [])

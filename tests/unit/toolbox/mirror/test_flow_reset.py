@@ -71,9 +71,13 @@ class World:
         self,
         connector: str,
         present: tuple[PartitionOffset, ...],
-        wanted: Collection[TopicPartition],
+        expected: Collection[TopicPartition],
     ) -> ValidationFacts:
-        logs = {at: log for at, log in self.facts_now.logs.items() if at in wanted}
+        logs = {
+            partition: log
+            for partition, log in self.facts_now.logs.items()
+            if partition in expected
+        }
         return replace(self.facts_now, present=present, logs=logs)
 
     def plan_steps(
@@ -91,17 +95,17 @@ class World:
     def offsets_at(
         self, moments: Mapping[TopicPartition, float]
     ) -> dict[TopicPartition, int | None]:
-        return {at: self.by_moment.get(moment) for at, moment in moments.items()}
+        return {partition: self.by_moment.get(moment) for partition, moment in moments.items()}
 
 
 def prepared(
     world: World, to: FlowResetTarget, clearing: SyncTopicDeletion | None = None, **more
 ) -> FlowChange:
-    wish = FlowResetRequest(flow="west->east", to=to, **more)
+    request = FlowResetRequest(flow="west->east", to=to, **more)
     return prepare_flow_reset(
         world,
         "mm2-source",
-        wish,
+        request,
         AUTHOR,
         clearing=clearing,
     )
@@ -113,16 +117,16 @@ def steps(change: FlowChange) -> list[object]:
 
 
 def test_a_complete_reset_stops_removes_every_offset_and_starts_again_what_ran():
-    found = prepared(World(), FlowResetTarget())
-    assert steps(found) == [
+    change = prepared(World(), FlowResetTarget())
+    assert steps(change) == [
         ToState(RequestedState.STOPPED),
         Settle(),
         Freeze(),
         Alter((pair(None, ORDERS), pair(None, EU))),
         ToState(RequestedState.RUNNING),
     ]
-    assert [at.again for at in found.counts] == [5000, 300]
-    assert any("5300 records of 2 partitions" in note for note in found.prepared.notes)
+    assert [count.again for count in change.counts] == [5000, 300]
+    assert any("5300 records of 2 partitions" in note for note in change.prepared.notes)
 
 
 def test_nothing_is_planned_where_nothing_would_change():
@@ -133,10 +137,10 @@ def test_nothing_is_planned_where_nothing_would_change():
 
 
 def test_a_move_forward_is_refused_unless_it_was_asked_for_by_name():
-    behind = World(worlds.mirror(present=(pair(99, ORDERS),)))
-    (problem,) = prepared(behind, FlowResetTarget(offset=200)).prepared.problems
+    world = World(worlds.mirror(present=(pair(99, ORDERS),)))
+    (problem,) = prepared(world, FlowResetTarget(offset=200)).prepared.problems
     assert "100 record(s)" in problem.wrong
-    allowed = prepared(behind, FlowResetTarget(offset=200), allow_skip=True)
+    allowed = prepared(world, FlowResetTarget(offset=200), allow_skip=True)
     assert Alter((pair(199, ORDERS),)) in steps(allowed)
     assert any("LOST" in note for note in allowed.prepared.notes)
 
@@ -144,15 +148,15 @@ def test_a_move_forward_is_refused_unless_it_was_asked_for_by_name():
 def test_a_moment_is_looked_up_where_the_connector_copies_from():
     world = World()
     world.by_moment = {500.0: 120}
-    found = prepared(world, FlowResetTarget(at=500.0))
-    assert Alter((pair(119, ORDERS), pair(119, EU))) in steps(found)
-    assert found.prepared.plan is not None
-    assert "Unix second 500" in found.prepared.plan.verb
+    change = prepared(world, FlowResetTarget(at=500.0))
+    assert Alter((pair(119, ORDERS), pair(119, EU))) in steps(change)
+    assert change.prepared.plan is not None
+    assert "Unix second 500" in change.prepared.plan.verb
 
 
 def test_where_it_copies_from_must_be_known():
-    blind = World(worlds.mirror(topics=None, unknown=("add west:9092 under kafka",)))
-    (problem,) = prepared(blind, FlowResetTarget()).prepared.problems
+    world = World(worlds.mirror(topics=None, unknown=("add west:9092 under kafka",)))
+    (problem,) = prepared(world, FlowResetTarget()).prepared.problems
     assert problem.right == "add west:9092 under kafka"
     nameless = World(worlds.mirror(mirror=None, unknown=("go over REST",)))
     (problem,) = prepared(nameless, FlowResetTarget()).prepared.problems
@@ -160,37 +164,37 @@ def test_where_it_copies_from_must_be_known():
 
 
 def test_syncs_are_cleared_while_the_connector_is_stopped_and_after_its_offsets():
-    found = prepared(
+    change = prepared(
         World(), FlowResetTarget(), SyncTopicDeletion(SYNCS, notes=("it will be deleted",))
     )
-    kinds = [type(step).__name__ for step in steps(found)]
+    kinds = [type(step).__name__ for step in steps(change)]
     assert kinds == ["ToState", "Settle", "Freeze", "Alter", "DeleteTopic", "ToState"]
-    assert "it will be deleted" in found.prepared.notes
+    assert "it will be deleted" in change.prepared.notes
 
 
 def test_syncs_are_cleared_by_themselves_where_the_offsets_are_gone_already():
     reset = World(worlds.mirror(present=(pair(None, ORDERS),)), state=RequestedState.STOPPED)
     assert prepared(reset, FlowResetTarget()).prepared.plan is None
-    found = prepared(reset, FlowResetTarget(), SyncTopicDeletion(SYNCS))
-    assert steps(found) == [ToState(RequestedState.STOPPED), Settle(), Freeze(), SYNCS]
+    change = prepared(reset, FlowResetTarget(), SyncTopicDeletion(SYNCS))
+    assert steps(change) == [ToState(RequestedState.STOPPED), Settle(), Freeze(), SYNCS]
 
 
 def test_somebody_else_at_work_on_the_syncs_stops_the_whole_change():
     inside = ValidationProblem(
         "--clear-syncs", "lab/again writes it (NOT stopped)", "stop it first"
     )
-    found = prepared(World(), FlowResetTarget(), SyncTopicDeletion(SYNCS, problems=(inside,)))
-    assert found.prepared.problems == (inside,)
-    assert found.prepared.plan is None
+    change = prepared(World(), FlowResetTarget(), SyncTopicDeletion(SYNCS, problems=(inside,)))
+    assert change.prepared.problems == (inside,)
+    assert change.prepared.plan is None
 
 
 def test_an_offset_that_came_while_it_was_being_stopped_is_not_kept_in_silence():
     world = World(worlds.mirror(present=(pair(4999, ORDERS),)))
-    found = prepared(world, FlowResetTarget()).prepared
-    assert found.recheck is not None
+    change = prepared(world, FlowResetTarget()).prepared
+    assert change.recheck is not None
     frozen = (pair(4999, ORDERS), pair(7, EU))
-    assert found.recheck(FrozenOffsets(frozen[:1], backup="b", backup_sha256="0")) == ()
-    assert "orders-eu-0" in found.recheck(FrozenOffsets(frozen, backup="b", backup_sha256="0"))[0]
+    assert change.recheck(FrozenOffsets(frozen[:1], backup="b", backup_sha256="0")) == ()
+    assert "orders-eu-0" in change.recheck(FrozenOffsets(frozen, backup="b", backup_sha256="0"))[0]
 
 
 @pytest.mark.parametrize(
@@ -204,10 +208,10 @@ def test_an_offset_that_came_while_it_was_being_stopped_is_not_kept_in_silence()
 )
 def test_once_it_has_stopped_it_is_looked_at_again(stored, log, holds):
     world = World(worlds.mirror(present=(pair(4999, ORDERS),)))
-    found = prepared(world, FlowResetTarget(offset=100)).prepared
-    assert found.recheck is not None
+    change = prepared(world, FlowResetTarget(offset=100)).prepared
+    assert change.recheck is not None
     world.facts_now = worlds.mirror(
         present=(pair(stored, ORDERS),), logs={TopicPartition("orders", 0): log}
     )
-    said = found.recheck(FrozenOffsets((pair(stored, ORDERS),), backup="b", backup_sha256="0"))
-    assert (said == ()) is holds, said
+    messages = change.recheck(FrozenOffsets((pair(stored, ORDERS),), backup="b", backup_sha256="0"))
+    assert (messages == ()) is holds, messages

@@ -30,8 +30,8 @@ def connector(name: str, *, state: str = "running", tasks: int = 1, **settings) 
     )
 
 
-def found(*connectors: Connector, site: str = "lab", **more) -> list[str]:
-    listed = ConnectClusterInventory(site, home="east", connectors=connectors, **more)
+def found(*connectors: Connector, cluster: str = "lab", **more) -> list[str]:
+    listed = ConnectClusterInventory(cluster, home="east", connectors=connectors, **more)
     return [str(user) for user in find_topic_users(SYNCS, [listed], ADDRESSES, besides=ME)]
 
 
@@ -46,7 +46,7 @@ def test_the_syncs_are_on_the_side_that_the_connector_says():
 
 def test_the_connector_itself_is_nobody_else():
     assert found(connector("mm2-source", mirror=mirror())) == []
-    assert found(connector("mm2-source", mirror=mirror()), site="other") == [
+    assert found(connector("mm2-source", mirror=mirror()), cluster="other") == [
         "other/mm2-source writes it (NOT stopped)"
     ]
 
@@ -90,11 +90,11 @@ def test_a_dedicated_mirrormaker_is_stopped_when_its_process_is(running):
 
 def test_a_flow_that_only_the_configuration_names_counts_once():
     named = frozenset({SYNCS})
-    assert found(site="mm2", running="seen", named=named) == [
+    assert found(cluster="mm2", running="seen", named=named) == [
         "a flow of mm2 uses it (NOT stopped: seen)"
     ]
     again = connector("again", mirror=mirror())
-    assert found(again, site="mm2", running="seen", named=named) == [
+    assert found(again, cluster="mm2", running="seen", named=named) == [
         "mm2/again writes it (NOT stopped: seen)"
     ]
 

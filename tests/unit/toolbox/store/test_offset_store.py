@@ -32,12 +32,12 @@ def test_a_connector_that_has_offsets_or_had_some_or_is_configured_is_known(kafk
     configured(kafka, "configured", connector_class=SOURCE)
     kafka.produce("offsets", b'["reset",{"filename":"/x"}]', b'{"position":1}', partition=0)
     kafka.produce("offsets", b'["reset",{"filename":"/x"}]', None, partition=0)
-    way = place_of(kafka, properties)
+    store = place_of(kafka, properties)
     for name, new in (("c", False), ("configured", False), ("reset", False), ("none", True)):
-        standing = way.read_state(name)
-        assert isinstance(standing, StateBeforeChange)
-        assert standing.new is new, name
-        assert standing.state is None  # nothing that could be stopped
+        state = store.read_state(name)
+        assert isinstance(state, StateBeforeChange)
+        assert state.new is new, name
+        assert state.state is None  # nothing that could be stopped
 
 
 def test_a_sink_has_its_offsets_elsewhere(kafka, properties):
@@ -50,12 +50,12 @@ def test_a_sink_has_its_offsets_elsewhere(kafka, properties):
 def test_while_a_worker_may_run_nothing_is_changed(kafka, properties):
     kafka.members["connect"] = ("worker-1",)
     kafka.produce("offsets", b'["c",{"filename":"/x"}]', b'{"position":1}', partition=0)
-    wanted = PartitionOffset('{"filename":"/x"}', '{"position":5}')
-    asked = ConnectorChangeRequest(OffsetsRequest("c", (wanted,), "$"), "import offsets")
-    found = prepare_change(place_of(kafka, properties), asked, Author("p", 0.0, "me"))
-    assert found.plan is None
-    assert "may be running" in found.problems[0].wrong
-    assert [change.after for change in found.changes] == ['{"position":5}']
+    expected = PartitionOffset('{"filename":"/x"}', '{"position":5}')
+    request = ConnectorChangeRequest(OffsetsRequest("c", (expected,), "$"), "import offsets")
+    result = prepare_change(place_of(kafka, properties), request, Author("p", 0.0, "me"))
+    assert result.plan is None
+    assert "may be running" in result.problems[0].wrong
+    assert [change.after for change in result.changes] == ['{"position":5}']
 
 
 # --- over REST ------------------------------------------------------------------------------------

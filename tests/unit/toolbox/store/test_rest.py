@@ -43,11 +43,11 @@ def test_all_connectors_are_known_here_with_offsets_or_without(worker):
     worker.add("src")
     worker.add("a-sink", kind="sink")
     worker.commit("deleted", {"f": 1}, {"p": 1})
-    place = place_of(worker)
-    assert place.connectors() == ("a-sink", "src")
-    assert place.connector("a-sink").kind == "sink"
-    assert place.connector("deleted") is None
-    assert place.identity() == "kafka-of-the-fake"
+    store = place_of(worker)
+    assert store.connectors() == ("a-sink", "src")
+    assert store.connector("a-sink").kind == "sink"
+    assert store.connector("deleted") is None
+    assert store.identity() == "kafka-of-the-fake"
 
 
 def test_what_a_mirror_copied_when_it_was_first_asked_is_known_once_it_has_stopped(worker):
@@ -55,15 +55,15 @@ def test_what_a_mirror_copied_when_it_was_first_asked_is_known_once_it_has_stopp
         "task.class": "org.apache.kafka.connect.mirror.MirrorSourceTask",
         "task.assigned.partitions": "orders-0,orders-1",
     }
-    made = worker.add("mirror", task_config=config)
-    place = place_of(worker)
+    built = worker.add("mirror", task_config=config)
+    store = place_of(worker)
     copied = {TopicPartition("orders", 0), TopicPartition("orders", 1)}
-    assert place.assigned("mirror") == copied
-    made.state, made.tasks = "STOPPED", 0
-    assert place.assigned("mirror") == copied
+    assert store.assigned("mirror") == copied
+    built.state, built.tasks = "STOPPED", 0
+    assert store.assigned("mirror") == copied
     assert place_of(worker).assigned("mirror") is None
     worker.add("other")
-    assert place.assigned("other") is None
+    assert store.assigned("other") is None
 
 
 def test_a_listed_partition_without_an_offset_is_odd(worker):

@@ -26,8 +26,8 @@ KEY = b'["src",{"filename":"/a"}]'
 GONE = (PartitionOffset(PARTITION, None),)
 
 
-def record(koffset: int, *, kpartition: int = 0, ours: bool = False) -> LogRecord:
-    return LogRecord(kpartition, koffset, None, KEY, b'{"position":1}', ours)
+def record(koffset: int, *, kpartition: int = 0, own: bool = False) -> LogRecord:
+    return LogRecord(kpartition, koffset, None, KEY, b'{"position":1}', own)
 
 
 @pytest.mark.parametrize(
@@ -37,8 +37,8 @@ def record(koffset: int, *, kpartition: int = 0, ours: bool = False) -> LogRecor
         pytest.param((record(0), record(1)), 2, False, id="records up to the end"),
         pytest.param((record(0), record(7)), 8, False, id="a gap that compaction made"),
         pytest.param((), 0, False, id="nothing"),
-        pytest.param((record(0), record(2, ours=True)), 3, True, id="a marker before ours"),
-        pytest.param((record(0), record(1, ours=True)), 2, False, id="ours right behind"),
+        pytest.param((record(0), record(2, own=True)), 3, True, id="a marker before ours"),
+        pytest.param((record(0), record(1, own=True)), 2, False, id="ours right behind"),
     ],
 )
 def test_markers_are_told_from_the_end_of_a_log(records, end, expected):
@@ -88,9 +88,9 @@ def asked(
     )
 
     def opened(topic: str) -> FakeLog:
-        found = {"own": log, "connect-offsets": shared}[topic]
-        assert found is not None, "nothing is to be read"
-        return found
+        result = {"own": log, "connect-offsets": shared}[topic]
+        assert result is not None, "nothing is to be read"
+        return result
 
     return plan_direct_writes(
         config, connect, "src", known, pairs, version=version, whole=whole, opened=opened
@@ -98,12 +98,12 @@ def asked(
 
 
 def test_offsets_of_a_transactional_topic_of_its_own_are_removed_under_their_very_keys():
-    found = asked()
-    (write,) = found.writes
+    writes = asked()
+    (write,) = writes.writes
     (raw,) = write.records
     assert (base64.b64decode(raw.key), raw.value, raw.kpartition) == (KEY, None, 0)
-    assert (write.where, write.pairs, found.topics) == ("k/own", GONE, ("own",))
-    assert "exactly-once" in found.notes[0]
+    assert (write.where, write.pairs, writes.topics) == ("k/own", GONE, ("own",))
+    assert "exactly-once" in writes.notes[0]
     assert TRANSACTIONS.closed
 
 
@@ -127,8 +127,8 @@ def test_connect_is_asked_where_nothing_is_removed_there_and_back():
 
 
 def test_what_a_namesake_left_is_removed_with_the_first_offsets():
-    found = asked(pairs=(PartitionOffset('{"filename":"/new"}', '{"position":2}'),), whole=True)
-    (write,) = found.writes
+    writes = asked(pairs=(PartitionOffset('{"filename":"/new"}', '{"position":2}'),), whole=True)
+    (write,) = writes.writes
     assert write.pairs == (*GONE, PartitionOffset('{"filename":"/new"}', '{"position":2}'))
     assert [raw.value is None for raw in write.records] == [True, False]
 
@@ -158,40 +158,40 @@ def shared_log(*keys: bytes, failing: bool = False) -> FakeLog:
     return FakeLog(records, len(keys), "k/connect-offsets", failing)
 
 
-def tombstones_of(found: DirectTopicWrites) -> dict[str, list[bytes]]:
-    assert all(raw.value is None for write in found.writes for raw in write.records)
+def tombstones_of(writes: DirectTopicWrites) -> dict[str, list[bytes]]:
+    assert all(raw.value is None for write in writes.writes for raw in write.records)
     return {
-        write.where: [base64.b64decode(raw.key) for raw in write.records] for write in found.writes
+        write.where: [base64.b64decode(raw.key) for raw in write.records] for write in writes.writes
     }
 
 
 def test_what_is_removed_is_removed_from_the_workers_topic_as_well():
     shared = shared_log(KEY, OTHER_KEY, STRANGERS_KEY)
-    found = asked(shared=shared, worker_topic="connect-offsets")
-    assert tombstones_of(found) == {"k/own": [KEY], "k/connect-offsets": [KEY]}
-    assert found.writes[1].pairs == ()  # no task is handed what stands there
-    assert found.topics == ("own", "connect-offsets")
-    assert "connect-offsets" in found.notes[1]
+    writes = asked(shared=shared, worker_topic="connect-offsets")
+    assert tombstones_of(writes) == {"k/own": [KEY], "k/connect-offsets": [KEY]}
+    assert writes.writes[1].pairs == ()  # no task is handed what stands there
+    assert writes.topics == ("own", "connect-offsets")
+    assert "connect-offsets" in writes.notes[1]
     assert shared.closed
 
 
 def test_a_whole_reset_leaves_nothing_of_the_connector_in_the_workers_topic():
-    found = asked(
+    writes = asked(
         shared=shared_log(KEY, OTHER_KEY, STRANGERS_KEY),
         worker_topic="connect-offsets",
         whole=True,
     )
-    assert tombstones_of(found) == {"k/own": [KEY], "k/connect-offsets": [KEY, OTHER_KEY]}
+    assert tombstones_of(writes) == {"k/own": [KEY], "k/connect-offsets": [KEY, OTHER_KEY]}
 
 
 def test_a_whole_reset_clears_the_workers_topic_alone_where_nothing_else_is_left():
     emptied = FakeLog((LogRecord(0, 0, None, KEY, None, ours=False),), end=2)
-    found = asked(emptied, (), shared=shared_log(KEY), worker_topic="connect-offsets", whole=True)
-    assert tombstones_of(found) == {"k/connect-offsets": [KEY]}
+    writes = asked(emptied, (), shared=shared_log(KEY), worker_topic="connect-offsets", whole=True)
+    assert tombstones_of(writes) == {"k/connect-offsets": [KEY]}
 
 
 @pytest.mark.parametrize(
-    ("shared", "topic", "said"),
+    ("shared", "topic", "answer"),
     [
         pytest.param(shared_log(STRANGERS_KEY), "connect-offsets", "", id="it has none"),
         pytest.param(
@@ -200,11 +200,11 @@ def test_a_whole_reset_clears_the_workers_topic_alone_where_nothing_else_is_left
         pytest.param(None, None, "does not name", id="nothing names it"),
     ],
 )
-def test_offsets_that_stay_in_the_workers_topic_are_said_to_stay(shared, topic, said):
-    found = asked(shared=shared, worker_topic=topic)
-    assert tombstones_of(found) == {"k/own": [KEY]}
-    assert len(found.notes) == (2 if said else 1)
-    assert said in found.notes[-1]
+def test_offsets_that_stay_in_the_workers_topic_are_said_to_stay(shared, topic, answer):
+    writes = asked(shared=shared, worker_topic=topic)
+    assert tombstones_of(writes) == {"k/own": [KEY]}
+    assert len(writes.notes) == (2 if answer else 1)
+    assert answer in writes.notes[-1]
 
 
 def test_the_workers_topic_is_left_alone_where_nothing_is_removed():

@@ -51,7 +51,7 @@ def test_pem_files_and_a_scram_login_are_translated():
 
 
 def test_pem_that_stands_in_the_file_itself_is_translated():
-    found = translate_client_settings(
+    result = translate_client_settings(
         {
             **HERE,
             "security.protocol": "SSL",
@@ -62,13 +62,13 @@ def test_pem_that_stands_in_the_file_itself_is_translated():
             "ssl.keystore.key": "KEY",
         }
     )
-    assert found["ssl.ca.pem"] == "CA"
-    assert found["ssl.certificate.pem"] == "CHAIN"
-    assert found["ssl.key.pem"] == "KEY"
+    assert result["ssl.ca.pem"] == "CA"
+    assert result["ssl.certificate.pem"] == "CHAIN"
+    assert result["ssl.key.pem"] == "KEY"
 
 
 def test_a_pkcs12_keystore_is_one_that_librdkafka_reads_too():
-    found = translate_client_settings(
+    result = translate_client_settings(
         {
             **HERE,
             "security.protocol": "SSL",
@@ -77,8 +77,8 @@ def test_a_pkcs12_keystore_is_one_that_librdkafka_reads_too():
             "ssl.keystore.password": "opens",
         }
     )
-    assert found["ssl.keystore.location"] == "/me.p12"
-    assert found["ssl.keystore.password"] == "opens"
+    assert result["ssl.keystore.location"] == "/me.p12"
+    assert result["ssl.keystore.password"] == "opens"
 
 
 @pytest.mark.parametrize(

@@ -57,14 +57,14 @@ def mistakes(read, text: str, flow: str | None = None) -> str:
 
 
 def test_a_distributed_worker_keeps_its_offsets_in_a_topic(read):
-    found = read(DISTRIBUTED)
-    assert isinstance(found, DistributedStorage)
-    assert found.offsets_topic == "connect-offsets"
-    assert found.config_topic == "connect-configs"
-    assert found.group == "connect"
-    assert found.flush_s == 65.0
-    assert found.converters == OffsetEnvelopes()
-    assert found.client == {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "plaintext"}
+    result = read(DISTRIBUTED)
+    assert isinstance(result, DistributedStorage)
+    assert result.offsets_topic == "connect-offsets"
+    assert result.config_topic == "connect-configs"
+    assert result.group == "connect"
+    assert result.flush_s == 65.0
+    assert result.converters == OffsetEnvelopes()
+    assert result.client == {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "plaintext"}
 
 
 def test_blanks_around_values_are_ignored_as_kafka_ignores_them(read):
@@ -73,9 +73,9 @@ def test_blanks_around_values_are_ignored_as_kafka_ignores_them(read):
         .replace("=connect-offsets", "=connect-offsets \t")
         .replace("group.id=connect", "group.id=connect ")
     )
-    found = read(text)
-    assert (found.offsets_topic, found.group) == ("connect-offsets", "connect")
-    assert found.bootstrap == found.client["bootstrap.servers"] == "a:9092,b:9092"
+    result = read(text)
+    assert (result.offsets_topic, result.group) == ("connect-offsets", "connect")
+    assert result.bootstrap == result.client["bootstrap.servers"] == "a:9092,b:9092"
     assert read(STANDALONE + "rest.port=7 \nrest.host.name=host ").urls == ("http://host:7",)
 
 
@@ -93,10 +93,10 @@ def test_a_flow_is_enabled_by_the_text_as_it_is_written(read):
 
 
 def test_a_standalone_worker_keeps_its_offsets_in_a_file(read):
-    found = read(STANDALONE)
-    assert isinstance(found, StandaloneStorage)
-    assert found.offsets_file == Path("/var/lib/connect.offsets")
-    assert found.urls == ("http://127.0.0.1:8083",)
+    result = read(STANDALONE)
+    assert isinstance(result, StandaloneStorage)
+    assert result.offsets_file == Path("/var/lib/connect.offsets")
+    assert result.urls == ("http://127.0.0.1:8083",)
 
 
 @pytest.mark.parametrize(
@@ -114,33 +114,33 @@ def test_a_standalone_worker_answers_where_it_listens(read, line, urls):
 
 
 def test_a_mirror_maker_keeps_the_offsets_of_a_flow_on_its_target(read):
-    found = read(MIRROR)
-    assert found.flow == ("A", "B")
-    assert found.bootstrap == "b:9092"
-    assert found.offsets_topic == "mm2-offsets.A.internal"
-    assert found.config_topic == "mm2-configs.A.internal"
-    assert found.group == "A-mm2"
-    assert found.flush_s == 15.0
-    assert found.client["security.protocol"] == "ssl"
+    result = read(MIRROR)
+    assert result.flow == ("A", "B")
+    assert result.bootstrap == "b:9092"
+    assert result.offsets_topic == "mm2-offsets.A.internal"
+    assert result.config_topic == "mm2-configs.A.internal"
+    assert result.group == "A-mm2"
+    assert result.flush_s == 15.0
+    assert result.client["security.protocol"] == "ssl"
 
 
 def test_the_flow_asked_for_need_not_be_enabled(read):
-    found = read(MIRROR, "B->A")
-    assert found.flow == ("B", "A")
-    assert found.offsets_topic == "mm2-offsets.B.internal"
-    assert found.client == {"bootstrap.servers": "a:9092", "security.protocol": "plaintext"}
+    result = read(MIRROR, "B->A")
+    assert result.flow == ("B", "A")
+    assert result.offsets_topic == "mm2-offsets.B.internal"
+    assert result.client == {"bootstrap.servers": "a:9092", "security.protocol": "plaintext"}
 
 
 def test_storage_settings_above_the_aliases_win_and_client_settings_under_them_do(read):
-    found = read(
+    result = read(
         MIRROR
         + "B.offset.storage.topic=under\noffset.storage.topic=above\n"
         + "B.config.storage.topic=configs\nB.group.id=workers\nsecurity.protocol=PLAINTEXT\n"
     )
-    assert found.offsets_topic == "above"
-    assert found.config_topic == "configs"
-    assert found.group == "workers"
-    assert found.client["security.protocol"] == "ssl"
+    assert result.offsets_topic == "above"
+    assert result.config_topic == "configs"
+    assert result.group == "workers"
+    assert result.client["security.protocol"] == "ssl"
 
 
 def test_what_holds_for_all_clusters_holds_for_those_that_say_nothing(read):
@@ -176,13 +176,13 @@ def test_envelopes_are_possible_where_a_worker_before_3_0_would_write_them(read,
 
 def test_another_converter_of_offsets_is_refused_by_name(read):
     avro = "io.confluent.connect.avro.AvroConverter"
-    said = mistakes(read, DISTRIBUTED + f"internal.key.converter={avro}")
-    assert f"internal.key.converter: {avro}" in said
-    assert "internal.value.converter" not in said
+    answer = mistakes(read, DISTRIBUTED + f"internal.key.converter={avro}")
+    assert f"internal.key.converter: {avro}" in answer
+    assert "internal.value.converter" not in answer
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "answer"),
     [
         ("a=b", "group.id: missing"),
         (DISTRIBUTED + "offset.storage.file.filename=/x", "in one of them"),
@@ -195,8 +195,8 @@ def test_another_converter_of_offsets_is_refused_by_name(read):
         (MIRROR.replace("b:9092", ""), "bootstrap.servers: missing"),
     ],
 )
-def test_a_file_that_does_not_say_it_is_a_mistake_with_its_name(read, text, said):
-    assert said in mistakes(read, text)
+def test_a_file_that_does_not_say_it_is_a_mistake_with_its_name(read, text, answer):
+    assert answer in mistakes(read, text)
 
 
 def test_a_file_that_is_not_there_is_a_mistake(tmp_path):
@@ -212,13 +212,13 @@ def test_with_a_configured_cluster_its_clients_are_not_looked_at(read):
 
 def test_no_password_is_shown_with_what_a_file_says(read):
     login = "org.apache.kafka.common.security.plain.PlainLoginModule required"
-    found = read(
+    result = read(
         DISTRIBUTED
         + "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
         + f'sasl.jaas.config={login} username="u" password="hush";\n'
     )
-    assert found.client["sasl.password"] == "hush"
-    assert "hush" not in repr(found)
+    assert result.client["sasl.password"] == "hush"
+    assert "hush" not in repr(result)
 
 
 def test_what_kafkas_own_providers_fetch_from_files_is_fetched(read, tmp_path):
@@ -235,12 +235,12 @@ def test_what_kafkas_own_providers_fetch_from_files_is_fetched(read, tmp_path):
         + f'sasl.jaas.config={login} username="${{file:{tmp_path}/secrets.properties:user}}" '
         + f'password="${{dir:{tmp_path}:password}}";\n'
     )
-    found = read(text)
-    assert found.bootstrap == "c:9092"
-    assert found.client["sasl.username"] == "me"
-    assert found.client["sasl.password"] == "hush"
-    left = mistakes(read, text.replace(":user}", ":none}"))
-    assert "sasl.jaas.config: its config provider" in left
+    result = read(text)
+    assert result.bootstrap == "c:9092"
+    assert result.client["sasl.username"] == "me"
+    assert result.client["sasl.password"] == "hush"
+    remaining = mistakes(read, text.replace(":user}", ":none}"))
+    assert "sasl.jaas.config: its config provider" in remaining
     outside = text.replace(f"${{dir:{tmp_path}:password}}", f"${{dir:{tmp_path}:../password}}")
     assert "sasl.jaas.config: its config provider" in mistakes(read, outside)
 
@@ -254,10 +254,10 @@ def test_a_mirror_maker_says_where_both_ends_of_its_flows_are(tmp_path):
         "far.bootstrap.servers = f:9092\nfar.security.protocol = SSL\n"
         "far.ssl.truststore.location = /far.jks\n"
     )
-    found = read_mirror_clusters(path)
-    assert sorted(found) == ["east", "west"]
-    assert found["west"].addresses == {"w1:9092", "w2:9092"}
-    assert found["east"].properties["security.protocol"] == "ssl"
+    result = read_mirror_clusters(path)
+    assert sorted(result) == ["east", "west"]
+    assert result["west"].addresses == {"w1:9092", "w2:9092"}
+    assert result["east"].properties["security.protocol"] == "ssl"
 
 
 def test_a_workers_file_names_no_cluster_by_an_alias(tmp_path):

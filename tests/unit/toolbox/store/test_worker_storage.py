@@ -36,11 +36,11 @@ SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
 
 @pytest.fixture
 def kafka() -> FakeKafka:
-    made = FakeKafka()
-    made.create("offsets", 3)
-    made.create("configs", 1)
-    made.produce("offsets", KEY, b'{"position":1}', partition=2)
-    return made
+    built = FakeKafka()
+    built.create("offsets", 3)
+    built.create("configs", 1)
+    built.produce("offsets", KEY, b'{"position":1}', partition=2)
+    return built
 
 
 @pytest.fixture
@@ -54,8 +54,8 @@ def place_of(kafka: FakeKafka, properties: Path, **more) -> WorkerOffsetStore:
     worker = read_worker_config(properties, flow=None, translate=True)
     assert isinstance(worker, DistributedStorage)
     admin = FakeAdmin(kafka)
-    site = _DistributedWorkerStorage(worker, "east", {}, admin, lambda: FakeReader(kafka))  # type: ignore[arg-type,return-value]
-    return WorkerOffsetStore(site, KafkaClusterPool({}), VirtualClock(), **more)
+    cluster = _DistributedWorkerStorage(worker, "east", {}, admin, lambda: FakeReader(kafka))  # type: ignore[arg-type,return-value]
+    return WorkerOffsetStore(cluster, KafkaClusterPool({}), VirtualClock(), **more)
 
 
 def configured(kafka: FakeKafka, name: str, **settings: str) -> None:
@@ -68,22 +68,22 @@ def test_connectors_are_those_with_offsets_and_those_that_are_configured(kafka, 
     configured(kafka, "sink", connector_class=SINK)
     configured(kafka, "deleted", connector_class=SOURCE)
     kafka.produce("configs", b"connector-deleted", None)
-    place = place_of(kafka, properties)
-    assert place.name == "east/offsets"
-    assert place.connectors() == ("c", "new")
-    assert place.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
-    assert place.pairs("new") == ()
-    assert place.notes("c") == ()
+    store = place_of(kafka, properties)
+    assert store.name == "east/offsets"
+    assert store.connectors() == ("c", "new")
+    assert store.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
+    assert store.pairs("new") == ()
+    assert store.notes("c") == ()
 
 
 def test_the_state_that_it_comes_back_in_is_known_from_the_config_topic(kafka, properties):
     configured(kafka, "c", connector_class=SOURCE)
     configured(kafka, "d", connector_class=SOURCE)
     kafka.produce("configs", b"target-state-d", b'{"state":"PAUSED","state.v2":"STOPPED"}')
-    place = place_of(kafka, properties)
-    assert [place.state(name) for name in ("c", "d", "unknown")] == ["started", "stopped", None]
-    assert place.settings("c").class_name == SOURCE
-    assert place.settings("unknown") is None
+    store = place_of(kafka, properties)
+    assert [store.state(name) for name in ("c", "d", "unknown")] == ["started", "stopped", None]
+    assert store.settings("c").class_name == SOURCE
+    assert store.settings("unknown") is None
 
 
 def test_a_topic_of_its_own_is_all_that_counts_for_a_connector(kafka, properties):
@@ -91,20 +91,20 @@ def test_a_topic_of_its_own_is_all_that_counts_for_a_connector(kafka, properties
     kafka.produce("own", b'["c",{"filename":"/y"}]', b'{"position":5}', partition=1)
     configured(kafka, "c", connector_class=SOURCE, offsets_storage_topic="own")
     kafka.produce("offsets", b'["c",{"filename":"/y"}]', b'{"position":4}', partition=1)
-    place = place_of(kafka, properties)
-    assert place.pairs("c") == (PartitionOffset('{"filename":"/y"}', '{"position":5}'),)
-    assert "1 offset(s) under its name in east/offsets are not used" in place.notes("c")[0]
-    assert place.plan_reset("c").where == "east/own"
-    assert place.subject("c").place == "id-of-east/own"
+    store = place_of(kafka, properties)
+    assert store.pairs("c") == (PartitionOffset('{"filename":"/y"}', '{"position":5}'),)
+    assert "1 offset(s) under its name in east/offsets are not used" in store.notes("c")[0]
+    assert store.plan_reset("c").where == "east/own"
+    assert store.subject("c").place == "id-of-east/own"
 
 
 def test_a_topic_of_its_own_that_is_not_there_yet_has_nothing_and_takes_nothing(kafka, properties):
     configured(kafka, "c", connector_class=SOURCE, offsets_storage_topic="own")
-    place = place_of(kafka, properties)
-    assert place.pairs("c") == ()
-    assert "not there yet" in place.notes("c")[0]
+    store = place_of(kafka, properties)
+    assert store.pairs("c") == ()
+    assert "not there yet" in store.notes("c")[0]
     with pytest.raises(RemoteRefusal, match="no such topic"):
-        place.plan_write("c", (PartitionOffset(FILE, '{"position":2}'),))
+        store.plan_write("c", (PartitionOffset(FILE, '{"position":2}'),))
 
 
 def test_offsets_on_another_cluster_are_refused(kafka, properties):
@@ -115,9 +115,9 @@ def test_offsets_on_another_cluster_are_refused(kafka, properties):
         offsets_storage_topic="own",
         producer_override_bootstrap_servers="west-1:9092",
     )
-    place = place_of(kafka, properties)
+    store = place_of(kafka, properties)
     with pytest.raises(RemoteRefusal, match="another Kafka cluster"):
-        place.pairs("c")
+        store.pairs("c")
 
 
 def test_the_workers_own_topic_has_to_be_there(kafka, properties):
@@ -128,12 +128,12 @@ def test_the_workers_own_topic_has_to_be_there(kafka, properties):
 
 def test_without_a_config_topic_nobody_knows_where_to_write(kafka, properties):
     kafka.delete("configs")
-    place = place_of(kafka, properties)
-    assert place.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
-    assert "may keep its offsets in another one" in place.notes("c")[0]
+    store = place_of(kafka, properties)
+    assert store.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
+    assert "may keep its offsets in another one" in store.notes("c")[0]
     for step in (
-        place.plan_reset,
-        lambda name: place.plan_write(name, (PartitionOffset(FILE, None),)),
+        store.plan_reset,
+        lambda name: store.plan_write(name, (PartitionOffset(FILE, None),)),
     ):
         with pytest.raises(RemoteRefusal, match=r"config\.storage\.topic"):
             step("c")
@@ -146,36 +146,38 @@ def test_the_past_is_every_record_that_is_still_there(kafka, properties):
     kafka.produce("offsets", b'["d",{"filename":"/y"}]', b'{"position":4}', at=20.0)
     kafka.produce("offsets", b'["c", {"filename":"/x"}]', b'{"position":7}')
     kafka.produce("offsets", KEY, None, partition=2, at=40.0, headers=((OWN_RECORD_HEADER, b"1"),))
-    told: list[int] = []
-    place = place_of(kafka, properties, progress=lambda done, _total: told.append(done))
-    found = list(place.from_beginning(None))
-    assert [(at.connector, at.pair.offset, at.kpartition, at.koffset) for at in found] == [
+    reports: list[int] = []
+    store = place_of(kafka, properties, progress=lambda done, _total: reports.append(done))
+    offset = list(store.from_beginning(None))
+    assert [
+        (item.connector, item.pair.offset, item.kpartition, item.koffset) for item in offset
+    ] == [
         ("c", '{"position":1}', 2, 0),
         ("c", None, 2, 1),
         ("d", '{"position":5}', 0, 0),
     ]
-    assert found[1].at == 40.0
-    assert [at.connector for at in place.from_beginning(frozenset({"d"}))] == ["d"]
-    assert told
+    assert offset[1].at == 40.0
+    assert [item.connector for item in store.from_beginning(frozenset({"d"}))] == ["d"]
+    assert reports
 
 
 def test_a_plan_says_what_is_written_and_what_is_to_be_seen(kafka, properties):
-    place = place_of(kafka, properties)
-    wanted = (PartitionOffset(FILE, '{"position":2}'),)
-    step = place.plan_write("c", wanted)
+    store = place_of(kafka, properties)
+    expected = (PartitionOffset(FILE, '{"position":2}'),)
+    step = store.plan_write("c", expected)
     assert step.where == "east/offsets"
-    assert step.pairs == wanted
-    assert [at.kpartition for at in step.records] == [2]
-    assert place.plan_write("c", place.pairs("c")).records == ()
-    subject = place.subject("c")
+    assert step.pairs == expected
+    assert [record.kpartition for record in step.records] == [2]
+    assert store.plan_write("c", store.pairs("c")).records == ()
+    subject = store.subject("c")
     assert (subject.driver, subject.kind, subject.identity) == ("storage", "source", "id-of-east")
 
 
 def test_who_is_in_the_way_is_asked_of_the_group(kafka, properties):
-    place = place_of(kafka, properties)
-    assert place.busy("c") == ()
+    store = place_of(kafka, properties)
+    assert store.busy("c") == ()
     kafka.members["connect"] = ("connect-1 at /10.0.0.1",)
-    assert "connect-1" in place.busy("c")[0]
+    assert "connect-1" in store.busy("c")[0]
 
 
 def test_a_mirrors_place_names_its_flow(tmp_path):
@@ -183,10 +185,10 @@ def test_a_mirrors_place_names_its_flow(tmp_path):
     path.write_text(
         "clusters=A,B\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\nA->B.enabled=true\n"
     )
-    place = open_worker_storage(path, KafkaClusterPool({}))
-    assert place.flow == ("A", "B")
-    assert place.name == "b:1/mm2-offsets.A.internal"
-    place.close()
+    store = open_worker_storage(path, KafkaClusterPool({}))
+    assert store.flow == ("A", "B")
+    assert store.name == "b:1/mm2-offsets.A.internal"
+    store.close()
     named = open_worker_storage(
         path, KafkaClusterPool({}), kafka=Kafka(bootstrap="c:1"), kafka_name="east", flow="B->A"
     )
@@ -204,24 +206,24 @@ def standalone(tmp_path: Path) -> Path:
 
 
 def test_a_standalone_workers_place_is_its_file(standalone):
-    place = open_worker_storage(standalone, KafkaClusterPool({}))
-    assert place.name == str(standalone.with_name("connect.offsets"))
-    assert place.connectors() == ("c",)
-    assert place.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
-    assert place.state("c") is None
-    assert place.identity() is None
-    assert place.subject("c").place == place.name
-    assert place.subject("c").kind == ConnectorKind.SOURCE
-    assert place.plan_write("c", (PartitionOffset(FILE, None),)).records[0].kpartition is None
+    store = open_worker_storage(standalone, KafkaClusterPool({}))
+    assert store.name == str(standalone.with_name("connect.offsets"))
+    assert store.connectors() == ("c",)
+    assert store.pairs("c") == (PartitionOffset(FILE, '{"position":1}'),)
+    assert store.state("c") is None
+    assert store.identity() is None
+    assert store.subject("c").place == store.name
+    assert store.subject("c").kind == ConnectorKind.SOURCE
+    assert store.plan_write("c", (PartitionOffset(FILE, None),)).records[0].kpartition is None
     with pytest.raises(RemoteRefusal, match="no past"):
-        list(place.from_beginning(None))
+        list(store.from_beginning(None))
 
 
 def test_a_worker_that_has_not_written_its_file_yet_has_no_offsets(standalone):
     standalone.with_name("connect.offsets").unlink()
-    place = open_worker_storage(standalone, KafkaClusterPool({}))
-    assert place.connectors() == ()
-    assert len(place.plan_write("c", (PartitionOffset(FILE, '{"position":1}'),)).records) == 1
+    store = open_worker_storage(standalone, KafkaClusterPool({}))
+    assert store.connectors() == ()
+    assert len(store.plan_write("c", (PartitionOffset(FILE, '{"position":1}'),)).records) == 1
 
 
 def test_a_file_in_a_folder_that_is_not_there_is_not_an_empty_one(standalone):

@@ -54,15 +54,15 @@ def fails(play: Play, *numbers: int, name: str = "files", failure: str = BAD) ->
     again(
         play,
         *(
-            (task(at, "running", name=name), task(at, "failed", name=name, failure=failure))
-            for at in numbers
+            (task(number, "running", name=name), task(number, "failed", name=name, failure=failure))
+            for number in numbers
         ),
     )
 
 
 def found(findings: Iterable[Finding], name: Name) -> Finding:
-    (told,) = [finding for finding in findings if finding.name is name]
-    return told
+    (report,) = [finding for finding in findings if finding.name is name]
+    return report
 
 
 # --- poison_suspected ----------------------------------------------------------------------------
@@ -73,12 +73,12 @@ def test_a_poison_is_told_with_the_task_that_failed_most_and_all_that_did():
     for numbers in ((0, 1), (0, 1), (0, 1), (1,)):
         fails(play, *numbers)
         play.run(0.2)
-    told = found(play.findings, Name.POISON_SUSPECTED)
-    assert told.summary == (
+    finding = found(play.findings, Name.POISON_SUSPECTED)
+    assert finding.summary == (
         "files task 1 failed 4 times at the same position: Bad at "
         'filename=/data/in.txt@{"position":1}; restarts will not help.'
     )
-    evidence = texts(told.evidence)
+    evidence = texts(finding.evidence)
     assert evidence["error"] == BAD
     assert evidence["task"] == "0, 1"
     assert evidence["filename=/data/in.txt position"] == '{"position":1}'
@@ -113,7 +113,9 @@ def copied(*, lag: bool) -> Play:
     play.world.assigned(0, 1)
     play.status_followed()
     ends = {0: 30 if lag else 21, 1: 90}
-    bounds = {TopicPartition("orders", at): LogBounds(0, end, end) for at, end in ends.items()}
+    bounds = {
+        TopicPartition("orders", offset): LogBounds(0, end, end) for offset, end in ends.items()
+    }
     play.world.commit("mm2", orders(), {"offset": 20})
     for position in (40, 50, 60, 70):
         play.told(task(0, "running", name="mm2"))
@@ -126,9 +128,9 @@ def copied(*, lag: bool) -> Play:
 
 
 def test_where_other_partitions_move_what_has_work_and_does_not_is_where_it_is_stuck():
-    told = texts(found(copied(lag=True).findings, Name.POISON_SUSPECTED).evidence)
-    assert told["orders-0 position"] == "20"
-    assert "orders-1 position" not in told
+    report = texts(found(copied(lag=True).findings, Name.POISON_SUSPECTED).evidence)
+    assert report["orders-0 position"] == "20"
+    assert "orders-1 position" not in report
 
 
 def test_where_other_partitions_move_what_has_no_work_is_not_stuck():
@@ -166,14 +168,16 @@ def looping() -> Play:
 
 def test_a_restart_loop_is_told_with_whom_it_is_worst_for_and_all_who_are_in_it():
     play = looping()
-    told = found(play.findings, Name.RESTART_LOOP)
-    assert told.summary.startswith("files task 1 failed and was restarted 3 times or more within ")
-    evidence = texts(told.evidence)
+    finding = found(play.findings, Name.RESTART_LOOP)
+    assert finding.summary.startswith(
+        "files task 1 failed and was restarted 3 times or more within "
+    )
+    evidence = texts(finding.evidence)
     assert evidence["restarted"] == "4 times"
     assert evidence["failing"] == "task 0, task 1"
     assert evidence["error"] == BAD
     assert evidence["position"] == "did not move"
-    (diary,) = [at for of, at in play.register._memory.failures.of.items() if of[2] == 1]
+    (diary,) = [history for of, history in play.register._memory.failures.of.items() if of[2] == 1]
     assert evidence["last restart"] == format_moment(diary.restarts[-1])
     assert diary.restarts[-1] - diary.restarts[-2] >= 1
 
@@ -192,10 +196,10 @@ def test_a_connector_that_is_restarted_over_and_over_is_named_as_itself():
     for _ in range(4):
         again(play, (connector("running"), connector("failed")))
         play.run(0.2)
-    told = found(play.findings, Name.RESTART_LOOP)
-    assert told.summary.startswith("files failed and was restarted 3 times or more within ")
-    assert texts(told.evidence)["position"] == "did not move"
-    assert texts(told.evidence)["error"] == "not reported"
+    finding = found(play.findings, Name.RESTART_LOOP)
+    assert finding.summary.startswith("files failed and was restarted 3 times or more within ")
+    assert texts(finding.evidence)["position"] == "did not move"
+    assert texts(finding.evidence)["error"] == "not reported"
 
 
 # --- sink_below_log_start ------------------------------------------------------------------------
@@ -206,11 +210,12 @@ def sunk(*partitions: tuple[int, int | None]) -> Play:
     world = World()
     world.listed(sink("out"))
     offsets = [
-        SinkOffset("out", "orders", at, where, 90) for at, (where, _) in enumerate(partitions)
+        SinkOffset("out", "orders", offset, where, 90)
+        for offset, (where, _) in enumerate(partitions)
     ]
     world.sinks(*offsets)
     play = Play(world)
-    starts = {at: start for at, (_, start) in enumerate(partitions)}
+    starts = {offset: start for offset, (_, start) in enumerate(partitions)}
     play.more["sink_partitions"] = tuple(
         replace(view, log_start=starts[view.partition]) for view in world.snapshot().sink_partitions
     )
@@ -219,9 +224,9 @@ def sunk(*partitions: tuple[int, int | None]) -> Play:
 
 
 def test_the_records_that_a_sink_did_not_get_are_counted_over_its_partitions():
-    told = sunk((10, 15), (20, 22), (30, 30), (40, None)).only()
-    assert told.summary.startswith("out lost up to 7 records that were deleted")
-    assert pairs(told.evidence) == [
+    finding = sunk((10, 15), (20, 22), (30, 30), (40, None)).only()
+    assert finding.summary.startswith("out lost up to 7 records that were deleted")
+    assert pairs(finding.evidence) == [
         ("orders-0 position", "10"),
         ("orders-0 log start", "15"),
         ("orders-1 position", "20"),
@@ -235,8 +240,8 @@ def test_what_was_found_of_a_sink_stays_while_its_configuration_is_not_told():
     play.run(10.5, each=lambda: play.world.listed(bare))
     play.more["sink_partitions"] = ()
     play.run(1, each=lambda: play.world.listed(bare))
-    told = found(play.findings, Name.SINK_BELOW_LOG_START)
-    assert told.evidence[0].name == LAST_SEEN
+    finding = found(play.findings, Name.SINK_BELOW_LOG_START)
+    assert finding.evidence[0].name == LAST_SEEN
 
 
 def test_a_sink_at_the_very_start_of_the_log_has_lost_nothing():
@@ -249,16 +254,16 @@ def test_a_sink_at_the_very_start_of_the_log_has_lost_nothing():
 def test_a_failed_task_is_told_with_since_when_and_how_often_in_a_row():
     play = filed()
     fails(play, 0)
-    at = play.world.now
+    moment = play.world.now
     play.run(0.2)
     fails(play, 0)
     play.world.listed(source("files", tasks=(Task(0, "failed", BAD), Task(1, "running"))))
     play.look()
-    told = texts(found(play.findings, Name.TASK_FAILED).evidence)
-    assert told["failed in a row"] == "2 times"
+    report = texts(found(play.findings, Name.TASK_FAILED).evidence)
+    assert report["failed in a row"] == "2 times"
     (run,) = play.register.failure_runs
-    assert told["failed"] == format_moment(run.last_at)
-    assert run.last_at > at
+    assert report["failed"] == format_moment(run.last_at)
+    assert run.last_at > moment
 
 
 @pytest.mark.parametrize("failure", [None, ""])
@@ -266,12 +271,14 @@ def test_a_failure_without_a_reason_says_that_there_is_none(failure):
     play = filed(followed=False)
     play.world.listed(source("files", tasks=(Task(0, "failed", failure),)))
     play.look()
-    told = play.only()
-    assert told.summary == "files task 0 FAILED: Connect reports no reason."
-    assert ("task 0", "Connect reports no reason") in pairs(told.evidence)
+    finding = play.only()
+    assert finding.summary == "files task 0 FAILED: Connect reports no reason."
+    assert ("task 0", "Connect reports no reason") in pairs(finding.evidence)
     play.world.listed(source("files", state="failed", failure=failure))
     play.look()
-    assert "files FAILED: Connect reports no reason." in [at.summary for at in play.findings]
+    assert "files FAILED: Connect reports no reason." in [
+        result.summary for result in play.findings
+    ]
 
 
 def test_restarts_are_a_loop_within_a_window_of_intervals():

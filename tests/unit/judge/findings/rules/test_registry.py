@@ -180,8 +180,8 @@ def retention_comes_near() -> Play:
 
 def records_are_lost() -> Play:
     play = mirrored()
-    at = play.world.now
-    lost = Loss("lab", "mm2", "west", "east", "orders", 0, "retention", 50, 74, at)
+    moment = play.world.now
+    lost = Loss("lab", "mm2", "west", "east", "orders", 0, "retention", 50, 74, moment)
     play.more["losses"] = (lost,)
     play.look()
     return play
@@ -189,8 +189,8 @@ def records_are_lost() -> Play:
 
 def a_topic_is_another_one() -> Play:
     play = mirrored()
-    at = play.world.now
-    again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, at, "id-1", "id-2")
+    moment = play.world.now
+    again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, moment, "id-1", "id-2")
     play.more["recreations"] = (again,)
     play.look()
     return play
@@ -367,7 +367,7 @@ def checkpoints_stop() -> Play:
 
 def what_is_usual(play: Play, **changes: Any) -> None:
     """Of mm2, at any hour: ten records to copy, hardly ever more than fifty."""
-    usual = Baseline(
+    baseline = Baseline(
         connect_cluster="lab",
         connector="mm2",
         since=0.0,
@@ -379,7 +379,7 @@ def what_is_usual(play: Play, **changes: Any) -> None:
         quantiles=(1.0, 1.0, 2.0),
         lag=((10.0, 20.0, 50.0),) * HOURS,
     )
-    of = {("lab", "mm2"): replace_struct(usual, **changes)}
+    of = {("lab", "mm2"): replace_struct(baseline, **changes)}
     play.more["usual"] = BaselinesView(valid=True, of=of)
 
 
@@ -470,7 +470,9 @@ def a_connector_is_not_listed_and_works(name: str = "files") -> Play:
     others = (source("files"),) if name != "files" else (source("other"),)
     play.world.listed(source("other"), source("files"))
     play.look()
-    answer = ConnectorsListed("lab", others, frozenset(at.name for at in others))
+    answer = ConnectorsListed(
+        "lab", others, frozenset(any_connector.name for any_connector in others)
+    )
 
     def each() -> None:
         play.world.see(answer)
@@ -581,11 +583,11 @@ def test_a_finding_stands_while_connect_lists_nothing_and_ends_with_its_connecto
 def test_after_a_restart_what_connect_does_not_tell_ends_no_finding(answer):
     """The connector was never listed to this process."""
     play = a_task_has_failed()
-    told = play.register.remembered()
+    report = play.register.remembered()
     again = Play(World())
     again.world.found(OFFSETS)
     again.world.tail(whole=True)
-    again.register.recall(told)
+    again.register.recall(report)
     again.world.now = play.world.now
     again.world.see(InputSucceeded(InputId("connect_rest", connect_cluster="lab"), again.world.now))
     again.run(2.5, each=lambda: again.world.see(answer))
@@ -605,9 +607,9 @@ def test_a_task_that_has_failed_and_lost_its_state_has_failed_until_it_has_one_a
     play = a_task_has_failed()
     hole = source("files", tasks=(Task(0, UNKNOWN_STATE),))
     play.run(30.0, each=lambda: play.world.listed(hole))
-    found = {at.name: at.summary for at in play.findings}
-    assert found.keys() == {Name.TASK_FAILED, Name.CONNECTOR_STATE_MISSING}
-    assert "no state of task 0" in found[Name.CONNECTOR_STATE_MISSING]
+    results = {finding.name: finding.summary for finding in play.findings}
+    assert results.keys() == {Name.TASK_FAILED, Name.CONNECTOR_STATE_MISSING}
+    assert "no state of task 0" in results[Name.CONNECTOR_STATE_MISSING]
     play.run(4.0, each=lambda: play.world.listed(source("files")))
     assert play.names() == []
 
@@ -629,10 +631,10 @@ def test_two_rounds_that_differ_may_be_chance_and_one_that_agrees_ends_it():
     play = rest_gives_other_offsets(2)
     assert play.names() == []
     play = rest_gives_other_offsets(5)
-    told = play.only()
-    since = texts(told.evidence)["first differed"]
-    assert f"than in east/connect-offsets since {since}: " in told.summary
-    assert pairs(told.evidence)[:2] == [
+    finding = play.only()
+    since = texts(finding.evidence)["first differed"]
+    assert f"than in east/connect-offsets since {since}: " in finding.summary
+    assert pairs(finding.evidence)[:2] == [
         (f"{FILE_IDENTITY} over REST", '{"position":900}'),
         (f"{FILE_IDENTITY} in the topic", '{"position":1}'),
     ]
@@ -673,12 +675,14 @@ def test_a_finding_is_one_sentence_or_two_with_evidence_and_tells_nothing_twice(
     assert all(name and text for name, text in pairs(finding.evidence))
     assert len(finding.evidence) <= EVIDENCE_MAX
     times = [item.value for item in finding.evidence if item.unit == TIME]
-    assert all(RFC_3339.fullmatch(str(at)) for at in times)
-    assert not any(RFC_3339.search(str(at.value)) for at in finding.evidence if at.unit != TIME)
+    assert all(RFC_3339.fullmatch(str(item)) for item in times)
+    assert not any(
+        RFC_3339.search(str(item.value)) for item in finding.evidence if item.unit != TIME
+    )
 
 
 @pytest.mark.parametrize(
-    ("verdict", "made", "name"),
+    ("verdict", "built", "name"),
     [
         (Verdict.STALLED, filed, Name.CONNECTOR_STALLED),
         (Verdict.SILENT, filed, Name.CONNECTOR_SILENT),
@@ -688,16 +692,16 @@ def test_a_finding_is_one_sentence_or_two_with_evidence_and_tells_nothing_twice(
         (Verdict.SILENT, sunk, Name.SINK_STUCK),
     ],
 )
-def test_a_verdict_has_a_name_of_its_own_for_each_kind_of_connector(verdict, made, name):
-    play = made()
-    kind = {filed: "files", mirrored: "mm2", sunk: "out"}[made]
+def test_a_verdict_has_a_name_of_its_own_for_each_kind_of_connector(verdict, built, name):
+    play = built()
+    kind = {filed: "files", mirrored: "mm2", sunk: "out"}[built]
     play.judge(verdict, kind)
     play.look()
     assert play.names() == [name.value]
-    wanted = Severity.CRITICAL if verdict is Verdict.SILENT else Severity.WARNING
-    assert play.only().severity is wanted
+    expected = Severity.CRITICAL if verdict is Verdict.SILENT else Severity.WARNING
+    assert play.only().severity is expected
     if verdict is Verdict.STALLED:
-        who = "mm2 (west->east)" if made is mirrored else kind
+        who = "mm2 (west->east)" if built is mirrored else kind
         assert play.only().summary.startswith(f"{who} makes no progress: ")
 
 
@@ -836,8 +840,8 @@ def a_topic_is_another_one_and_smaller() -> Play:
     play = mirrored(99)
     play.world.ends(10)
     play.run(0.5)
-    at = play.world.now
-    again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, at, "id-1", "id-2")
+    moment = play.world.now
+    again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, moment, "id-1", "id-2")
     play.more["recreations"] = (again,)
     play.look()
     play.world.synced(9, downstream=109)
@@ -1099,17 +1103,17 @@ def test_an_altered_offset_that_was_resumed_from_is_over_when_all_is_copied(monk
 
 def told_in(played, monkeypatch) -> set[str]:
     """The names of everything that was found at any moment of a play."""
-    told: set[str] = set()
-    look = Play.look
+    names: set[str] = set()
+    poll = Play.look
 
     def noted(play: Play):
-        found = look(play)
-        told.update(finding.name.value for finding in found)
-        return found
+        results = poll(play)
+        names.update(finding.name.value for finding in results)
+        return results
 
     monkeypatch.setattr(Play, "look", noted)
     played()
-    return told
+    return names
 
 
 def test_a_topic_that_is_there_again_takes_its_tail_down_for_a_moment_only(monkeypatch):
@@ -1118,15 +1122,15 @@ def test_a_topic_that_is_there_again_takes_its_tail_down_for_a_moment_only(monke
         play.run(3, each=lambda: play.world.tail_failed("not_found", SYNCS))
         play.world.tail_failed("topic_changed", SYNCS)
         play.run(0.2)
-        play.world.tail(sync(99, at=play.world.now), topic=SYNCS, whole=True)
+        play.world.tail(sync(99, moment=play.world.now), topic=SYNCS, whole=True)
         play.run(3)
 
     assert told_in(played, monkeypatch) == {"half_reset"}
 
 
 def made_anew(play: Play) -> None:
-    at = play.world.now
-    again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, at, "id-1", "id-2")
+    moment = play.world.now
+    again = TopicRecreation("lab", "mm2", "west", "east", "orders", 1, moment, "id-1", "id-2")
     play.more["recreations"] = (again,)
     play.run(0.5)
 
@@ -1164,12 +1168,12 @@ def test_a_second_copy_was_never_at_an_offset_beyond_the_end():
     play.run(2)
     play.world.commit("mm2", orders(), {"offset": 10})
     play.run(1.5)
-    (told,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
-    assert texts(told.evidence)["orders-0 was at"] == "99"
+    (report,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
+    assert texts(report.evidence)["orders-0 was at"] == "99"
 
 
-@pytest.mark.parametrize("looked", [False, True])
-def test_what_a_person_sets_back_and_resumes_at_once_is_meant(looked, monkeypatch):
+@pytest.mark.parametrize("result", [False, True])
+def test_what_a_person_sets_back_and_resumes_at_once_is_meant(result, monkeypatch):
     """Between two looks, or with the offsets read after the status; states were polled before."""
 
     def played() -> None:
@@ -1184,7 +1188,7 @@ def test_what_a_person_sets_back_and_resumes_at_once_is_meant(looked, monkeypatc
         set_at = play.world.now
         play.world.now += 1
         play.told(connector("running", name="mm2"))
-        if looked:
+        if result:
             play.run(0.1)
         play.world.commit("mm2", orders(), {"offset": 10}, at=set_at)
         play.run(1)
@@ -1218,8 +1222,8 @@ def test_the_first_syncs_after_a_resume_tell_of_a_second_copy_whatever_states_we
     play.told(connector("running", name="mm2"))
     play.world.synced(99, downstream=199)
     play.run(1.2)
-    (told,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
-    evidence = texts(told.evidence)
+    (report,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
+    evidence = texts(report.evidence)
     assert (evidence["orders-0 copied again from"], evidence["orders-0 was at"]) == ("0", "99")
 
 
@@ -1239,7 +1243,9 @@ def test_retention_is_near_within_an_hour_and_very_near_within_ten_minutes(left_
         for view in play.world.snapshot().mirror_partitions
     )
     play.look()
-    assert [at.severity for at in play.findings] == ([] if severity is None else [severity])
+    assert [finding.severity for finding in play.findings] == (
+        [] if severity is None else [severity]
+    )
 
 
 def test_a_failed_task_is_told_with_what_it_failed_of():
@@ -1271,7 +1277,7 @@ def test_what_a_task_commits_as_it_ends_is_where_it_failed(before: int):
     play.world.commit("files", FILE, {"position": 77})
     play.run(0.2)
     (run,) = play.register.failure_runs
-    assert (run.count, [at for _, at in run.same]) == (1, ['{"position":77}'])
+    assert (run.count, [name for _, name in run.same]) == (1, ['{"position":77}'])
     for _ in range(2):
         play.fail()
         play.run(0.2)
@@ -1290,7 +1296,7 @@ def test_positions_that_are_read_after_a_task_has_failed_are_those_at_which_it_d
     play.fail()
     play.run(0.2)
     (run,) = play.register.failure_runs
-    assert (run.count, [at for _, at in run.same]) == (2, ['{"position":5}'])
+    assert (run.count, [name for _, name in run.same]) == (2, ['{"position":5}'])
 
 
 def test_a_task_that_got_past_its_failure_and_runs_is_over_it():
@@ -1309,8 +1315,8 @@ def test_a_connector_that_went_back_beside_those_that_did_together_is_told_as_we
     play.world.listed(*(source(name) for name in "abcd"))
     play.judge(Verdict.REWOUND, "a", "d", subjects=("filename=/data/in.txt",))
     play.look()
-    told = {(at.name, at.connector) for at in play.findings}
-    assert told == {(Name.REWINDS_AT_ONCE, None), (Name.REWOUND, "d")}
+    reports = {(finding.name, finding.connector) for finding in play.findings}
+    assert reports == {(Name.REWINDS_AT_ONCE, None), (Name.REWOUND, "d")}
 
 
 def test_an_offset_that_is_taken_back_under_another_alias_is_no_reset_of_this_flow():

@@ -45,10 +45,10 @@ def mirrored(*partitions: int) -> Play:
     """These partitions of orders are copied up to 99, with a sync of each."""
     play = Play(mirrors())
     play.world.assigned(*partitions)
-    for at in partitions:
-        play.world.commit("mm2", orders(at), {"offset": 99})
-        play.world.synced(99, partition=at)
-    play.world.ends({TopicPartition("orders", at): LogBounds(0, 100, 100) for at in partitions})
+    for partition in partitions:
+        play.world.commit("mm2", orders(partition), {"offset": 99})
+        play.world.synced(99, partition=partition)
+    play.world.ends({TopicPartition("orders", item): LogBounds(0, 100, 100) for item in partitions})
     play.look()
     return play
 
@@ -60,8 +60,8 @@ def stopped(*partitions: int) -> Play:
 
 
 def found(play: Play, name: Name) -> Finding:
-    (told,) = [finding for finding in play.findings if finding.name is name]
-    return told
+    (report,) = [finding for finding in play.findings if finding.name is name]
+    return report
 
 
 # --- half_reset ----------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def test_a_sync_is_as_old_as_its_reading_whatever_its_writers_clock_says(skew_s)
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_a_sync_that_was_there_when_we_came_is_as_old_as_its_first_reading(skew_s):
     play = stopped(0)
-    written = sync(99, at=play.world.now + skew_s)
+    written = sync(99, moment=play.world.now + skew_s)
     play.world.tail(written, topic=SYNCS, whole=True)
     play.world.commit("mm2", orders(), None)
     play.run(0.5)
@@ -96,12 +96,12 @@ def test_a_sync_that_was_there_when_we_came_is_as_old_as_its_first_reading(skew_
 def test_every_partition_whose_offset_was_reset_is_told_with_what_its_sync_says(offset):
     play = stopped(0, 1)
     synced = play.world.now
-    for at in (0, 1):
-        play.world.commit("mm2", orders(at), offset)
+    for number in (0, 1):
+        play.world.commit("mm2", orders(number), offset)
     play.run(4)
-    told = found(play, Name.HALF_RESET)
-    assert told.summary.startswith("mm2 (west->east) is half reset in 2 partitions: ")
-    evidence = texts(told.evidence)
+    finding = found(play, Name.HALF_RESET)
+    assert finding.summary.startswith("mm2 (west->east) is half reset in 2 partitions: ")
+    evidence = texts(finding.evidence)
     assert (evidence["orders-0 offset"], evidence["orders-0 sync"]) == ("none", "99")
     assert evidence["orders-0 sync written"] == format_moment(synced - 5)
     assert evidence["offset syncs"] == str(SYNCS)
@@ -146,13 +146,13 @@ def test_an_offset_that_was_seen_to_go_back_behind_its_sync_is_set_back_whatever
 
 
 def test_an_offset_that_was_behind_its_sync_when_we_came_may_be_so_by_two_clocks():
-    for skew, wanted in ((600.0, []), (700.0, ["half_reset"])):
+    for skew, expected in ((600.0, []), (700.0, ["half_reset"])):
         play = Play(mirrors())
         play.world.assigned(0)
         play.world.synced(120, downstream=120)
         play.world.commit("mm2", orders(), {"offset": 60}, at=play.world.now + skew)
         play.run(3)
-        assert play.names() == wanted, skew
+        assert play.names() == expected, skew
 
 
 def test_an_offset_that_is_further_than_its_sync_is_what_an_offset_usually_is():
@@ -227,9 +227,9 @@ def test_other_keys_are_counted():
     ):
         play.world.commit("files", FILE, {"position": 7}, raw_key=key)
     play.look()
-    told = found(play, Name.DUPLICATE_KEYS)
-    assert ("filename=/data/in.txt", "2 other raw keys") in pairs(told.evidence)
-    assert told.summary.startswith("files has 1 source partition with offsets under keys ")
+    finding = found(play, Name.DUPLICATE_KEYS)
+    assert ("filename=/data/in.txt", "2 other raw keys") in pairs(finding.evidence)
+    assert finding.summary.startswith("files has 1 source partition with offsets under keys ")
 
 
 def test_what_was_reset_has_no_offset_that_a_task_could_fail_on():
@@ -247,11 +247,11 @@ def test_of_a_topics_problems_the_worst_is_told_and_the_others_with_it():
     bad = TopicProblem(OFFSETS, NOT_COMPACTED, "it is not compacted")
     play.more["topic_problems"] = (small, other, bad)
     play.look()
-    told = found(play, Name.INTERNAL_TOPIC_PROBLEM)
-    assert told.severity is Severity.CRITICAL
-    assert (told.connect_cluster, told.subject) == ("lab", str(OFFSETS))
-    assert told.summary == f"Topic {OFFSETS}: it is not compacted."
-    assert [what for what, _ in pairs(told.evidence)] == [NOT_COMPACTED, "retention", OVERSIZE]
+    finding = found(play, Name.INTERNAL_TOPIC_PROBLEM)
+    assert finding.severity is Severity.CRITICAL
+    assert (finding.connect_cluster, finding.subject) == ("lab", str(OFFSETS))
+    assert finding.summary == f"Topic {OFFSETS}: it is not compacted."
+    assert [what for what, _ in pairs(finding.evidence)] == [NOT_COMPACTED, "retention", OVERSIZE]
 
 
 # --- checkpoints_stale ---------------------------------------------------------------------------
@@ -292,16 +292,22 @@ def test_groups_whose_checkpoints_are_stale_are_told_worst_first_and_counted_onc
         {"group": "far", "landing": 10, "translated": 90},
         {"group": "far", "partition": 1, "landing": 30, "translated": 90},
     )
-    told = found(play, Name.CHECKPOINTS_STALE)
-    assert "after a failover they would start too far back" in told.summary
-    assert (told.connect_cluster, told.connector, told.subject) == ("lab", None, "west->east")
-    landing = [(name, value) for name, value in pairs(told.evidence) if "start at" in name]
-    assert [name.partition(" would")[0] for name, _ in landing[::2]] == [
+    finding = found(play, Name.CHECKPOINTS_STALE)
+    assert "after a failover they would start too far back" in finding.summary
+    assert (finding.connect_cluster, finding.connector, finding.subject) == (
+        "lab",
+        None,
+        "west->east",
+    )
+    failover_costs = [
+        (name, value) for name, value in pairs(finding.evidence) if "start at" in name
+    ]
+    assert [name.partition(" would")[0] for name, _ in failover_costs[::2]] == [
         "far orders-0",
         "far orders-1",
         "near orders-0",
     ]
-    assert landing[-2:] == [
+    assert failover_costs[-2:] == [
         ("near orders-0 would start at", "10"),
         ("near orders-0 could start at", "20"),
     ]
@@ -337,22 +343,24 @@ def test_a_checkpoint_that_is_as_good_as_it_can_be_is_not_stale():
 
 def test_a_hanging_transaction_is_told_with_five_partitions_and_all_that_it_hides():
     play = filed()
-    play.world.tail(frozen=tuple(Frozen(at, 10, f"producer {at}", 2) for at in range(7)))
+    play.world.tail(
+        frozen=tuple(Frozen(number, 10, f"producer {number}", 2) for number in range(7))
+    )
     play.look()
-    told = found(play, Name.HANGING_TRANSACTION)
-    assert told.connect_cluster == "lab"
-    assert [what for what, _ in pairs(told.evidence)] == [
-        *(f"partition {at}" for at in range(5)),
+    finding = found(play, Name.HANGING_TRANSACTION)
+    assert finding.connect_cluster == "lab"
+    assert [what for what, _ in pairs(finding.evidence)] == [
+        *(f"partition {number}" for number in range(5)),
         "hidden",
     ]
-    assert texts(told.evidence)["partition 3"] == "producer 3"
-    assert texts(told.evidence)["hidden"] == "14 records"
+    assert texts(finding.evidence)["partition 3"] == "producer 3"
+    assert texts(finding.evidence)["hidden"] == "14 records"
 
 
 def test_a_transaction_that_hangs_still_hangs_while_its_broker_is_away():
     play = filed()
     held = Frozen(0, 5, "held", 1)
-    play.world.tail(frozen=(held,), behind=1)
+    play.world.tail(frozen=(held,), lag=1)
     (before,) = play.look()
     assert before.name is Name.HANGING_TRANSACTION
     for _ in range(6):
@@ -364,14 +372,15 @@ def test_a_transaction_that_hangs_still_hangs_while_its_broker_is_away():
 def test_partitions_that_cannot_be_read_are_told_and_no_transaction_is_made_of_them():
     play = filed()
     sick = tuple(
-        Frozen(at, 10, f"partition {at}: it has no leader", 0, "unsettled") for at in (3, 4)
+        Frozen(number, 10, f"partition {number}: it has no leader", 0, "unsettled")
+        for number in (3, 4)
     )
     play.run(1.2, each=lambda: play.world.tail(frozen=sick))
-    told = found(play, Name.INPUT_DOWN)
+    finding = found(play, Name.INPUT_DOWN)
     assert Name.HANGING_TRANSACTION not in play.names()
-    assert told.subject == "tail east/connect-offsets"
-    assert "has 2 partition(s) that cannot be read; the others can" in told.summary
-    assert texts(told.evidence)["partition 4"] == "partition 4: it has no leader"
+    assert finding.subject == "tail east/connect-offsets"
+    assert "has 2 partition(s) that cannot be read; the others can" in finding.summary
+    assert texts(finding.evidence)["partition 4"] == "partition 4: it has no leader"
 
 
 def failing(play: Play, *, intervals: float = 1.2) -> Play:
@@ -384,16 +393,16 @@ def test_an_input_that_fails_is_told_with_its_cluster_the_reason_and_when_it_was
     play = filed()
     read = play.world.now
     failing(play)
-    told = found(play, Name.INPUT_DOWN)
-    assert told.connect_cluster == "lab"
-    assert told.summary == (
+    finding = found(play, Name.INPUT_DOWN)
+    assert finding.connect_cluster == "lab"
+    assert finding.summary == (
         f"Connect cluster lab has not answered since {format_moment(read)}; the states of its "
         "connectors "
         "are unknown."
     )
-    assert told.severity is Severity.CRITICAL
+    assert finding.severity is Severity.CRITICAL
     evidence = {"reason": "timeout", "last read": format_moment(read), "error": "no luck"}
-    assert texts(told.evidence) == evidence
+    assert texts(finding.evidence) == evidence
 
 
 def test_an_input_that_was_never_read_says_so():
@@ -413,14 +422,14 @@ def unread(*failures: int) -> list[bool]:
     world = World()
     world.listed(source("files"))
     world.found()
-    play, told = Play(world), []
+    play, reports = Play(world), []
     denied = InputFailed(InputId.of_tail(OFFSETS), "denied", "not for you")
     for times in failures:
         for _ in range(times):
             world.see(denied)
         play.run(1.2)
-        told.append("input_down" in play.names())
-    return told
+        reports.append("input_down" in play.names())
+    return reports
 
 
 def test_what_never_was_read_is_down_once_it_has_failed_three_times():
@@ -441,8 +450,8 @@ def test_a_cluster_that_never_answered_is_down_once_it_has_failed_three_times():
 def test_a_tails_trouble_is_of_no_connect_cluster():
     play = filed()
     play.run(2, each=lambda: play.world.tail_failed("denied"))
-    told = found(play, Name.INPUT_DOWN)
-    assert (told.connect_cluster, told.subject) == ("", f"tail {OFFSETS}")
+    finding = found(play, Name.INPUT_DOWN)
+    assert (finding.connect_cluster, finding.subject) == ("", f"tail {OFFSETS}")
 
 
 def test_two_failures_in_an_interval_are_not_three():
@@ -466,22 +475,22 @@ def test_what_is_out_of_date_is_down_though_the_last_attempt_was_good():
 def test_a_tail_that_does_not_come_to_the_end_is_said_to_read_too_slowly():
     play, read = filed(), count(1)
     play.blind.add(InputId.of_tail(OFFSETS))
-    play.run(2, each=lambda: play.world.tail(behind=70, positions=((0, next(read)),)))
-    told = found(play, Name.INPUT_DOWN)
-    assert told.summary == f"Topic {OFFSETS} is written faster than offsetwatch reads it."
-    evidence = texts(told.evidence)
+    play.run(2, each=lambda: play.world.tail(lag=70, positions=((0, next(read)),)))
+    finding = found(play, Name.INPUT_DOWN)
+    assert finding.summary == f"Topic {OFFSETS} is written faster than offsetwatch reads it."
+    evidence = texts(finding.evidence)
     assert (evidence["reason"], evidence["left to read"]) == ("stale", "70 records")
 
 
 def test_a_tail_that_lies_behind_and_fails_is_said_to_fail():
     play, tail = filed(), InputId.of_tail(OFFSETS)
     play.blind.add(tail)
-    play.world.tail(behind=70, positions=((0, 1),))
+    play.world.tail(lag=70, positions=((0, 1),))
     play.run(1.2, each=lambda: play.world.tail_failed("timeout"))
-    (view,) = (at for at in play.world.snapshot().inputs if at.id == tail)
+    (view,) = (item for item in play.world.snapshot().inputs if item.id == tail)
     assert view.tail is not None
-    for behind in (None, 70):  # whether or not it was heard of lately
-        play.more["inputs"] = (replace(view, tail=replace(view.tail, behind=behind)),)
+    for lag in (None, 70):  # whether or not it was heard of lately
+        play.more["inputs"] = (replace(view, tail=replace(view.tail, behind=lag)),)
         play.look()
         assert found(play, Name.INPUT_DOWN).summary == f"Topic {OFFSETS} cannot be read: no luck."
 

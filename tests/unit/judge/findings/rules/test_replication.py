@@ -27,10 +27,10 @@ def flow(*partitions: dict) -> Play:
     play = Play(mirrors())
     play.world.assigned(*range(len(partitions)))
     bounds = {}
-    for at in range(len(partitions)):
-        play.world.commit("mm2", orders(at), {"offset": 49})
-        play.world.synced(49, partition=at)
-        bounds[TopicPartition("orders", at)] = LogBounds(0, 100, 100)
+    for number in range(len(partitions)):
+        play.world.commit("mm2", orders(number), {"offset": 49})
+        play.world.synced(49, partition=number)
+        bounds[TopicPartition("orders", number)] = LogBounds(0, 100, 100)
     play.world.ends(bounds)
     changes = dict(enumerate(partitions))
     play.more["mirror_partitions"] = tuple(
@@ -41,8 +41,8 @@ def flow(*partitions: dict) -> Play:
 
 
 def found(play: Play, name: Name) -> Finding:
-    (told,) = [finding for finding in play.findings if finding.name is name]
-    return told
+    (report,) = [finding for finding in play.findings if finding.name is name]
+    return report
 
 
 # --- retention_near ------------------------------------------------------------------------------
@@ -73,10 +73,10 @@ def test_retention_is_near_where_more_waits_than_lies_before_the_position(change
 
 def test_retention_is_told_of_the_partition_that_it_reaches_first():
     play = flow({**NEAR, "headroom_s": 1500.0}, {**NEAR, "headroom": 1, "headroom_s": 900.0})
-    told = found(play, Name.MM2_RETENTION_NEAR)
-    assert "within 1 h retention reaches" in told.summary
-    assert told.summary.endswith("in 2 partitions, first in orders-1.")
-    assert pairs(told.evidence) == [
+    finding = found(play, Name.MM2_RETENTION_NEAR)
+    assert "within 1 h retention reaches" in finding.summary
+    assert finding.summary.endswith("in 2 partitions, first in orders-1.")
+    assert pairs(finding.evidence) == [
         ("orders-1 headroom", "1 record"),
         ("orders-0 headroom", "49 records"),
     ]
@@ -106,12 +106,12 @@ def test_losses_are_summed_by_cause_and_the_largest_is_told_first():
     small = lost(play, first=50, last=50, cause="altered")
     play.more["losses"] = (small, lost(play, last=59), lost(play, partition=1, last=149))
     play.look()
-    told = found(play, Name.MM2_RECORDS_LOST)
-    assert told.summary == (
+    finding = found(play, Name.MM2_RECORDS_LOST)
+    assert finding.summary == (
         "mm2 (west->east) can no longer replicate up to 111 upstream records "
         "(retention: 110, altered: 1)."
     )
-    assert pairs(told.evidence)[:5] == [
+    assert pairs(finding.evidence)[:5] == [
         ("orders-1 first offset lost", "50"),
         ("orders-1 last offset lost", "149"),
         ("orders-1 cause", "retention"),
@@ -121,23 +121,23 @@ def test_losses_are_summed_by_cause_and_the_largest_is_told_first():
 
 
 @pytest.mark.parametrize(
-    ("age_s", "told"), [(0.0, True), (TOLD_S - 1, True), (TOLD_S, False), (-1.0, False)]
+    ("age_s", "report"), [(0.0, True), (TOLD_S - 1, True), (TOLD_S, False), (-1.0, False)]
 )
-def test_a_loss_is_told_for_three_intervals(age_s, told):
+def test_a_loss_is_told_for_three_intervals(age_s, report):
     play = flow({})
     play.more["losses"] = (lost(play, at=play.world.now + LOOK_S - age_s),)
     play.look()
-    assert ("mm2_records_lost" in play.names()) is told
+    assert ("mm2_records_lost" in play.names()) is report
 
 
 @pytest.mark.parametrize(
-    ("headroom", "told"), [((-1, 5), True), ((0, 5), False), ((5, -1), False), ((None, 5), False)]
+    ("headroom", "report"), [((-1, 5), True), ((0, 5), False), ((5, -1), False), ((None, 5), False)]
 )
-def test_a_loss_is_told_for_as_long_as_its_partition_lies_in_the_hole(headroom, told):
-    play = flow(*({"headroom": at} for at in headroom))
+def test_a_loss_is_told_for_as_long_as_its_partition_lies_in_the_hole(headroom, report):
+    play = flow(*({"headroom": item} for item in headroom))
     play.more["losses"] = (lost(play, at=play.world.now - 2 * TOLD_S),)
     play.look()
-    assert ("mm2_records_lost" in play.names()) is told
+    assert ("mm2_records_lost" in play.names()) is report
 
 
 def test_a_loss_of_a_partition_that_is_not_copied_any_more_lies_in_no_hole():
@@ -152,9 +152,9 @@ def test_a_loss_of_a_partition_that_is_not_copied_any_more_lies_in_no_hole():
 
 def recreated(play: Play, age_s: float = 0.0, connector: str = "mm2", **ids) -> TopicRecreation:
     fields = {"before": "id-1", "after": "id-2", **ids}
-    at = play.world.now + LOOK_S - age_s
+    moment = play.world.now + LOOK_S - age_s
     return TopicRecreation(
-        "lab", connector, "west", "east", "orders", 2, at, fields["before"], fields["after"]
+        "lab", connector, "west", "east", "orders", 2, moment, fields["before"], fields["after"]
     )
 
 
@@ -163,21 +163,21 @@ def test_a_topic_made_anew_is_told_with_its_ids_as_far_as_they_are_known(known):
     play = flow({})
     play.more["recreations"] = (recreated(play, before=known, after=known),)
     play.look()
-    told = found(play, Name.MM2_TOPIC_RECREATED)
-    evidence = texts(told.evidence)
+    finding = found(play, Name.MM2_TOPIC_RECREATED)
+    evidence = texts(finding.evidence)
     assert evidence["topic id before"] == evidence["topic id now"] == (known or "unknown")
     assert (evidence["flow"], evidence["recreated"]) == ("west->east", "2 times")
-    assert (told.connector, told.subject) == ("mm2", "orders")
+    assert (finding.connector, finding.subject) == ("mm2", "orders")
 
 
 @pytest.mark.parametrize(
-    ("age_s", "told"), [(0.0, True), (TOLD_S - 1, True), (TOLD_S, False), (-1.0, False)]
+    ("age_s", "report"), [(0.0, True), (TOLD_S - 1, True), (TOLD_S, False), (-1.0, False)]
 )
-def test_a_topic_made_anew_is_told_for_three_intervals(age_s, told):
+def test_a_topic_made_anew_is_told_for_three_intervals(age_s, report):
     play = flow({})
     play.more["recreations"] = (recreated(play, age_s),)
     play.look()
-    assert ("mm2_topic_recreated" in play.names()) is told
+    assert ("mm2_topic_recreated" in play.names()) is report
 
 
 def test_a_topic_made_anew_is_told_for_as_long_as_one_position_lies_beyond_its_end():
@@ -187,13 +187,13 @@ def test_a_topic_made_anew_is_told_for_as_long_as_one_position_lies_beyond_its_e
     assert "mm2_topic_recreated" in play.names()
 
 
-@pytest.mark.parametrize(("partition", "told"), [(1, True), (2, False)])
-def test_a_topic_made_anew_is_told_for_as_long_as_a_position_is_of_the_old_one(partition, told):
+@pytest.mark.parametrize(("partition", "report"), [(1, True), (2, False)])
+def test_a_topic_made_anew_is_told_for_as_long_as_a_position_is_of_the_old_one(partition, report):
     play = flow({}, {})
     again = replace(recreated(play, 2 * TOLD_S), undecided=(partition,))
     play.more["recreations"] = (again,)
     play.look()
-    assert ("mm2_topic_recreated" in play.names()) is told
+    assert ("mm2_topic_recreated" in play.names()) is report
 
 
 @pytest.mark.parametrize(
@@ -221,9 +221,9 @@ def test_positions_beyond_the_end_are_told_furthest_first_after_an_interval():
     play.run(0.9)
     assert play.names() == []
     play.run(0.2)
-    told = found(play, Name.MM2_POSITION_AHEAD)
-    assert told.summary.startswith("mm2 (west->east) has 2 positions beyond the end")
-    assert pairs(told.evidence) == [
+    finding = found(play, Name.MM2_POSITION_AHEAD)
+    assert finding.summary.startswith("mm2 (west->east) has 2 positions beyond the end")
+    assert pairs(finding.evidence) == [
         ("orders-2 position", "108"),
         ("orders-2 log end", "100"),
         ("orders-2 beyond", "9 records"),
@@ -248,26 +248,26 @@ def test_what_is_copied_again_is_told_with_where_it_was_the_largest_part_first()
     play = Play(mirrors())
     play.world.assigned(0, 1)
     far = {0: 300, 1: 900}
-    for at, offset in far.items():
-        play.world.commit("mm2", orders(at), {"offset": offset})
-        play.world.synced(offset, partition=at)
-    ends = {TopicPartition("orders", at): LogBounds(0, 1000, 1000) for at in far}
+    for number, offset in far.items():
+        play.world.commit("mm2", orders(number), {"offset": offset})
+        play.world.synced(offset, partition=number)
+    ends = {TopicPartition("orders", index): LogBounds(0, 1000, 1000) for index in far}
     play.world.ends(ends)
     play.look()
-    for at in far:
-        play.world.commit("mm2", orders(at), None)
+    for number in far:
+        play.world.commit("mm2", orders(number), None)
     play.run(0.2)
     began = play.world.now + LOOK_S
-    for at in far:
-        play.world.commit("mm2", orders(at), {"offset": 10})
+    for number in far:
+        play.world.commit("mm2", orders(number), {"offset": 10})
     play.world.ends(ends)
     play.look()
     play.run(0.9)
     assert "recopy" not in play.names()
     play.run(0.2)
-    told = found(play, Name.RECOPY)
-    assert "copies 2 partitions a second time" in told.summary
-    assert pairs(told.evidence)[:4] == [
+    finding = found(play, Name.RECOPY)
+    assert "copies 2 partitions a second time" in finding.summary
+    assert pairs(finding.evidence)[:4] == [
         ("orders-1 copied again from", "10"),
         ("orders-1 was at", "900"),
         ("orders-1 since", format_moment(began)),
@@ -310,9 +310,9 @@ def waiting(*partitions: dict) -> Play:
 
 
 def test_the_most_of_what_waits_is_told_first():
-    told = found(waiting({"lag": 30}, {"lag": 500}, {"lag": 40}), Name.MM2_LAG_UNUSUAL)
-    assert told.summary.startswith("mm2 (west->east) has more records left to copy")
-    assert told.evidence == (
+    finding = found(waiting({"lag": 30}, {"lag": 500}, {"lag": 40}), Name.MM2_LAG_UNUSUAL)
+    assert finding.summary.startswith("mm2 (west->east) has more records left to copy")
+    assert finding.evidence == (
         EvidenceItem("left to copy", 570, "records"),
         EvidenceItem("usually at most", 50, "records"),
         EvidenceItem("orders-1", 500, "records"),

@@ -85,14 +85,14 @@ def steps(source: FakeLogs, quarantine: CombinedQuarantine) -> RecordCopier:
     return RecordCopier(lambda _kafka: source.open(), quarantine, about)
 
 
-def copies(kept: FakeLogs) -> int:
-    return sum(len(part.records) for part in kept.parts.values())
+def copies(retained: FakeLogs) -> int:
+    return sum(len(part.records) for part in retained.parts.values())
 
 
 def step(**more) -> Copy:
-    found = record(OFFSET)
-    wanted = Copy(STEP_AT, found.sha256, found.size_bytes, KEY, "east/set-aside")
-    return msgspec.structs.replace(wanted, **more)
+    result = record(OFFSET)
+    expected = Copy(STEP_AT, result.sha256, result.size_bytes, KEY, "east/set-aside")
+    return msgspec.structs.replace(expected, **more)
 
 
 def test_a_record_is_copied_and_then_there_is_a_receipt(source, kept, steps, quarantine):
@@ -103,20 +103,20 @@ def test_a_record_is_copied_and_then_there_is_a_receipt(source, kept, steps, qua
     assert receipt is not None
     assert receipt.where in outcome.said
     assert record(OFFSET).sha256 in outcome.said
-    looked = steps.look(step())
-    assert (looked.standing, receipt.where in looked.said) == (StepStatus.DONE, True)
+    result = steps.look(step())
+    assert (result.standing, receipt.where in result.said) == (StepStatus.DONE, True)
     assert source.opened == kept.opened == 0
 
 
 def test_a_copy_tells_why_it_was_made_and_where_it_came_from(steps, quarantine):
     steps.carry_out(step())
-    ((found, _),) = quarantine.kept()
-    about = found.about
+    ((result, _),) = quarantine.kept()
+    about = result.about
     assert (about.plan_id, about.incident, about.skip_key) == ("p-1", "the incident", KEY)
     assert (about.connect_cluster, about.connector) == ("lab", "orders-sink")
     assert (about.kafka, about.cluster_id, about.topic_id) == ("west", "id-of-west", "id-1")
     assert (about.stage, about.exception_class) == ("converter_value", "org.example.Bad")
-    assert found.record == ("orders", 0, OFFSET)
+    assert result.record == ("orders", 0, OFFSET)
 
 
 def test_a_copy_that_is_there_is_enough_even_if_the_record_has_gone_since(source, steps):
@@ -167,7 +167,7 @@ def cut_right_there(source: FakeLogs) -> None:
 
 
 @pytest.mark.parametrize(
-    ("happens", "standing"),
+    ("happens", "status"),
     [
         (gone, StepStatus.IMPOSSIBLE),
         (compacted, StepStatus.IMPOSSIBLE),
@@ -180,10 +180,10 @@ def cut_right_there(source: FakeLogs) -> None:
     ],
 )
 def test_a_record_that_is_not_what_was_looked_at_is_not_copied(
-    source, kept, steps, quarantine, happens, standing
+    source, kept, steps, quarantine, happens, status
 ):
     happens(source)
-    assert steps.look(step()).standing is standing
+    assert steps.look(step()).standing is status
     outcome = steps.carry_out(step())
     assert outcome.answer is AttemptResult.NACK
     assert quarantine.find(KEY) is None
@@ -230,13 +230,13 @@ def test_an_answer_that_was_lost_is_an_error_and_the_next_look_finds_the_copy(ke
 def test_a_record_too_large_for_the_topic_becomes_a_file(source, kept, steps, quarantine):
     large = record(OFFSET, b"v" * SETTINGS.message_bytes_max)
     source.part("orders", 0).records[OFFSET] = large
-    wanted = step(sha256=large.sha256)
-    assert steps.carry_out(wanted).answer is AttemptResult.ACK
-    found = quarantine.find(KEY)
-    assert found is not None
-    assert found.path is not None
+    expected = step(sha256=large.sha256)
+    assert steps.carry_out(expected).answer is AttemptResult.ACK
+    result = quarantine.find(KEY)
+    assert result is not None
+    assert result.path is not None
     assert copies(kept) == 0
-    assert steps.look(wanted).standing is StepStatus.DONE
+    assert steps.look(expected).standing is StepStatus.DONE
 
 
 def test_a_disk_that_fails_is_a_no(source, tmp_path):

@@ -87,15 +87,15 @@ def test_a_damaged_file_is_no_copy_and_is_not_overwritten(store):
     again = store.put(RECORD, ABOUT)
     assert again.path == str(path.with_name(f"{path.stem}-1.jsonl"))
     assert store.find(KEY) == again
-    assert sorted(kept.problem is None for kept, _ in store.kept()) == [False, True]
+    assert sorted(retained.problem is None for retained, _ in store.kept()) == [False, True]
 
 
 def test_a_value_of_many_megabytes_comes_back(store):
     large = replace(RECORD, value=os.urandom(5_000_000))
     receipt = store.put(large, ABOUT)
-    found = read_copy(Path(receipt.where))
-    assert isinstance(found, QuarantinedRecord)
-    assert found.record == large
+    result = read_copy(Path(receipt.where))
+    assert isinstance(result, QuarantinedRecord)
+    assert result.record == large
 
 
 def full(*_args: object) -> None:
@@ -131,20 +131,24 @@ def test_a_folder_that_cannot_be_written_to_is_an_error(tmp_path, clock):
 
 def test_a_list_has_all_but_the_bytes(store):
     receipt = store.put(RECORD, ABOUT)
-    ((kept, found),) = store.kept()
-    assert (kept.id, kept.receipt, kept.about) == (Path(receipt.where).stem, receipt, ABOUT)
-    assert (kept.record, kept.size_bytes, kept.problem) == (
+    ((retained, result),) = store.kept()
+    assert (retained.id, retained.receipt, retained.about) == (
+        Path(receipt.where).stem,
+        receipt,
+        ABOUT,
+    )
+    assert (retained.record, retained.size_bytes, retained.problem) == (
         ("orders", 3, 1234),
         RECORD.size_bytes,
         None,
     )
-    assert found == QuarantinedRecord(RECORD, ABOUT)
+    assert result == QuarantinedRecord(RECORD, ABOUT)
 
 
 def test_a_file_that_is_none_of_ours_is_listed_with_what_is_wrong(store):
     store.put(RECORD, ABOUT)
     (Path(store.name) / "other.jsonl").write_text("{}\n")
-    assert [kept.problem is None for kept, _ in store.kept()] == [True, False]
+    assert [retained.problem is None for retained, _ in store.kept()] == [True, False]
 
 
 def test_a_file_elsewhere_is_of_the_same_form_and_overwrites_nothing(tmp_path):

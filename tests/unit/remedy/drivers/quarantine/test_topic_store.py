@@ -128,8 +128,8 @@ def test_after_a_write_without_an_answer_the_search_says_what_became_of_it(logs,
     with pytest.raises(ResponseTimeout):
         store.put(RECORD, ABOUT)
     logs.lost = None
-    found = store.find(KEY, RECORD.sha256)
-    assert (found is not None) is landed
+    result = store.find(KEY, RECORD.sha256)
+    assert (result is not None) is landed
     store.put(RECORD, ABOUT)
     assert copies(logs) == (2 if landed else 1)
 
@@ -247,7 +247,7 @@ def test_records_of_others_and_what_cannot_be_decoded_are_passed_over(logs, stor
     logs.part("set-aside", partition).corrupt_at = 1
     receipt = store.put(RECORD, ABOUT)
     assert quarantine(logs).find(KEY) == receipt
-    assert [(kept.id != "", at) for kept, at in store.kept()] == [
+    assert [(retained.id != "", at) for retained, at in store.kept()] == [
         (True, QuarantinedRecord(RECORD, ABOUT))
     ]
 
@@ -275,8 +275,8 @@ def test_a_topic_made_anew_on_a_broker_without_ids_is_read_again_at_the_next_loo
 
 def test_a_topic_that_is_not_there_is_made_to_keep_everything(logs):
     quarantine(logs).put(RECORD, ABOUT)
-    (made,) = logs.made
-    assert made == (
+    (built,) = logs.made
+    assert built == (
         "set-aside",
         PARTITIONS,
         3,
@@ -292,21 +292,21 @@ def test_a_topic_that_is_not_there_is_made_to_keep_everything(logs):
 
 
 @pytest.mark.parametrize(
-    ("brokers", "asked", "replication", "in_sync"),
+    ("brokers", "request", "replication", "in_sync"),
     [(1, None, 1, "1"), (2, None, 2, "1"), (9, None, 3, "2"), (9, 5, 5, "2"), (9, 1, 1, "1")],
 )
 def test_a_topic_is_made_with_as_many_replicas_as_asked_for_or_as_there_can_be(
-    logs, brokers, asked, replication, in_sync
+    logs, brokers, request, replication, in_sync
 ):
     logs.alive = brokers
-    quarantine(logs, replication=asked, retention_ms=30 * DAY_MS).put(RECORD, ABOUT)
-    _, _, made, config = logs.made[0]
-    assert (made, config["min.insync.replicas"]) == (replication, in_sync)
+    quarantine(logs, replication=request, retention_ms=30 * DAY_MS).put(RECORD, ABOUT)
+    _, _, built, config = logs.made[0]
+    assert (built, config["min.insync.replicas"]) == (replication, in_sync)
     assert config["retention.ms"] == str(30 * DAY_MS)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "said"),
+    ("wrong", "answer"),
     [
         ({"compacted": True}, "compacted"),
         ({"retention_ms": 7 * DAY_MS}, "for 7 days"),
@@ -315,12 +315,12 @@ def test_a_topic_is_made_with_as_many_replicas_as_asked_for_or_as_there_can_be(
     ],
 )
 def test_a_topic_that_would_lose_a_copy_is_refused_before_anything_is_written(
-    logs, store, wrong, said
+    logs, store, wrong, answer
 ):
     logs.topics["set-aside"] = replace(SETTINGS, **wrong)
-    with pytest.raises(RemoteRefusal, match=said):
+    with pytest.raises(RemoteRefusal, match=answer):
         store.put(RECORD, ABOUT)
-    assert [said in at for at in store.problems()] == [True]
+    assert [answer in problem for problem in store.problems()] == [True]
     assert copies(logs) == 0
 
 
@@ -342,5 +342,5 @@ def test_a_damaged_copy_is_listed_as_one(logs, store):
     logs.spoilt = lambda copy: replace(copy, value=b"other")
     with pytest.raises(MalformedResponse):
         store.put(RECORD, ABOUT)
-    ((kept, found),) = store.kept()
-    assert (found, kept.problem is not None) == (None, True)
+    ((retained, result),) = store.kept()
+    assert (result, retained.problem is not None) == (None, True)

@@ -28,8 +28,8 @@ def test_only_what_may_have_half_applied_is_a_failure(case):
 
 
 def test_a_yes_in_other_words_than_connects_own_is_not_vouched_for():
-    said = "The offsets for this connector have been altered successfully, maybe"
-    assert classify_offsets_reply(ConnectReply(200, said)).definite is False
+    answer = "The offsets for this connector have been altered successfully, maybe"
+    assert classify_offsets_reply(ConnectReply(200, answer)).definite is False
 
 
 @pytest.mark.parametrize(

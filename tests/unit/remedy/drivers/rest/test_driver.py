@@ -118,9 +118,9 @@ def test_running_is_done_once_every_configured_task_has_been_heard_of(worker):
 
 def test_a_task_that_fails_again_does_not_keep_its_connector_from_being_resumed(worker):
     worker.add("src", failing=True)
-    look = driver_of(worker).look(RUN, None)
-    assert look.standing is StepStatus.DONE
-    assert "failed" in look.said
+    inspection = driver_of(worker).look(RUN, None)
+    assert inspection.standing is StepStatus.DONE
+    assert "failed" in inspection.said
 
 
 def test_a_connector_without_tasks_runs_once_it_was_given_time_to_have_some(worker):
@@ -198,9 +198,9 @@ def test_a_sink_has_not_settled_while_its_group_has_members(
     worker.add("snk", kind=kind, state="STOPPED", tasks=0)
     kafka = Kafka(bootstrap="broker:9092")
     driver = RestDriver(config_of(worker.url), "snk", kafka, clock=VirtualClock())
-    look = driver.look(Settle(quiet_s=0.0), None)
-    assert look.standing is expected
-    assert ("consumer-1" in look.said) is (expected is StepStatus.NOT_YET)
+    inspection = driver.look(Settle(quiet_s=0.0), None)
+    assert inspection.standing is expected
+    assert ("consumer-1" in inspection.said) is (expected is StepStatus.NOT_YET)
 
 
 # --- offsets -------------------------------------------------------------------------------------
@@ -234,9 +234,9 @@ def test_null_removes_one_partition_and_leaves_the_others(stopped):
 def test_another_partition_that_moved_since_it_was_frozen_is_foreign(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     stopped.commit("src", B, {"position": 3})
-    look = driver.look(Alter((pair(A, {"position": 5}),)), frozen)
-    assert look.standing is StepStatus.FOREIGN
-    assert "/b" in look.said
+    inspection = driver.look(Alter((pair(A, {"position": 5}),)), frozen)
+    assert inspection.standing is StepStatus.FOREIGN
+    assert "/b" in inspection.said
 
 
 def test_offsets_of_a_connector_that_somebody_resumed_are_not_changed(stopped):
@@ -269,8 +269,8 @@ def test_a_sink_alter_that_half_applied_shows_as_partly(worker):
 
 def test_consumers_that_have_not_left_yet_are_waited_for(worker):
     worker.add("snk", kind="sink", state="STOPPED", tasks=0, lingering=1)
-    place = {"kafka_topic": "t", "kafka_partition": 0}
-    driver, step = driver_of(worker, "snk"), Alter((pair(place, {"kafka_offset": 5}),))
+    location = {"kafka_topic": "t", "kafka_partition": 0}
+    driver, step = driver_of(worker, "snk"), Alter((pair(location, {"kafka_offset": 5}),))
     assert driver.carry_out(step, None).answer is AttemptResult.RETRY
     assert driver.carry_out(step, None).answer is AttemptResult.ACK
 
@@ -390,11 +390,11 @@ def test_a_cut_connection_is_in_doubt_and_a_refused_login_is_not(stopped):
 
 
 def test_another_worker_is_asked_only_where_no_connection_was_made(stopped):
-    nobody = f"http://127.0.0.1:{free_port()}"
-    driver = RestDriver(config_of(nobody, stopped.url), "src", None)
+    unauthenticated = f"http://127.0.0.1:{free_port()}"
+    driver = RestDriver(config_of(unauthenticated, stopped.url), "src", None)
     assert driver.carry_out(ALTER, None).answer is AttemptResult.ACK
     with pytest.raises(TargetUnreachable):
-        RestDriver(config_of(nobody), "src", None).carry_out(ALTER, None)
+        RestDriver(config_of(unauthenticated), "src", None).carry_out(ALTER, None)
     stopped.fail("PATCH", "/offsets", None)
     with pytest.raises(IncompleteResponse):
         RestDriver(config_of(stopped.url, stopped.url), "src", None).carry_out(ALTER, None)
@@ -563,12 +563,12 @@ def test_records_that_no_task_is_handed_are_inspected_in_their_topic(stopped, mo
         offsets_topics=("own", "shared"),
     )
     monkeypatch.setattr(driver._kafka, "storage", topics)
-    found = driver.offsets()
-    assert [(at.where, b64decode(at.key)) for at in found.raw] == [
+    offsets = driver.offsets()
+    assert [(located_raw.where, b64decode(located_raw.key)) for located_raw in offsets.raw] == [
         ("k/own", key),
         ("k/shared", key),
     ]
-    frozen = FrozenOffsets(found.pairs, backup="b", backup_sha256="0", raw=found.raw)
+    frozen = FrozenOffsets(offsets.pairs, backup="b", backup_sha256="0", raw=offsets.raw)
     step = Write("k/shared", (RawOffsetRecord(b64encode(key).decode(), None, 0),), ())
     assert standing(driver, step, frozen) is StepStatus.READY
     assert driver.carry_out(step, frozen).answer is AttemptResult.ACK
@@ -603,8 +603,8 @@ def test_a_version_is_held_against_apache_kafkas(text, kafka):
 
 def test_every_address_is_asked_for_its_version(worker):
     with fake.serving(version="3.4.0", cluster_id="other") as old:
-        nobody = f"http://127.0.0.1:{free_port()}"
-        found = query_worker_versions(config_of(worker.url, old.url, nobody))
-        assert dict(found.versions) == {worker.url: "4.3.1", old.url: "3.4.0"}
-        assert [url for url, _ in found.silent] == [nobody]
-        assert found.cluster_ids == {"other", "kafka-of-the-fake"}
+        unauthenticated = f"http://127.0.0.1:{free_port()}"
+        results = query_worker_versions(config_of(worker.url, old.url, unauthenticated))
+        assert dict(results.versions) == {worker.url: "4.3.1", old.url: "3.4.0"}
+        assert [url for url, _ in results.silent] == [unauthenticated]
+        assert results.cluster_ids == {"other", "kafka-of-the-fake"}

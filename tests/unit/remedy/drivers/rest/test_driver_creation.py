@@ -79,8 +79,8 @@ class Creation:
 
     def process(self, fuse: Fuse, *, config: bool, again: bool = False) -> PlanResult | None:
         connect = ConnectConfig(name="cc", kafka="k", url=self.worker.url)
-        given = CONFIG if config else None
-        driver = Mortal(connect, "new", None, create_config=given, clock=self.clock)
+        inputs = CONFIG if config else None
+        driver = Mortal(connect, "new", None, create_config=inputs, clock=self.clock)
         driver.fuse = fuse
         with closing(FragileJournal(self.folder)) as journal, closing(driver):
             journal.fuse = fuse
@@ -102,7 +102,7 @@ def worker() -> Iterator[fake.Connect]:
 
 def judge(worker: fake.Connect, result: PlanResult | None) -> PlanEnding | None:
     there = worker.connectors.get("new")
-    offsets = {at: offset for at, offset in worker.offsets["new"].items() if offset is not None}
+    offsets = {name: offset for name, offset in worker.offsets["new"].items() if offset is not None}
     if there is None:
         assert offsets == REMNANTS
         assert result is None or result.ending in {PlanEnding.RESTORED, PlanEnding.UNCHANGED}

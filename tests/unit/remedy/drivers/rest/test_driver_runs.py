@@ -61,8 +61,8 @@ class Cut(BaseException):
 class Mortal(RestDriver):
     """Dies right after its n-th request, before anybody hears of the answer; or before it."""
 
-    def __init__(self, *given: Any, dies_at: int, before: bool, **more: Any) -> None:
-        super().__init__(*given, **more)
+    def __init__(self, *inputs: Any, dies_at: int, before: bool, **more: Any) -> None:
+        super().__init__(*inputs, **more)
         self.left, self.before = dies_at, before
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
@@ -107,8 +107,8 @@ class Run:
             )
             if not again:
                 return runner.run(self.plan)
-            found = runner.finish_earlier("cc", "src")
-            return runner.run(self.plan) if found is None else found
+            result = runner.finish_earlier("cc", "src")
+            return runner.run(self.plan) if result is None else result
 
 
 def whole(worker: fake.Connect, result: PlanResult, new: Any = None) -> None:
@@ -118,12 +118,12 @@ def whole(worker: fake.Connect, result: PlanResult, new: Any = None) -> None:
         result
     )
     assert worker.offsets["src"] == (new if result.ending is PlanEnding.SUCCEEDED else OLD)
-    made = worker.connectors["src"]
-    assert (made.state, made.tasks) == ("RUNNING", 1)
+    built = worker.connectors["src"]
+    assert (built.state, built.tasks) == ("RUNNING", 1)
 
 
 def sent(worker: fake.Connect, method: str, path: str) -> int:
-    return sum(at == method and where.endswith(path) for at, where in worker.changes())
+    return sum(name == method and where.endswith(path) for name, where in worker.changes())
 
 
 def test_nothing_goes_wrong(worker, tmp_path):
@@ -186,10 +186,10 @@ def test_somebody_who_resumes_in_between_is_not_written_over(worker, tmp_path):
 
     class Meddler(RestDriver):
         def offsets(self) -> Any:
-            found = super().offsets()
-            made = worker.connectors["src"]
-            made.state, made.tasks = "RUNNING", 1
-            return found
+            results = super().offsets()
+            built = worker.connectors["src"]
+            built.state, built.tasks = "RUNNING", 1
+            return results
 
     result = run.carry(Meddler(run.connect, "src", None, clock=run.clock))
     assert result.ending is PlanEnding.RESTORED

@@ -26,7 +26,9 @@ class Worker:
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/tasks"):
-            tasks = [{"id": {"connector": "c", "task": at}} for at in range(self.configured)]
+            tasks = [
+                {"id": {"connector": "c", "task": number}} for number in range(self.configured)
+            ]
             return httpx.Response(200, json=tasks)
         now = self.states[min(int(self.clock.now()) - self.began, len(self.states) - 1)]
         connector, *tasks = now.split()
@@ -55,15 +57,15 @@ class Worker:
         """The first look that is not NOT_YET, and after how many seconds it came."""
         with closing(self.driver()) as driver:
             for seconds in range(most_s):
-                look = driver.look(Watch(QUIET_S), None)
-                if look.standing is not StepStatus.NOT_YET:
-                    return look, seconds
+                inspection = driver.look(Watch(QUIET_S), None)
+                if inspection.standing is not StepStatus.NOT_YET:
+                    return inspection, seconds
                 self.clock.advance(1.0)
-        return look, most_s
+        return inspection, most_s
 
 
 @pytest.mark.parametrize(
-    ("states", "standing", "seconds"),
+    ("states", "status", "seconds"),
     [
         (["RUNNING RUNNING"], StepStatus.DONE, 5),
         (["RUNNING FAILED", "RUNNING RUNNING"], StepStatus.DONE, 6),
@@ -77,24 +79,24 @@ class Worker:
         (["PAUSED PAUSED"], StepStatus.DONE, 0),
         (["STOPPED"], StepStatus.DONE, 0),
     ],
-    ids=lambda given: given[-1] if isinstance(given, list) else None,
+    ids=lambda inputs: inputs[-1] if isinstance(inputs, list) else None,
 )
-def test_it_has_helped_once_all_tasks_ran_for_so_long(states, standing, seconds):
-    look, took = Worker(*states).watched()
-    assert (look.standing, took) == (standing, seconds)
+def test_it_has_helped_once_all_tasks_ran_for_so_long(states, status, seconds):
+    inspection, took = Worker(*states).watched()
+    assert (inspection.standing, took) == (status, seconds)
 
 
-@pytest.mark.parametrize("left", ["FAILED", "UNASSIGNED"])
-def test_what_a_task_of_an_earlier_configuration_left_is_no_failure(left):
-    look, took = Worker(f"RUNNING RUNNING {left}").watched()
-    assert (look.standing, took) == (StepStatus.DONE, 5)
+@pytest.mark.parametrize("remaining", ["FAILED", "UNASSIGNED"])
+def test_what_a_task_of_an_earlier_configuration_left_is_no_failure(remaining):
+    inspection, took = Worker(f"RUNNING RUNNING {remaining}").watched()
+    assert (inspection.standing, took) == (StepStatus.DONE, 5)
 
 
 def test_a_trace_that_is_left_of_another_task_is_none_of_its_failures():
     worker = Worker("RUNNING FAILED FAILED")
     worker.began = int(worker.clock.now())
-    with closing(ConnectClient(CONNECT, transport=httpx.MockTransport(worker))) as sight:
-        assert sight.traces("c") == {0: "of 0"}
+    with closing(ConnectClient(CONNECT, transport=httpx.MockTransport(worker))) as client:
+        assert client.traces("c") == {0: "of 0"}
 
 
 def test_a_stop_is_done_although_tasks_of_an_earlier_configuration_left_a_status():
@@ -103,5 +105,5 @@ def test_a_stop_is_done_although_tasks_of_an_earlier_configuration_left_a_status
 
 
 def test_a_connector_without_tasks_runs_once_none_have_come_for_a_while():
-    look, took = Worker("RUNNING", configured=0).watched()
-    assert (look.standing, took) == (StepStatus.DONE, int(IDLE_S))
+    inspection, took = Worker("RUNNING", configured=0).watched()
+    assert (inspection.standing, took) == (StepStatus.DONE, int(IDLE_S))

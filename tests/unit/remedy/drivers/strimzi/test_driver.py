@@ -75,11 +75,11 @@ MIRROR_V1BETA2 = {
 def test_the_connectors_of_a_mirror_maker_are_named_as_strimzi_names_them(
     spec: dict[str, Any], parts: list[tuple[str, str]]
 ) -> None:
-    assert [(name, at) for name, at, _ in find_mirror_parts({"spec": spec})] == parts
+    assert [(name, value) for name, value, _ in find_mirror_parts({"spec": spec})] == parts
 
 
 @pytest.mark.parametrize(
-    ("spec", "wanted"),
+    ("spec", "expected"),
     [
         ({}, RequestedState.RUNNING),
         ({"pause": True}, RequestedState.PAUSED),
@@ -88,9 +88,9 @@ def test_the_connectors_of_a_mirror_maker_are_named_as_strimzi_names_them(
     ],
 )
 def test_what_a_resource_wants_is_read_as_strimzi_reads_it(
-    spec: dict[str, Any], wanted: RequestedState
+    spec: dict[str, Any], expected: RequestedState
 ) -> None:
-    assert ConnectorResource(OWNER, {"spec": spec}).wanted is wanted
+    assert ConnectorResource(OWNER, {"spec": spec}).wanted is expected
 
 
 @pytest.mark.parametrize(
@@ -113,13 +113,13 @@ def test_what_a_resource_wants_is_read_as_strimzi_reads_it(
 def test_who_puts_a_resource_back_is_seen_by_its_marks(
     labels: dict[str, str], annotations: dict[str, str], who: str | None
 ) -> None:
-    found = find_gitops_tool({"metadata": {"labels": labels, "annotations": annotations}})
-    assert (found or "").startswith(who or "")
-    assert (found is None) == (who is None)
+    gitops_tool = find_gitops_tool({"metadata": {"labels": labels, "annotations": annotations}})
+    assert (gitops_tool or "").startswith(who or "")
+    assert (gitops_tool is None) == (who is None)
 
 
 @pytest.mark.parametrize(
-    ("said", "answer"),
+    ("text", "answer"),
     [
         (
             "PATCH /connectors/c/offsets returned 400 (Bad Request): a bad offset",
@@ -137,10 +137,10 @@ def test_who_puts_a_resource_back_is_seen_by_its_marks(
     ],
 )
 def test_a_complaint_of_the_operator_is_worth_what_connect_said_to_it(
-    said: str, answer: AttemptResult
+    text: str, answer: AttemptResult
 ) -> None:
     assert (
-        classify_operator_message(f"Encountered error altering connector offsets. {said}").answer
+        classify_operator_message(f"Encountered error altering connector offsets. {text}").answer
         is answer
     )
 
@@ -150,8 +150,13 @@ def test_a_complaint_of_the_operator_is_worth_what_connect_said_to_it(
 
 def complaining(server: Server) -> None:
     if OFFSETS_ANNOTATION in server.notes:
-        said = {"type": "Warning", "status": "True", "reason": "ListOffsets", "message": "no mood"}
-        server.resource["status"] = {"conditions": [said]}
+        messages = {
+            "type": "Warning",
+            "status": "True",
+            "reason": "ListOffsets",
+            "message": "no mood",
+        }
+        server.resource["status"] = {"conditions": [messages]}
         server.touch()
 
 
@@ -213,16 +218,16 @@ def test_what_a_killed_process_has_left_is_taken_back_by_the_next() -> None:
         OFFSETS_ANNOTATION: "alter",
         BACKUP_ANNOTATION: json.dumps(held),
     }
-    asked: list[str | None] = []
+    requests: list[str | None] = []
 
-    def watching(at: Server) -> None:
-        asked.append(at.notes.get(OFFSETS_ANNOTATION))
-        obliging(at)
+    def watching(host: Server) -> None:
+        requests.append(host.notes.get(OFFSETS_ANNOTATION))
+        obliging(host)
 
     server.operator = watching
     driver_at(server).offsets()
-    assert asked[0] is None  # before anything else
-    assert "alter" not in asked
+    assert requests[0] is None  # before anything else
+    assert "alter" not in requests
     assert server.resource["spec"] == {}
     assert not server.notes
 
@@ -239,10 +244,10 @@ def test_what_somebody_else_asks_of_the_operator_is_left_to_him() -> None:
 def test_an_operation_that_replaced_ours_stays_requested() -> None:
     server = Server()
 
-    def replace_the_operation(at: Server) -> None:
-        if at.notes.get(OFFSETS_ANNOTATION) == "list":
-            at.notes[OFFSETS_ANNOTATION] = "reset"
-            at.touch()
+    def replace_the_operation(host: Server) -> None:
+        if host.notes.get(OFFSETS_ANNOTATION) == "list":
+            host.notes[OFFSETS_ANNOTATION] = "reset"
+            host.touch()
 
     server.operator = replace_the_operation
     with pytest.raises(Conflict, match="something else: reset"):
@@ -256,10 +261,10 @@ def test_a_patch_that_comes_too_late_is_made_anew_of_what_is_there_then() -> Non
     server.operator = obliging
     times = iter(range(100))
 
-    def meddling(at: Server) -> None:
+    def meddling(host: Server) -> None:
         if next(times) == 0:
-            at.resource["spec"]["tasksMax"] = 7
-            at.touch()
+            host.resource["spec"]["tasksMax"] = 7
+            host.touch()
 
     server.before = meddling
     driver_at(server).offsets()
@@ -294,14 +299,14 @@ def test_offsets_of_what_is_not_stopped_are_not_asked_to_be_changed() -> None:
 
 def test_the_offsets_to_be_set_stand_in_a_config_map_of_ours_beside_a_persons_own() -> None:
     server = stopped()
-    mine = {"fromConfigMap": {"name": "mine"}}
-    server.resource["spec"]["alterOffsets"] = mine
+    own = {"fromConfigMap": {"name": "mine"}}
+    server.resource["spec"]["alterOffsets"] = own
     server.operator = obliging
     assert driver_at(server).carry_out(Alter((PAIR,)), None).answer is AttemptResult.ACK
-    kept = server.maps["c-offsetwatch-alter"]
-    assert json.loads(kept["data"]["offsets.json"]) == {"offsets": [LISTED]}
-    assert kept["metadata"]["ownerReferences"][0]["uid"] == "u"
-    assert server.resource["spec"]["alterOffsets"] == mine
+    retained = server.maps["c-offsetwatch-alter"]
+    assert json.loads(retained["data"]["offsets.json"]) == {"offsets": [LISTED]}
+    assert retained["metadata"]["ownerReferences"][0]["uid"] == "u"
+    assert server.resource["spec"]["alterOffsets"] == own
 
 
 def test_a_silent_operator_leaves_it_in_doubt_whether_offsets_were_set() -> None:
@@ -314,13 +319,17 @@ def test_a_silent_operator_leaves_it_in_doubt_whether_offsets_were_set() -> None
 def test_a_resource_that_the_operator_may_not_touch_is_not_touched_by_us() -> None:
     server = stopped()
     server.resource["metadata"]["annotations"] = {"strimzi.io/pause-reconciliation": "true"}
-    look = driver_at(server).look(ToState(RequestedState.RUNNING), None)
-    assert look.standing is StepStatus.IMPOSSIBLE
+    inspection = driver_at(server).look(ToState(RequestedState.RUNNING), None)
+    assert inspection.standing is StepStatus.IMPOSSIBLE
 
 
 def test_the_key_of_a_mirrors_offsets_is_its_name_without_an_arrow() -> None:
     owner = Owner(KAFKA_MIRROR_MAKERS, "kafka", "m", "east->west.MirrorSourceConnector")
-    seen = ConnectorResource(owner, {"metadata": {}, "spec": MIRROR_V1})
-    assert seen.key == "east--west.MirrorSourceConnector.json"
-    (op,) = [at for at in seen.asked_for("list", {}) if at["path"] == "/metadata/annotations"]
+    observed = ConnectorResource(owner, {"metadata": {}, "spec": MIRROR_V1})
+    assert observed.key == "east--west.MirrorSourceConnector.json"
+    (op,) = [
+        entry
+        for entry in observed.asked_for("list", {})
+        if entry["path"] == "/metadata/annotations"
+    ]
     assert op["value"]["strimzi.io/mirrormaker-connector"] == owner.connector

@@ -68,17 +68,17 @@ OURS = json.dumps({"connector": "c", "was": {"asked": "list"}})
     ],
 )
 def test_who_else_works_on_it_is_told(labels: dict[str, str], notes: dict[str, str], expected: str):
-    said = find_change_problem(reader(served(labels=labels, notes=notes)), AT, "c")
-    assert expected in said if expected else not said
+    problem = find_change_problem(reader(served(labels=labels, notes=notes)), AT, "c")
+    assert expected in problem if expected else not problem
 
 
 @pytest.mark.parametrize("right", ["patch kafkaconnectors", "create configmaps"])
 def test_a_right_that_is_missing_is_found_out_before_anything_is_stopped(right: str):
     server = served()
     server.denied = {right}
-    said = find_change_problem(reader(server), AT, "c")
-    assert "may not" in said
-    assert "RBAC" in said
+    problem = find_change_problem(reader(server), AT, "c")
+    assert "may not" in problem
+    assert "RBAC" in problem
 
 
 def test_a_cluster_whose_operator_goes_by_no_resources_is_no_way():
@@ -105,8 +105,8 @@ def test_a_server_that_does_not_answer_is_not_taken_for_a_yes():
 def test_without_a_way_to_the_server_nothing_is_said(tmp_path):
     file = tmp_path / "kubeconfig"
     file.write_text("[]")
-    at = Strimzi(namespace="kafka", name="pipes", kubeconfig_file=file)
-    linked = Connect(name="lab", kafka="east", url="http://127.0.0.1:9", strimzi=at)
+    strimzi = Strimzi(namespace="kafka", name="pipes", kubeconfig_file=file)
+    linked = Connect(name="lab", kafka="east", url="http://127.0.0.1:9", strimzi=strimzi)
     with pytest.raises(RemoteRefusal, match="no kubeconfig"):
         StrimziObstacles({"lab": linked}).problem("lab", "c")
 

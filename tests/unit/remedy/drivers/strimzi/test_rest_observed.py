@@ -54,22 +54,22 @@ class World:
         self.fenced = False
 
     def reconcile(self) -> None:
-        resource, made = self.server.resource, self.worker.connectors["c"]
-        wanted = resource["spec"].get("state", "running").upper()
-        made.state, made.tasks = wanted, 0 if wanted == "STOPPED" else 1
-        asked = self.server.notes.pop(OFFSETS_ANNOTATION, None)
-        if asked == "list":
+        resource, built = self.server.resource, self.worker.connectors["c"]
+        expected = resource["spec"].get("state", "running").upper()
+        built.state, built.tasks = expected, 0 if expected == "STOPPED" else 1
+        request = self.server.notes.pop(OFFSETS_ANNOTATION, None)
+        if request == "list":
             name = resource["spec"]["listOffsets"]["toConfigMap"]["name"]
             self.server.maps[name] = {"data": {"offsets.json": json.dumps({"offsets": []})}}
-        elif asked == "alter":
+        elif request == "alter":
             name = resource["spec"]["alterOffsets"]["fromConfigMap"]["name"]
             text = self.server.maps[name]["data"]["offsets.json"]
             for pair in json.loads(text)["offsets"]:
                 self.worker.commit("c", pair["partition"], pair["offset"])
-        tasks = [] if wanted == "STOPPED" else [{"state": "RUNNING"}]
+        tasks = [] if expected == "STOPPED" else [{"state": "RUNNING"}]
         resource["status"] = {
             "observedGeneration": 1,
-            "connectorStatus": {"connector": {"state": wanted}, "tasks": tasks},
+            "connectorStatus": {"connector": {"state": expected}, "tasks": tasks},
         }
         self.server.touch()
 
@@ -79,7 +79,7 @@ class World:
 
     def driver(self, *, stays: bool = False) -> RestObservedStrimziDriver:
         transport, clock = httpx.MockTransport(self.server), VirtualClock()
-        site = Connect(name="lab", kafka="east", urls=[self.worker.url])
+        cluster = Connect(name="lab", kafka="east", urls=[self.worker.url])
         strimzi = StrimziDriver(
             ACCESS,
             Owner(KAFKA_CONNECTORS, "kafka", "c", "c"),
@@ -90,12 +90,12 @@ class World:
             clock=clock,
             pause=clock.advance,
         )
-        return RestObservedStrimziDriver(RestDriver(site, "c", None, clock=clock), strimzi)
+        return RestObservedStrimziDriver(RestDriver(cluster, "c", None, clock=clock), strimzi)
 
     @property
     def spec(self) -> dict[str, object]:
-        found: dict[str, object] = self.server.resource["spec"]
-        return found
+        result: dict[str, object] = self.server.resource["spec"]
+        return result
 
 
 @pytest.fixture
@@ -111,7 +111,7 @@ def test_it_is_stopped_skipped_and_set_going_by_its_resource_and_nothing_over_re
         assert driver.carry_out(step, None).answer is AttemptResult.ACK
         assert driver.look(step, None).standing is StepStatus.DONE
     assert world.worker.changes() == []
-    assert [at.offset for at in driver.offsets().pairs] == ['{"position":16}']
+    assert [pair.offset for pair in driver.offsets().pairs] == ['{"position":16}']
     assert world.spec == {}
     assert BACKUP_ANNOTATION not in world.server.notes
 
@@ -180,5 +180,5 @@ def test_what_a_process_that_is_gone_had_asked_for_is_taken_back_before_it_runs_
 
 
 def test_the_place_is_known_by_its_kafka_cluster_whichever_way_it_is_changed(world):
-    site = Connect(name="lab", kafka="east", urls=[world.worker.url])
-    assert world.driver().identity() == RestDriver(site, "c", None).identity()
+    cluster = Connect(name="lab", kafka="east", urls=[world.worker.url])
+    assert world.driver().identity() == RestDriver(cluster, "c", None).identity()

@@ -200,8 +200,8 @@ def _(stage, _):
 
 @row(30, "how many alerts were cut off is not believed", hints=4)
 def _(stage, _):
-    for told in (0, 10**9, 2**63 - 1, -1):
-        answer = stage.hook(payload(truncatedAlerts=told))
+    for report in (0, 10**9, 2**63 - 1, -1):
+        answer = stage.hook(payload(truncatedAlerts=report))
         assert answer.status_code == TAKEN
         yield refused(answer)
 

@@ -50,9 +50,9 @@ def _(stage, folder):
     path = folder / "token"
     path.write_text(f"{token('old')}\n{token('new')}\n")
     path.chmod(0o600)
-    kept = [at for at in control().tokens if at.name != "viewer"]
+    retained = [item for item in control().tokens if item.name != "viewer"]
     named = control(tokens=[{"name": "viewer", "role": "viewer", "token_file": path}]).tokens
-    stage.server.follow(control().model_copy(update={"tokens": [*kept, *named]}))
+    stage.server.follow(control().model_copy(update={"tokens": [*retained, *named]}))
     assert stage.call("GET", "/plans", "old").status_code == 200
     assert stage.call("GET", "/plans", "new").status_code == 200
     yield refused(stage.call("GET", "/plans", "viewer"))
@@ -70,8 +70,8 @@ def _(stage, folder):
 @row(3, "a token that has expired opens nothing")
 def _(stage, _):
     tokens = [
-        {**at.model_dump(exclude_none=True), "expires": "2027-01-15T08:00:01Z"}
-        for at in control().tokens
+        {**item.model_dump(exclude_none=True), "expires": "2027-01-15T08:00:01Z"}
+        for item in control().tokens
     ]
     stage.server.follow(control(tokens=tokens))
     assert stage.call("GET", "/plans", "viewer").status_code == 200
@@ -187,11 +187,11 @@ def _(stage, _):
     stage.with_plan()
     body = approval(stage)
     with ThreadPoolExecutor(8) as pool:
-        asked = [
+        requests = [
             pool.submit(stage.call, "POST", "/plans/p1/approve", "approver", body)
             for _ in range(16)
         ]
-    answers = [at.result() for at in asked]
+    answers = [future.result() for future in requests]
     late = [answer for answer in answers if answer.status_code != 200]
     assert len(late) == 15
     assert {answer.json()["error"] for answer in late} == {"already_decided"}

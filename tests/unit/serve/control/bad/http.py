@@ -99,11 +99,11 @@ def _(stage, _):
 
 
 def connections(stage: Stage, count: int, stack: ExitStack) -> list[socket.socket]:
-    found = []
+    results = []
     for _ in range(count):
-        made = socket.create_connection(("127.0.0.1", stage.server.port), DEADLINE_S)
-        found.append(stack.enter_context(made))
-    return found
+        connection = socket.create_connection(("127.0.0.1", stage.server.port), DEADLINE_S)
+        results.append(stack.enter_context(connection))
+    return results
 
 
 def is_closed(connection: socket.socket) -> bool:
@@ -164,12 +164,12 @@ def _(_stage, _):
     with serving(bounds=ControlConnectionBounds(answer_s=HOLD_S)) as stage, ExitStack() as stack:
         stage.with_plan()
         stage.desk.rows = {f"p{n}": stage.desk.rows["p1"] for n in range(60_000)}
-        asked: list[str] = []
-        stage.desk.before = asked.append
+        requests: list[str] = []
+        stage.desk.before = requests.append
         (deaf,) = connections(stage, 1, stack)
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.sendall(get("localhost"))
-        until(lambda: asked, "it is asked")
+        until(lambda: requests, "it is asked")
         until(lambda: not stage.server._accepting.open, "nobody is connected any more")
         return [None]
 
@@ -191,12 +191,12 @@ def _(stage, _):
             flood = [pool.submit(stage.call, "GET", "/plans", None, **wrong) for _ in range(1000)]
             flood += [pool.submit(stage.hook, payload()) for _ in range(200)]
             scrapes = 0
-            while not all(at.done() for at in flood):
-                found = httpx.get(f"http://127.0.0.1:{read.port}/metrics", timeout=DEADLINE_S)
-                assert found.status_code == 200
+            while not all(future.done() for future in flood):
+                response = httpx.get(f"http://127.0.0.1:{read.port}/metrics", timeout=DEADLINE_S)
+                assert response.status_code == 200
                 scrapes += 1
         assert scrapes
-        answers = [at.result() for at in flood]
+        answers = [future.result() for future in flood]
     finally:
         read.stop()
     assert {answer.status_code for answer in answers[:1000]} == {401, 429}

@@ -89,13 +89,13 @@ def _(stage, _):
 def _(stage, _):
     stage.desk.known = frozenset({("lab", "orders"), ("theirs", "orders"), ("lab", "files")})
     held = [
-        at.model_copy(
+        item.model_copy(
             update={
                 "connect": ["lab"],
                 "connectors": Patterns.model_validate({"include": ["files"]}),
             }
         )
-        for at in control().tokens
+        for item in control().tokens
     ]
     stage.server.follow(control().model_copy(update={"tokens": held}))
     yield taken(stage, connect_cluster="theirs")

@@ -49,13 +49,13 @@ def web_file(folder: Path, **tls: object) -> Path:
     return path
 
 
-def trusting(shown: Certificate | None) -> ssl.SSLContext:
+def trusting(certificate: Certificate | None) -> ssl.SSLContext:
     """A client that asks nothing of the listener, so that whoever ends TLS is the listener."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
-    if shown is not None:
-        context.load_cert_chain(shown.cert, shown.key)
+    if certificate is not None:
+        context.load_cert_chain(certificate.cert, certificate.key)
     return context
 
 
@@ -67,10 +67,10 @@ def ask(stage: Stage, context: ssl.SSLContext, head: bytes = b"") -> bytes:
             context.wrap_socket(plain, server_hostname="localhost") as connection,
         ):
             connection.sendall(GET + head + b"\r\n")
-            found = b""
+            result = b""
             while part := connection.recv(65536):
-                found += part
-            return found
+                result += part
+            return result
     except (ssl.SSLError, ConnectionError):
         return b""
 
@@ -87,11 +87,11 @@ def _(_stage, folder):
     with stage_of(folder) as (stage, authority):
         good = authority.issue("good", names=f"DNS:{NAME}")
         assert status_of(ask(stage, trusting(good))) == 200
-        stranger = Authority(folder / "theirs")
+        unknown = Authority(folder / "theirs")
         for bad in (
             authority.issue_expired("expired", names=f"DNS:{NAME}"),
-            stranger.issue("strange", names=f"DNS:{NAME}"),
-            Certificate(stranger.ca, folder / "theirs" / "ca-key.pem"),
+            unknown.issue("strange", names=f"DNS:{NAME}"),
+            Certificate(unknown.ca, folder / "theirs" / "ca-key.pem"),
         ):
             assert ask(stage, trusting(bad)) == b""
             yield None

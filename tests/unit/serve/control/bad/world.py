@@ -35,12 +35,12 @@ STOP = ("PUT", "/connectors/orders/stop")
 ALTER = ("PATCH", "/connectors/orders/offsets", b"{}")
 
 
-def reader(at: Worker) -> ConnectReader:
-    return ConnectReader("lab", (at.url,), LIMIT_S)
+def reader(member: Worker) -> ConnectReader:
+    return ConnectReader("lab", (member.url,), LIMIT_S)
 
 
-def writer(at: Worker) -> ConnectWriter:
-    return ConnectWriter("lab", (at.url,), timeout_s=LIMIT_S)
+def writer(member: Worker) -> ConnectWriter:
+    return ConnectWriter("lab", (member.url,), timeout_s=LIMIT_S)
 
 
 def saying(status: str, body: bytes, *headers: str) -> Callable[[socket.socket, str], None]:
@@ -60,12 +60,12 @@ def saying(status: str, body: bytes, *headers: str) -> Callable[[socket.socket, 
 def _(_stage, _):
     with endpoint() as trap:
         for code in ("301 Moved", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"):
-            with worker(saying(code, b"", f"Location: {trap.url}/x")) as at:
+            with worker(saying(code, b"", f"Location: {trap.url}/x")) as member:
                 with pytest.raises(MalformedResponse):
-                    reader(at).offsets("orders")
-                reply = writer(at).send(*ALTER)
+                    reader(member).offsets("orders")
+                reply = writer(member).send(*ALTER)
                 assert classify_offsets_reply(reply).answer is AttemptResult.NACK
-                stopped = classify_request_reply(writer(at).send(*STOP), done=frozenset({204}))
+                stopped = classify_request_reply(writer(member).send(*STOP), done=frozenset({204}))
                 assert stopped.answer is AttemptResult.NACK
         assert trap.got == []
     return IGNORED
@@ -74,13 +74,13 @@ def _(_stage, _):
 @row(51, "a page where Connect should answer is no answer of Connect")
 def _(_stage, _):
     page = f"<html><script>alert('{HOSTILE}')</script></html>".encode()
-    with worker(ok(page, kind="text/html")) as at:
+    with worker(ok(page, kind="text/html")) as member:
         with pytest.raises(MalformedResponse) as caught:
-            reader(at).offsets("orders")
+            reader(member).offsets("orders")
         assert HOSTILE not in str(caught.value)
-        outcome = classify_offsets_reply(writer(at).send(*ALTER))
+        outcome = classify_offsets_reply(writer(member).send(*ALTER))
         assert (outcome.answer, HOSTILE in outcome.said) == (AttemptResult.IN_DOUBT, False)
-        outcome = classify_request_reply(writer(at).send(*STOP), done=frozenset({204}))
+        outcome = classify_request_reply(writer(member).send(*STOP), done=frozenset({204}))
         assert outcome.answer is AttemptResult.IN_DOUBT
     return IGNORED
 
@@ -90,10 +90,10 @@ def _(_stage, _):
     trace = b"x" * (50 * 1024 * 1024)
     body = b'{"name":"orders","tasks":[{"trace":"' + trace + b'"}]}'
     assert len(body) > BODY_BYTES_MAX
-    with worker(ok(body)) as at:
+    with worker(ok(body)) as member:
         with pytest.raises(SizeLimitExceeded):
-            reader(at).status("orders")
-        assert writer(at).send(*STOP).said is None
+            reader(member).status("orders")
+        assert writer(member).send(*STOP).said is None
     return IGNORED
 
 
@@ -101,10 +101,10 @@ def _(_stage, _):
 def _(_stage, _):
     bomb = gzip.compress(b'{"message":"' + b" " * BODY_BYTES_MAX, 1)
     assert len(bomb) < WRITTEN_BYTES_MAX
-    with worker(saying("200 OK", bomb, "Content-Encoding: gzip")) as at:
+    with worker(saying("200 OK", bomb, "Content-Encoding: gzip")) as member:
         with pytest.raises((SizeLimitExceeded, MalformedResponse)):
-            reader(at).status("orders")
-        assert writer(at).send(*STOP).said is None
+            reader(member).status("orders")
+        assert writer(member).send(*STOP).said is None
     return IGNORED
 
 
@@ -117,8 +117,8 @@ Caused by: com.example.BadRow: password={SECRET} sasl.jaas.config='x required pa
 
 @row(53, "of a trace only the names of classes and methods are kept, and of a refusal no secret")
 def _(_stage, _):
-    found = failure_of(TRACE)
-    assert found == "com.example.BadRow in Sink.put"
+    result = failure_of(TRACE)
+    assert result == "com.example.BadRow in Sink.put"
     listed = {
         "orders": {
             "info": {
@@ -134,14 +134,14 @@ def _(_stage, _):
             },
         }
     }
-    seen = str(decode_connectors(json.dumps(listed).encode()))
-    assert "orders" in seen
-    assert SECRET not in seen
-    assert HOSTILE not in seen
+    observed = str(decode_connectors(json.dumps(listed).encode()))
+    assert "orders" in observed
+    assert SECRET not in observed
+    assert HOSTILE not in observed
     message = f'bad: sasl.jaas.config=x password="{SECRET}" and token: {SECRET} and </script>'
     refusal = json.dumps({"error_code": 500, "message": message}).encode()
-    with worker(saying("500 Server Error", refusal)) as at:
-        assert SECRET not in str(writer(at).send(*ALTER))
+    with worker(saying("500 Server Error", refusal)) as member:
+        assert SECRET not in str(writer(member).send(*ALTER))
     return IGNORED
 
 
@@ -169,9 +169,9 @@ def _(_stage, _):
 
 @row(55, "a journal that is not ours alone is not opened")
 def _(_stage, folder):
-    def refuses(at: Path) -> None:
+    def refuses(path: Path) -> None:
         with pytest.raises(JournalDamaged, match="cannot be used"):
-            Journal(at)
+            Journal(path)
 
     for name, spoil in (
         ("written", lambda path: path.chmod(0o666)),
