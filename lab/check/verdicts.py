@@ -91,7 +91,7 @@ class History:
         self.values.append((value, at, seen_at))
 
     def age(self, value: Hashable, *, requested_at: float, answered_at: float) -> float | None:
-        """How long before `asked_at` this was last true; None if it was not, or only afterwards."""
+        """How long before `requested_at` this was last true; None if it was not, or only after."""
         best = None
         for location in self._places.get(value, ()):
             _, moment, _ = self.values[location]
@@ -180,7 +180,7 @@ class Truth:
                 claim.value if isinstance(claim.value, tuple) else (claim.value, None)
             )
             return 0.0 if answer == expected else None
-        when = {"asked_at": claim.asked_at, "answered_at": claim.answered_at}
+        when = {"requested_at": claim.asked_at, "answered_at": claim.answered_at}
         if claim.kind == LOG_END:
             cluster, topic, partition = claim.subject
             ends = self.ends.get(str(cluster))

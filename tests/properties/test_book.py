@@ -44,7 +44,7 @@ def test_the_order_in_which_different_keys_are_applied_does_not_matter(commits, 
             {"filename": f"/{key}"},
             None if offset is None else {"position": offset},
             log_offset=number,
-            moment=NOW + number,
+            at=NOW + number,
         )
         for number, (key, offset) in enumerate(commits)
     ]

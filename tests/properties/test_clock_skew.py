@@ -36,7 +36,7 @@ def written(
                 {"position": number},
                 log_offset=number,
                 kafka_partition=writer,
-                moment=now + skew_s * writer,
+                at=now + skew_s * writer,
                 raw_key=keys[writer],
             )
         )
@@ -70,7 +70,7 @@ def test_of_one_key_in_two_kafka_partitions_no_older_one_is_shown_at_first(
             {"position": result.offset.number("position")},
             log_offset=result.log_offset,
             kafka_partition=result.partition,
-            moment=result.at,
+            at=result.at,
             raw_key=result.raw_key,
             live=False,
         )

@@ -71,7 +71,7 @@ class Mm2World:
             self.copied.add((self.topic, self.following))
             self.uncommitted = self.following
             if self.emits and (self.jumped or self.following == last):
-                written = (sync(self.following, downstream=self.downstream, moment=self.now),)
+                written = (sync(self.following, downstream=self.downstream, at=self.now),)
                 self.trail.apply(self.syncs.newest, written, whole=False)
                 self.syncs.apply(written, self.now)
             self.jumped = False

@@ -37,13 +37,11 @@ class Task:
     def commit(self, offset: int) -> None:
         self.log_offset += 1
         moment = self.world.now + self.skews[0]
-        written = record(
-            "mm2", orders(), {"offset": offset}, log_offset=self.log_offset, moment=moment
-        )
+        written = record("mm2", orders(), {"offset": offset}, log_offset=self.log_offset, at=moment)
         self.waiting.append((self.ticks + self.delays[0], (written, None)))
 
     def sync(self, offset: int) -> None:
-        written = sync(offset, moment=self.world.now + self.skews[1])
+        written = sync(offset, at=self.world.now + self.skews[1])
         self.waiting.append((self.ticks + self.delays[1], (written, SYNCS)))
 
     def flush(self) -> None:

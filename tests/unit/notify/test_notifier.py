@@ -165,7 +165,7 @@ def test_nothing_is_over_while_the_daemon_is_not_ready_or_its_inputs_are_blind(h
     world = webhooks(hook)
     world.show(LOST)
     world.show(later=10_000.0, ready=False)
-    world.show(later=10_000.0, blind=(REST,))
+    world.show(later=10_000.0, unavailable=(REST,))
     assert said(hook) == [LOST_NEW]
     world.show()
     world.show(later=SETTLE_S)

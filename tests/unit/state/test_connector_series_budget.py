@@ -136,7 +136,7 @@ def flows_on(world: World, partitions: int, *, begun_at: int = 0) -> None:
         position = 1000 + start // 2
         for partition in range(partitions):
             world.commit("mm2", orders(partition), {"offset": position})
-            world.tail(sync(position, partition=partition, moment=world.now), topic=SYNCS)
+            world.tail(sync(position, partition=partition, at=world.now), topic=SYNCS)
         bounds = LogBounds(start, 2000 + start, 2000 + start)
         world.ends({TopicPartition("orders", number): bounds for number in range(partitions)})
     first = FirstRecord(position + 1, at=world.now)

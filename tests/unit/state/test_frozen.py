@@ -68,7 +68,7 @@ def test_the_input_is_down_for_a_reason_and_everything_else_of_the_tail_is_live(
     world = two_files()
     for _ in range(10):
         world.now += STALE_S[TAIL] / 2
-        world.tail(frozen=(held(),), lag=1)
+        world.tail(frozen=(held(),), behind=1)
     view = tail_view(world)
     assert (view.up, view.live, view.last_reason) == (False, True, "open_transaction")
     assert view.last_error == "held"
@@ -79,7 +79,7 @@ def test_a_tail_that_does_not_read_beside_a_transaction_goes_stale_all_the_same(
     world = two_files()
     for _ in range(10):
         world.now += STALE_S[TAIL] / 2
-        world.tail(frozen=(held(hidden=1),), lag=2)
+        world.tail(frozen=(held(hidden=1),), behind=2)
     assert tail_view(world).live is False
     assert shown(world) == set()
 
@@ -88,9 +88,9 @@ def test_a_tail_that_moves_while_it_lies_behind_shows_nothing_until_it_is_there(
     world = two_files()
     for position in range(10):
         world.now += STALE_S[TAIL] / 2
-        world.tail(frozen=(held(),), lag=100, positions=((4, position),))
+        world.tail(frozen=(held(),), behind=100, positions=((4, position),))
     assert shown(world) == set()
-    world.tail(frozen=(held(),), lag=1, positions=((4, 110),))
+    world.tail(frozen=(held(),), behind=1, positions=((4, 110),))
     assert shown(world) == {"other.txt"}
 
 
@@ -106,7 +106,7 @@ def test_a_transaction_is_counted_once_whatever_happens_meanwhile():
     world.tail_failed("unreachable")
     world.tail(frozen=(held(3),))
     assert tail_view(world).last_reason == "open_transaction"
-    world.tail(caught_up=False, lag=9)
+    world.tail(caught_up=False, behind=9)
     world.tail(frozen=(held(3),), whole=True)
     assert errors(world) == 1
 
@@ -135,7 +135,7 @@ def test_a_held_offsets_topic_does_not_keep_a_daemon_from_being_ready():
     world = World()
     world.listed(source("files"))
     world.found()
-    world.tail(whole=True, frozen=(3,), lag=1)
+    world.tail(whole=True, frozen=(3,), behind=1)
     assert world.snapshot().waiting_for == ()
 
 
@@ -143,7 +143,7 @@ def test_a_bootstrap_that_is_held_is_not_ready_yet():
     world = World()
     world.listed(source("files"))
     world.found()
-    world.tail(caught_up=False, frozen=(3,), lag=1)
+    world.tail(caught_up=False, frozen=(3,), behind=1)
     assert "the end of the topic" in "; ".join(world.snapshot().waiting_for)
 
 
@@ -181,7 +181,7 @@ def test_the_truth_check_is_silent_while_a_transaction_may_hide_what_rest_has_se
     world.rest_offsets("files", {identity: '{"position":99}'})
     for _ in range(20):
         world.now += 10
-        world.tail(frozen=(held(4),), lag=1)
+        world.tail(frozen=(held(4),), behind=1)
         world.snapshot()
     assert world.offsets_differ() == 0
     world.tail()

@@ -69,7 +69,7 @@ def test_a_sign_of_life_from_before_the_process_stood_still_shows_nothing():
     world.commit("files", FILE, {"position": 7})
     requested_at = world.now
     world.now += STALE_S[TAIL] + 1
-    world.tail(moment=requested_at)
+    world.tail(at=requested_at)
     assert world.partitions() == {}
     world.tail()
     assert world.file().offset.number("position") == 7
@@ -80,14 +80,14 @@ def test_a_tail_that_is_behind_and_reads_nothing_goes_stale():
     world.commit("files", FILE, {"position": 7})
     for _ in range(3):
         world.now += 10
-        world.tail(lag=5)
+        world.tail(behind=5)
     assert world.partitions() == {}
 
 
 def test_a_tail_that_reads_its_topic_anew_takes_its_series_down_until_it_is_through():
     world = files()
     world.commit("files", FILE, {"position": 7})
-    world.tail(caught_up=False, lag=1)
+    world.tail(caught_up=False, behind=1)
     assert world.partitions() == {}
     world.commit("files", FILE, {"position": 8})
     assert len(world.partitions()) == 1
@@ -97,7 +97,7 @@ def test_a_tail_that_reads_on_after_an_outage_shows_nothing_until_it_has_read_wh
     world = files()
     world.commit("files", FILE, {"position": 7})
     world.now += STALE_S[TAIL] + 1
-    world.tail(lag=5, positions=((1, 3),))
+    world.tail(behind=5, positions=((1, 3),))
     assert world.partitions() == {}
     view = inputs(world)[OFFSETS_TAIL]
     assert (view.up, view.live, view.tail.behind) == (True, False, 5)
@@ -110,10 +110,10 @@ def test_a_tail_is_live_as_long_as_the_end_it_read_to_was_seen_lately():
     world = files()
     world.commit("files", FILE, {"position": 7})
     world.now += STALE_S[TAIL]
-    world.tail(lag=5, positions=((1, 3),))
+    world.tail(behind=5, positions=((1, 3),))
     assert len(world.partitions()) == 1
     world.now += 1
-    world.tail(lag=5, positions=((1, 4),))
+    world.tail(behind=5, positions=((1, 4),))
     assert world.partitions() == {}
 
 
@@ -122,9 +122,9 @@ def test_a_tail_that_stands_where_it_stood_and_not_at_the_end_does_not_work(lag)
     world = files()
     world.tail(positions=((0, 5),))
     world.tail_failed("unreachable")
-    world.tail(lag=lag, positions=((0, 5),))
+    world.tail(behind=lag, positions=((0, 5),))
     assert not inputs(world)[OFFSETS_TAIL].up
-    world.tail(lag=lag, positions=((0, 6),))
+    world.tail(behind=lag, positions=((0, 6),))
     assert inputs(world)[OFFSETS_TAIL].up
 
 
@@ -132,7 +132,7 @@ def test_where_a_tail_stood_in_a_topic_that_is_read_anew_is_forgotten():
     world = files()
     world.tail(positions=((1, 3), (0, 5)))
     assert inputs(world)[OFFSETS_TAIL].tail.positions == ((0, 5), (1, 3))
-    world.tail(caught_up=False, lag=9, positions=((0, 0),))
+    world.tail(caught_up=False, behind=9, positions=((0, 0),))
     assert inputs(world)[OFFSETS_TAIL].tail.positions == ((0, 0),)
 
 
@@ -146,7 +146,7 @@ def test_inputs_are_in_order_whichever_was_heard_of_first():
 
 def test_a_tail_that_has_read_nothing_yet_is_not_up():
     world = World()
-    world.tail(lag=5)
+    world.tail(behind=5)
     assert not inputs(world)[OFFSETS_TAIL].up
     world.tail()
     assert inputs(world)[OFFSETS_TAIL].up

@@ -85,10 +85,8 @@ def test_a_raw_key_that_changes_with_the_jvm_is_a_rewind(before, after):
 
 
 def test_a_bootstrap_reads_all_before_it_decides():
-    older = record(
-        "files", PARTITION, {"position": 1}, log_offset=3, moment=NOW - 900, raw_key=REST
-    )
-    newer = record("files", PARTITION, {"position": 2}, log_offset=1, moment=NOW - 5, raw_key=OWN)
+    older = record("files", PARTITION, {"position": 1}, log_offset=3, at=NOW - 900, raw_key=REST)
+    newer = record("files", PARTITION, {"position": 2}, log_offset=1, at=NOW - 5, raw_key=OWN)
     for records in ((older, newer), (newer, older)):
         book = SourceBook("lab", 10)
         book.apply(
@@ -99,7 +97,7 @@ def test_a_bootstrap_reads_all_before_it_decides():
                     {"position": stored_record.offset.number("position")},
                     log_offset=stored_record.log_offset,
                     kafka_partition=stored_record.log_offset,
-                    moment=stored_record.at,
+                    at=stored_record.at,
                     raw_key=stored_record.raw_key,
                     live=False,
                 )
@@ -190,7 +188,7 @@ def restarted(world, *newest: tuple[bytes, int, float], times: int = 1):
             PARTITION,
             {"position": position},
             log_offset=number,
-            moment=moment,
+            at=moment,
             raw_key=raw_key,
             live=False,
         )

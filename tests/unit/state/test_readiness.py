@@ -212,5 +212,5 @@ def test_a_topic_that_is_too_large_to_be_read_is_not_waited_for():
     assert str(SYNCS) in waiting_for(world)
     world.tail_failed("too_large", SYNCS)
     assert waiting_for(world) == ""
-    world.tail(topic=SYNCS, caught_up=False, lag=9)  # it is tried again
+    world.tail(topic=SYNCS, caught_up=False, behind=9)  # it is tried again
     assert waiting_for(world) == ""

@@ -22,7 +22,7 @@ def test_what_was_there_already_is_not_counted_again():
 def test_what_was_written_meanwhile_shows_and_counts_nowhere():
     world = files()
     world.commit("files", FILE, {"position": 7}, log_offset=3)
-    again(world, record("files", FILE, {"position": 9}, log_offset=8, moment=NOW + 60, live=False))
+    again(world, record("files", FILE, {"position": 9}, log_offset=8, at=NOW + 60, live=False))
     view = world.file()
     assert view.offset.number("position") == 9
     assert (view.committed_at, view.log_offset) == (NOW + 60, 8)
@@ -42,7 +42,7 @@ def test_a_key_that_is_no_longer_in_the_topic_is_forgotten():
 def test_a_topic_created_again_shows_its_own_lower_log_offsets():
     world = files()
     world.commit("files", FILE, {"position": 7}, log_offset=5000)
-    again(world, record("files", FILE, {"position": 1}, log_offset=0, moment=NOW + 60, live=False))
+    again(world, record("files", FILE, {"position": 1}, log_offset=0, at=NOW + 60, live=False))
     assert world.file().offset.number("position") == 1
     world.commit("files", FILE, {"position": 2}, log_offset=1, at=NOW + 120)
     view = world.file()
@@ -59,7 +59,7 @@ def test_a_topic_created_again_by_a_clock_that_was_set_back_shows_its_own_record
         {"position": 1},
         log_offset=0,
         kafka_partition=1,
-        moment=NOW - 999,
+        at=NOW - 999,
         live=False,
     )
     again(world, older)
@@ -70,9 +70,7 @@ def test_a_compacted_topic_does_not_make_an_old_change_look_new():
     world = files()
     world.commit("files", FILE, {"position": 7}, log_offset=1, at=NOW - 3600)
     world.commit("files", FILE, {"position": 7}, log_offset=9, at=NOW)
-    last = record(
-        "files", FILE, {"position": 7}, log_offset=9, moment=NOW, live=False, advanced_at=NOW
-    )
+    last = record("files", FILE, {"position": 7}, log_offset=9, at=NOW, live=False, advanced_at=NOW)
     again(world, last)
     assert world.file().advanced_at == NOW - 3600
 

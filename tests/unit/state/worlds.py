@@ -114,7 +114,7 @@ def record(
     offset: dict | bytes | None,
     *,
     log_offset: int,
-    moment: float = NOW,
+    at: float = NOW,
     kafka_partition: int = 0,
     live: bool = True,
     advanced_at: float | None = None,
@@ -131,8 +131,8 @@ def record(
         offset=decode_value(value),
         partition=kafka_partition,
         log_offset=log_offset,
-        at=moment,
-        advanced_at=advanced_at if live or advanced_at is not None else moment,
+        at=at,
+        advanced_at=advanced_at if live or advanced_at is not None else at,
         live=live,
     )
 
@@ -143,7 +143,7 @@ def sync(
     downstream: int | None = None,
     topic: str = "orders",
     partition: int = 0,
-    moment: float = NOW,
+    at: float = NOW,
 ) -> SyncRecord:
     pair = OffsetSync(
         topic=topic,
@@ -151,7 +151,7 @@ def sync(
         upstream_offset=upstream,
         downstream_offset=upstream if downstream is None else downstream,
     )
-    return SyncRecord(sync=pair, log_offset=0, at=moment)
+    return SyncRecord(sync=pair, log_offset=0, at=at)
 
 
 class World:
@@ -260,18 +260,18 @@ class World:
         topic: KafkaTopic = OFFSETS,
         whole: bool = False,
         caught_up: bool = True,
-        lag: int | None = 0,
+        behind: int | None = 0,
         undecodable: tuple[tuple[str, int], ...] = (),
         positions: tuple[tuple[int, int], ...] = (),
         frozen: tuple[int | Frozen, ...] = (),
-        moment: float | None = None,
+        at: float | None = None,
     ) -> None:
         """`frozen` names Kafka partitions that an open transaction holds. `at` None is now. What is
         not behind has read to the end as of then; what is, as of when it last was not.
         """
-        requested_at = self.now if moment is None else moment
+        requested_at = self.now if at is None else at
         held = sum(one.hidden for one in frozen if isinstance(one, Frozen))
-        if lag is not None and lag <= held:
+        if behind is not None and behind <= held:
             self._as_of[topic] = requested_at
         self.see(
             TailRead(
@@ -281,7 +281,7 @@ class World:
                 records=records,
                 positions=positions or self._positions(topic),
                 caught_up=caught_up,
-                behind=lag,
+                behind=behind,
                 as_of=self._as_of.get(topic),
                 undecodable=undecodable,
                 whole=whole,

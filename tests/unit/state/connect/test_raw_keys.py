@@ -39,7 +39,7 @@ class Log:
                 {},
                 offset,
                 log_offset=next(self.offsets),
-                moment=self.at,
+                at=self.at,
                 raw_key=raw_key,
                 live=live,
             )
@@ -160,8 +160,8 @@ def test_after_a_start_the_newer_one_counts_unless_rest_may_have_written_it(olde
 def test_of_a_connector_that_is_known_a_hash_map_is_believed_at_a_start():
     partition = {"protocol": "1", "table": "orders"}
     stray = b'["jdbc",{"table":"orders","protocol":"1"}]'
-    older = record("jdbc", partition, {"incrementing": 5}, log_offset=1, moment=1.0, raw_key=stray)
-    newer = record("jdbc", partition, {"incrementing": 9}, log_offset=2, moment=2.0)
+    older = record("jdbc", partition, {"incrementing": 5}, log_offset=1, at=1.0, raw_key=stray)
+    newer = record("jdbc", partition, {"incrementing": 9}, log_offset=2, at=2.0)
     known = collect_spellings(
         replace(stored_record, live=False) for stored_record in (older, newer)
     )
@@ -222,14 +222,14 @@ def test_what_is_not_in_the_topic_any_more_is_forgotten():
 
 def test_the_newest_commit_across_kafka_partitions_goes_by_timestamps_far_apart():
     first = record(
-        "f", {}, {"position": 1}, log_offset=900, moment=10.0, raw_key=raw(OWN, connector="f")
+        "f", {}, {"position": 1}, log_offset=900, at=10.0, raw_key=raw(OWN, connector="f")
     )
     second = record(
         "f",
         {},
         {"position": 2},
         log_offset=3,
-        moment=700.0,
+        at=700.0,
         kafka_partition=7,
         raw_key=raw(REST, connector="f"),
         live=False,

@@ -249,7 +249,7 @@ def test_a_topic_that_is_only_read_slowly_is_not_left_to_rest():
     world = World()
     world.listed(source("files"))
     world.found()
-    world.tail(caught_up=False, lag=1000)
+    world.tail(caught_up=False, behind=1000)
     world.now += 3600
     assert world.snapshot().by_rest == ()
 
@@ -281,7 +281,7 @@ def test_a_site_without_an_api_is_never_polled():
 def test_a_flow_has_lag_against_log_ends_by_what_rest_tells_and_no_sync_is_held_against_it():
     world = alone(replace(mirror(), name="mm2"))
     world.polled("mm2", (orders(), {"offset": 9}))
-    world.tail(sync(25, moment=world.now + 600), topic=SYNCS, whole=True)
+    world.tail(sync(25, at=world.now + 600), topic=SYNCS, whole=True)
     world.ends(30)
     (view,) = world.snapshot().mirror_partitions
     assert (view.committed, view.replicated, view.lag) == (9, 9, 20)

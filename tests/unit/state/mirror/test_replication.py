@@ -180,7 +180,7 @@ def test_an_offset_that_is_patched_back_is_followed_whatever_the_clocks_of_its_w
     another one.
     """
     world = mirrors()
-    copied = sync(1_000_000, moment=world.now + skew_s)
+    copied = sync(1_000_000, at=world.now + skew_s)
     if live:
         world.commit("mm2", orders(), {"offset": 999_990})
         world.tail(copied, topic=SYNCS)

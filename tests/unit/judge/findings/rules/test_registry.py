@@ -1122,7 +1122,7 @@ def test_a_topic_that_is_there_again_takes_its_tail_down_for_a_moment_only(monke
         play.run(3, each=lambda: play.world.tail_failed("not_found", SYNCS))
         play.world.tail_failed("topic_changed", SYNCS)
         play.run(0.2)
-        play.world.tail(sync(99, moment=play.world.now), topic=SYNCS, whole=True)
+        play.world.tail(sync(99, at=play.world.now), topic=SYNCS, whole=True)
         play.run(3)
 
     assert told_in(played, monkeypatch) == {"half_reset"}

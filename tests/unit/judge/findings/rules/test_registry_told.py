@@ -83,7 +83,7 @@ def test_a_sync_is_as_old_as_its_reading_whatever_its_writers_clock_says(skew_s)
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
 def test_a_sync_that_was_there_when_we_came_is_as_old_as_its_first_reading(skew_s):
     play = stopped(0)
-    written = sync(99, moment=play.world.now + skew_s)
+    written = sync(99, at=play.world.now + skew_s)
     play.world.tail(written, topic=SYNCS, whole=True)
     play.world.commit("mm2", orders(), None)
     play.run(0.5)
@@ -360,7 +360,7 @@ def test_a_hanging_transaction_is_told_with_five_partitions_and_all_that_it_hide
 def test_a_transaction_that_hangs_still_hangs_while_its_broker_is_away():
     play = filed()
     held = Frozen(0, 5, "held", 1)
-    play.world.tail(frozen=(held,), lag=1)
+    play.world.tail(frozen=(held,), behind=1)
     (before,) = play.look()
     assert before.name is Name.HANGING_TRANSACTION
     for _ in range(6):
@@ -475,7 +475,7 @@ def test_what_is_out_of_date_is_down_though_the_last_attempt_was_good():
 def test_a_tail_that_does_not_come_to_the_end_is_said_to_read_too_slowly():
     play, read = filed(), count(1)
     play.blind.add(InputId.of_tail(OFFSETS))
-    play.run(2, each=lambda: play.world.tail(lag=70, positions=((0, next(read)),)))
+    play.run(2, each=lambda: play.world.tail(behind=70, positions=((0, next(read)),)))
     finding = found(play, Name.INPUT_DOWN)
     assert finding.summary == f"Topic {OFFSETS} is written faster than offsetwatch reads it."
     evidence = texts(finding.evidence)
@@ -485,7 +485,7 @@ def test_a_tail_that_does_not_come_to_the_end_is_said_to_read_too_slowly():
 def test_a_tail_that_lies_behind_and_fails_is_said_to_fail():
     play, tail = filed(), InputId.of_tail(OFFSETS)
     play.blind.add(tail)
-    play.world.tail(lag=70, positions=((0, 1),))
+    play.world.tail(behind=70, positions=((0, 1),))
     play.run(1.2, each=lambda: play.world.tail_failed("timeout"))
     (view,) = (item for item in play.world.snapshot().inputs if item.id == tail)
     assert view.tail is not None
