@@ -62,7 +62,7 @@ EVERY_STEP = (
 
 
 @pytest.mark.parametrize(
-    ("request", "kinds"),
+    ("case", "kinds"),
     [
         (is_change, {Alter, Reset, Write, Create, Delete, DeleteTopic}),
         (is_harmless, {Settle, Freeze, Copy, Expect, Prove, Watch}),
@@ -70,10 +70,10 @@ EVERY_STEP = (
     ],
     ids=["changes", "harmless", "irreversible"],
 )
-def test_what_a_step_leaves_behind_is_known_of_each_kind(request, kinds):
+def test_what_a_step_leaves_behind_is_known_of_each_kind(case, kinds):
     assert {type(step) for step in EVERY_STEP} == set(AnyStep.__args__)
-    assert {type(step) for step in EVERY_STEP if request(step) is True} == kinds
-    assert {type(step) for step in EVERY_STEP if request(step) is False} | kinds == set(
+    assert {type(step) for step in EVERY_STEP if case(step) is True} == kinds
+    assert {type(step) for step in EVERY_STEP if case(step) is False} | kinds == set(
         AnyStep.__args__
     )
 

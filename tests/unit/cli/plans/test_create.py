@@ -60,12 +60,12 @@ def test_a_skip_is_planned_exactly_as_it_was_typed_and_waits_for_somebody_else(b
 
 
 @pytest.mark.parametrize(
-    ("action", "request"), [("stop", Wish.STOP), ("restart", Wish.RESTART_FAILED)]
+    ("action", "case"), [("stop", Wish.STOP), ("restart", Wish.RESTART_FAILED)]
 )
-def test_a_stop_and_a_restart_need_no_more_than_a_name(bureau, action, request):
+def test_a_stop_and_a_restart_need_no_more_than_a_name(bureau, action, case):
     inputs = ("--connector", "orders", "--connect", "lab", "--because", "x")
     typed("plan", "create", action, *inputs, bureau=bureau)
-    assert bureau.planner.seen[0][0].wish is request
+    assert bureau.planner.seen[0][0].wish is case
 
 
 def test_a_dry_run_shows_the_whole_plan_and_writes_nothing(bureau):

@@ -65,7 +65,7 @@ def test_a_plan_is_asked_for_once_under_a_key(stage: Stage):
 
 
 @pytest.mark.parametrize(
-    ("body", "request"),
+    ("body", "case"),
     [
         ({"action": "stop"}, Wish.STOP),
         ({"action": "restart_failed"}, Wish.RESTART_FAILED),
@@ -82,10 +82,10 @@ def test_a_plan_is_asked_for_once_under_a_key(stage: Stage):
     ],
     ids=["stop", "restart", "restore", "mirror", "opaque"],
 )
-def test_every_action_can_be_asked_for(stage: Stage, body, request):
+def test_every_action_can_be_asked_for(stage: Stage, body, case):
     expected = {"connect_cluster": "lab", "connector": "orders", "because": BECAUSE, **body}
     assert stage.propose(expected).status_code == 201
-    assert stage.desk.changed[0][1].wish is request
+    assert stage.desk.changed[0][1].wish is case
 
 
 def test_what_cannot_be_planned_is_answered_with_the_guards_that_do_not_let_it(stage: Stage):

@@ -177,12 +177,12 @@ def test_who_may_have_a_status_that_cannot_be_read_is_not_deleted_by_silence():
     assert set(answers.states) == set()
 
 
-@pytest.mark.parametrize("request", [True, False])
-def test_who_is_missing_from_both_lists_and_silent_for_three_intervals_is_deleted(request):
+@pytest.mark.parametrize("case", [True, False])
+def test_who_is_missing_from_both_lists_and_silent_for_three_intervals_is_deleted(case):
     answers = known(A, B)
-    answers.answer(B, request=request, times=18)
+    answers.answer(B, request=case, times=18)
     assert "a" in answers.states
-    answers.answer(B, request=request)
+    answers.answer(B, request=case)
     assert answers.states == {"b": "running"}
     assert answers.view.deleted == {"a"}
     answers.answer(A, B)

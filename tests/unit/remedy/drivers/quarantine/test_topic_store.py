@@ -292,14 +292,14 @@ def test_a_topic_that_is_not_there_is_made_to_keep_everything(logs):
 
 
 @pytest.mark.parametrize(
-    ("brokers", "request", "replication", "in_sync"),
+    ("brokers", "case", "replication", "in_sync"),
     [(1, None, 1, "1"), (2, None, 2, "1"), (9, None, 3, "2"), (9, 5, 5, "2"), (9, 1, 1, "1")],
 )
 def test_a_topic_is_made_with_as_many_replicas_as_asked_for_or_as_there_can_be(
-    logs, brokers, request, replication, in_sync
+    logs, brokers, case, replication, in_sync
 ):
     logs.alive = brokers
-    quarantine(logs, replication=request, retention_ms=30 * DAY_MS).put(RECORD, ABOUT)
+    quarantine(logs, replication=case, retention_ms=30 * DAY_MS).put(RECORD, ABOUT)
     _, _, built, config = logs.made[0]
     assert (built, config["min.insync.replicas"]) == (replication, in_sync)
     assert config["retention.ms"] == str(30 * DAY_MS)
