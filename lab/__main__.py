@@ -137,9 +137,9 @@ def _demonstration(*, alerts: bool, once: bool) -> Callable[..., int]:
         from lab.demo import alerts as demo_alerts  # noqa: PLC0415
 
         return partial(demo_alerts.show, once=once)
-    from lab.demo import fleet as demonstration  # noqa: PLC0415
+    from lab.demo import fleet  # noqa: PLC0415
 
-    return demonstration.once if once else demonstration.watch
+    return fleet.once if once else fleet.watch
 
 
 def _end(_number: int, _frame: FrameType | None) -> None:

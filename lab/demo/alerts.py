@@ -16,7 +16,7 @@ import click
 
 from lab.cluster.lab import Lab
 from lab.cluster.options import LabOptions
-from lab.demo.poison import told as shortened
+from lab.demo.poison import told
 from lab.processes.jars import jars
 from lab.product.alerting import Alert
 from lab.product.remediating_daemon import SHORTENED
@@ -60,7 +60,7 @@ def _addresses(it: Alerted) -> None:
     click.echo(f"control       {it.daemon.control_url}")
     click.echo(f"configuration {it.daemon.product.config}")
     click.echo("alerts wait seconds here where they wait minutes; their expressions are as always")
-    for line in shortened({**SHORTENED, "repeat": REPEAT}):
+    for line in told({**SHORTENED, "repeat": REPEAT}):
         click.echo(line)
     sys.stdout.flush()
 

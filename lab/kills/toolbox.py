@@ -29,8 +29,7 @@ import click
 from lab.cluster.lab import Lab
 from lab.cluster.options import LabOptions
 from lab.errors import LabError
-from lab.kills import dying_command as dying
-from lab.kills import seeded_kills
+from lab.kills import dying_command, seeded_kills
 from lab.kills.seeded_kills import commit, counts
 from lab.kills.toolbox_cases import KINDS, NEW, OLD, Case, cases
 from lab.processes.child import Child
@@ -103,13 +102,17 @@ def _over(kill: Kill, counts: dict[str, int]) -> bool:
     """Whether the plan has ended by then: the same verb would be a second change, and a flow that
     is set back twice copies twice.
     """
-    last = counts.get(dying.APPEND, 0)  # two records that belong together, written at once
-    return kill.at in {f"{dying.APPEND}:{number}:{dying.AFTER}" for number in (last - 1, last)}
+    last = counts.get(dying_command.APPEND, 0)  # two records that belong together, written at once
+    return kill.at in {
+        f"{dying_command.APPEND}:{number}:{dying_command.AFTER}" for number in (last - 1, last)
+    }
 
 
 def _whens(kind: str) -> tuple[str, ...]:
-    under_way = (dying.AMID,) if kind in (dying.REQUEST, dying.RECORD) else ()
-    return (dying.BEFORE, *under_way, dying.AFTER)
+    under_way = (
+        (dying_command.AMID,) if kind in (dying_command.REQUEST, dying_command.RECORD) else ()
+    )
+    return (dying_command.BEFORE, *under_way, dying_command.AFTER)
 
 
 def run(

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.baselines import job as baselines
+from offsetwatch.history.baselines import job
 from offsetwatch.history.baselines.model import DAY_S, WEEK_S, compute_lag_baseline, fit_baseline
 from offsetwatch.history.tables import pipeline_status
 from offsetwatch.history.tables.schemas import CONNECT_OFFSETS, SILVER_COMMITS, SILVER_LOGS
@@ -235,7 +235,7 @@ def test_spark_learns_what_the_arithmetic_says(spark, tmp_path: Path) -> None:
         spark.read.format("delta").load(str(table.at(base)))
         for table in (SILVER_COMMITS, SILVER_LOGS)
     )
-    rows = baselines.compute_baselines(*tables, END).collect()
+    rows = job.compute_baselines(*tables, END).collect()
     (baseline,) = (msgspec.json.decode(row.baseline, type=Baseline) for row in rows if row.baseline)
     (few,) = (
         msgspec.json.decode(row.too_little, type=InsufficientBaseline)
@@ -252,7 +252,7 @@ def test_without_commits_there_is_nothing_to_learn_from_and_nothing_is_written(
     tmp_path: Path,
 ) -> None:
     with pytest.raises(HistoryError, match="has not run there"):
-        baselines.learn(tmp_path, master="local[2]", heap="700m")
+        job.learn(tmp_path, master="local[2]", heap="700m")
     assert not pipeline_status.find_baselines_path(tmp_path).exists()
 
 
@@ -260,10 +260,10 @@ def test_a_run_learns_once_a_day_and_only_where_there_is_enough(tmp_path: Path) 
     """Four weeks of commits, and no document of today that is whole."""
     day = 86_400.0
     base = commits(tmp_path, weeks=1)
-    assert not baselines.is_due(base, MONDAY + 27 * day)
-    assert baselines.is_due(base, MONDAY + 28 * day)
+    assert not job.is_due(base, MONDAY + 27 * day)
+    assert job.is_due(base, MONDAY + 28 * day)
     pipeline_status.publish(base, msgspec.structs.replace(DOCUMENT, made_at=MONDAY + 28 * day))
-    assert not baselines.is_due(base, MONDAY + 28.9 * day)
-    assert baselines.is_due(base, MONDAY + 29.1 * day)
+    assert not job.is_due(base, MONDAY + 28.9 * day)
+    assert job.is_due(base, MONDAY + 29.1 * day)
     pipeline_status.find_baselines_path(base).write_bytes(b"{")
-    assert baselines.is_due(base, MONDAY + 28.5 * day)
+    assert job.is_due(base, MONDAY + 28.5 * day)

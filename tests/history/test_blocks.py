@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from offsetwatch.history.audit import chunking as made_of
+from offsetwatch.history.audit import chunking
 from offsetwatch.history.audit.chunking import (
     BLOCK_RECORDS_MAX,
     BLOCK_RECORDS_MIN,
@@ -93,4 +93,4 @@ def test_each_slice_and_side_has_blocks_of_its_own(hashes) -> None:
     assert [(item["slice"], item["side"]) for item in results] == [(0, 0), (0, 1), (2, 1)]
     assert [item["records"] for item in results] == [700, 700, 100]
     assert results[0]["digest"] == results[1]["digest"]
-    assert list(results[0]) == list(made_of.NAMES)
+    assert list(results[0]) == list(chunking.NAMES)

@@ -18,7 +18,7 @@ from offsetwatch.decode.mirror_maker import decode_sync_key, decode_sync_value
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.decode.topic_records import decode_record, format_record
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.pipeline import bronze_rows as subject
+from offsetwatch.history.pipeline import bronze_rows
 from offsetwatch.history.pipeline.bronze_rows import (
     SCHEMA,
     RecordedTopic,
@@ -333,7 +333,7 @@ def test_the_rows_of_a_topic_stay_in_order() -> None:
 def test_a_distinct_key_is_decoded_once_per_batch() -> None:
     observed: list[bytes | None] = []
     batch = raw_batch(*(Raw(key, b"") for key in (b"a", None, b"b", b"a", None, b"b", b"a")))
-    distinct, locations = subject._decode_distinct(
+    distinct, locations = bronze_rows._decode_distinct(
         batch["key"], lambda raw: observed.append(raw) or raw
     )
     assert sorted(observed, key=repr) == [None, b"a", b"b"]

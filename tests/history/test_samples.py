@@ -10,8 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from offsetwatch.errors import AccessDenied, TargetUnreachable
-from offsetwatch.history.pipeline import commits
-from offsetwatch.history.pipeline import offset_sampler as module
+from offsetwatch.history.pipeline import commits, offset_sampler
 from offsetwatch.history.pipeline.bronze_rows import RecordedTopic
 from offsetwatch.history.pipeline.offset_sampler import Sampler
 from offsetwatch.history.tables.schemas import (
@@ -230,7 +229,7 @@ def test_what_is_denied_is_told_once(site: Site) -> None:
 def test_the_newest_groups_are_asked_about_where_there_are_too_many(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "GROUPS_MAX", 1)
+    monkeypatch.setattr(offset_sampler, "GROUPS_MAX", 1)
     site.checkpoints(("old", "west.orders", 0), ("new", "west.orders", 0))
     for kafka, topic in ((site.west, "orders"), (site.east, "west.orders")):
         for group in ("old", "new"):
@@ -241,7 +240,7 @@ def test_the_newest_groups_are_asked_about_where_there_are_too_many(
 def test_what_cannot_be_written_does_not_grow_for_ever(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_PENDING_ROWS_MAX", 5)
+    monkeypatch.setattr(offset_sampler, "_PENDING_ROWS_MAX", 5)
     sampler = site.sampler()
     for _ in range(4):
         sampler.take()

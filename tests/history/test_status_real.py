@@ -30,11 +30,11 @@ def feed(environment: Bed) -> FeedStatus | None:
 
 
 def test_runs_say_what_they_stored_and_how_far_they_are(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import run as jobs
+    from offsetwatch.history.pipeline import run
 
     bed.commit(*((FILE, b'{"position":%d}' % n, n % 3) for n in range(20)))
     bed.commit((b"\xffjunk", b"{", 1))
-    jobs.run_available_now(bed.spec())  # three batches
+    run.run_available_now(bed.spec())  # three batches
     first = said(bed)
     assert first.feeds == (FeedStatus("east", decoded=20, undecodable=1, behind=0, gaps=0),)
     assert first.errors == ()
@@ -43,14 +43,14 @@ def test_runs_say_what_they_stored_and_how_far_they_are(bed: Bed) -> None:
 
     bed.commit((FILE, b'{"position":99}', 0))
     with pytest.raises(HistoryError, match="which was not read"):
-        jobs.run_available_now(bed.spec(), {bed.offsets: {9: 0}})
+        run.run_available_now(bed.spec(), {bed.offsets: {9: 0}})
     failed = said(bed)
     assert failed.feeds == (FeedStatus("east", decoded=21, undecodable=1, behind=0, gaps=0),)
     assert dict(failed.errors) == {"reading": 1}
     tables = dict(failed.tables)
     assert tables["gold"] == tables["silver"] == first.batch_at < tables["bronze"]
 
-    jobs.run_available_now(bed.spec(), {bed.offsets: {0: 1}})
+    run.run_available_now(bed.spec(), {bed.offsets: {0: 1}})
     assert dict(said(bed).errors) == {"reading": 1}
     tables = dict(said(bed).tables)
     assert "gold" not in tables
@@ -58,11 +58,11 @@ def test_runs_say_what_they_stored_and_how_far_they_are(bed: Bed) -> None:
 
 
 def test_a_continuous_run_says_so_after_every_batch_and_while_it_waits(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import run as jobs
+    from offsetwatch.history.pipeline import run
 
     stop = threading.Event()
     spec = bed.spec(cadence_s=1.0)
-    runner = threading.Thread(target=lambda: jobs.run_continuous(spec, stop))
+    runner = threading.Thread(target=lambda: run.run_continuous(spec, stop))
     runner.start()
     try:
         bed.commit((FILE, b'{"position":1}', 0))

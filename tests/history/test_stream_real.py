@@ -166,7 +166,7 @@ def eventually(what: str, observed: Callable[[], object], expected: object) -> N
 
 
 def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import run as jobs
+    from offsetwatch.history.pipeline import run
 
     bed.commit(
         (FILE, b'{"position":1}', 0),
@@ -184,7 +184,7 @@ def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: B
     bed.transaction(b'{"position":3}', commit=True)
     bed.transaction(b'{"position":4}', commit=False)
 
-    first = jobs.run_available_now(bed.spec())
+    first = run.run_available_now(bed.spec())
     assert first.rows_read == {bed.offsets: 11, bed.syncs: 1}
     assert (first.undecodable, first.progress_rows, first.flow_rows) == (3, 5, 1)
     # Transaction markers and the aborted record have offsets, and no rows.
@@ -204,7 +204,7 @@ def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: B
         reader.read_flow_progress(bed.base),
         reader.summarize_bronze(bed.base),
     )
-    second = jobs.run_available_now(bed.spec())
+    second = run.run_available_now(bed.spec())
     assert second.rows_read == {bed.offsets: 0, bed.syncs: 0}
     assert (second.undecodable, second.cut) == (0, first.cut)
     after = (
@@ -219,37 +219,37 @@ def test_all_kinds_of_records_are_read_once_and_a_second_run_adds_nothing(bed: B
 
 @pytest.mark.full
 def test_gold_can_be_had_as_of_a_cut_but_not_beyond_what_was_read(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import run as jobs
+    from offsetwatch.history.pipeline import run
 
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
     bed.commit((ORDERS_0, b'{"offset":10}', 2), (ORDERS_0, b'{"offset":20}', 2))
     bed.sync(12, 120)
     vector: Mapping[KafkaTopic, Mapping[int, int]] = {bed.offsets: {0: 3, 2: 1}, bed.syncs: {0: 0}}
-    report = jobs.run_available_now(bed.spec(), vector)
+    report = run.run_available_now(bed.spec(), vector)
     assert report.rows_read == {bed.offsets: 7, bed.syncs: 1}
     assert report.cut == vector == reader.read_cursor(bed.base)
     assert bed.pos() == {"file": 2, "mm2": 10}
     assert [row.synced for row in reader.read_flow_progress(bed.base)] == [None]
 
     # A partition that the cut does not name counts as empty.
-    jobs.run_available_now(bed.spec(), {bed.offsets: {2: 2}})
+    run.run_available_now(bed.spec(), {bed.offsets: {2: 2}})
     assert bed.pos() == {"mm2": 20}
 
     with pytest.raises(HistoryError, match=r"partition 0 up to 6, but it could be read up to 5"):
-        jobs.run_available_now(bed.spec(), {bed.offsets: {0: 6}})
+        run.run_available_now(bed.spec(), {bed.offsets: {0: 6}})
     with pytest.raises(HistoryError, match="partition 9, which was not read"):
-        jobs.run_available_now(bed.spec(), {bed.offsets: {9: 0}})
+        run.run_available_now(bed.spec(), {bed.offsets: {9: 0}})
     assert bed.pos() == {"mm2": 20}  # what was refused changed nothing
 
 
 @pytest.mark.full
 def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import run as jobs
+    from offsetwatch.history.pipeline import run
 
     stop = threading.Event()
-    reports: list[jobs.RunReport] = []
+    reports: list[run.RunReport] = []
     spec = bed.spec(cadence_s=1.0)
-    runner = threading.Thread(target=lambda: reports.append(jobs.run_continuous(spec, stop)))
+    runner = threading.Thread(target=lambda: reports.append(run.run_continuous(spec, stop)))
     runner.start()
     try:
         bed.commit((FILE, b'{"position":1}', 0))
@@ -261,7 +261,7 @@ def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed:
         bed.commit((FILE, b'{"position":2}', 0))
         eventually("the second commit in gold", bed.pos, {"file": 2})
         with pytest.raises(HistoryError, match="in use by process"):
-            jobs.run_available_now(bed.spec())
+            run.run_available_now(bed.spec())
     finally:
         stop.set()
         runner.join(WAIT_S_MAX)
@@ -269,7 +269,7 @@ def test_a_continuous_run_follows_stops_when_told_and_leaves_nothing_undone(bed:
     (report,) = reports
     assert report.rows_read == {bed.offsets: 2, bed.syncs: 0}
     assert report.cut == {bed.offsets: {0: 2, 1: 0, 2: 0}, bed.syncs: {0: 0}}
-    assert jobs.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
+    assert run.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
 
 
 @pytest.mark.full
@@ -313,12 +313,12 @@ def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
 @contextmanager
 def continuous(spec: PipelineSpec) -> Iterator[list[RunReport]]:
     """A continuous run beside the block; its report is there after it."""
-    from offsetwatch.history.pipeline import run as jobs
+    from offsetwatch.history.pipeline import run
 
     stop = threading.Event()
     reports: list[RunReport] = []
     with ThreadPoolExecutor() as pool:
-        running = pool.submit(jobs.run_continuous, spec, stop)
+        running = pool.submit(run.run_continuous, spec, stop)
         try:
             yield reports
         finally:
@@ -361,7 +361,7 @@ def test_a_continuous_run_goes_on_behind_a_gap_when_the_log_start_moves(bed: Bed
 
 @pytest.mark.full
 def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import run as jobs
+    from offsetwatch.history.pipeline import run
 
     with continuous(bed.spec(cadence_s=1.0)) as reports:
         bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
@@ -383,7 +383,7 @@ def test_a_continuous_run_reads_a_topic_created_again_from_its_beginning(bed: Be
     )
     (file,) = reader.read_progress(bed.base)
     assert (file.topic_id, file.koffset) == (new, 1)
-    assert jobs.run_available_now(bed.spec()).notices == ()
+    assert run.run_available_now(bed.spec()).notices == ()
 
 
 @pytest.mark.full
@@ -416,57 +416,57 @@ def runlock_is_free(base: Path) -> bool:
 
 @pytest.mark.full
 def test_a_lost_checkpoint_costs_nothing(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import run as jobs
+    from offsetwatch.history.pipeline import run
 
     bed.commit(*((FILE, b'{"position":%d}' % n, n % 3) for n in range(12)))
-    jobs.run_available_now(bed.spec())
+    run.run_available_now(bed.spec())
     bed.commit((FILE, b'{"position":100}', 0))
     shutil.rmtree(stream_plan.find_checkpoint_folder(bed.base, "east", 0))
-    report = jobs.run_available_now(bed.spec())
+    report = run.run_available_now(bed.spec())
     assert report.rows_read == {bed.offsets: 1, bed.syncs: 0}
     assert report.notices == (
         "kafka east: generation 1 begins: the checkpoint is gone or cannot be read",
     )
     shutil.rmtree(bed.base / "_ckpt")  # and with it all that says which generations there were
-    assert jobs.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
+    assert run.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
     identities = bed.identities()
     assert len(identities) == len(set(identities)) == 13
 
 
 @pytest.mark.full
 def test_a_topic_created_again_is_read_from_its_beginning_and_the_gap_is_said(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import run as jobs
+    from offsetwatch.history.pipeline import run
 
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
-    jobs.run_available_now(bed.spec())
+    run.run_available_now(bed.spec())
     old = bed.topic_ids()[bed.offsets]
     stale = bed.spec()
     bed.create_again()
     bed.commit((FILE, b'{"position":100}', 0))
     with pytest.raises(HistoryError, match="was created again just now"):
-        jobs.run_available_now(stale)  # its topic ids were asked for before
-    report = jobs.run_available_now(bed.spec())
+        run.run_available_now(stale)  # its topic ids were asked for before
+    report = run.run_available_now(bed.spec())
     assert report.rows_read == {bed.offsets: 1, bed.syncs: 0}
     gap = BronzeGap(bed.offsets.topic, old, 0, 5, None, GapReason.TOPIC_CREATED_AGAIN)
     assert reader.read_gaps(bed.base, "east") == {gap}
     assert f"kafka east: permanently missing: {gap}" in report.notices
     assert bed.pos() == {"file": 100}
-    assert jobs.run_available_now(bed.spec()).notices == ()
+    assert run.run_available_now(bed.spec()).notices == ()
     assert len(set(bed.identities())) == len(bed.identities()) == 6
 
 
 @pytest.mark.full
 def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import run as jobs
+    from offsetwatch.history.pipeline import run
 
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5)))
-    jobs.run_available_now(bed.spec())
+    run.run_available_now(bed.spec())
     bed.commit(*((FILE, b'{"position":%d}' % n, 0) for n in range(5, 9)))
     to = TopicPartition(bed.offsets.topic, 0, 7)
     for future in bed.admin.delete_records([to]).values():
         future.result()
     bed.sync(12, 120)
-    report = jobs.run_available_now(bed.spec())
+    report = run.run_available_now(bed.spec())
     assert report.rows_read == {bed.offsets: 2, bed.syncs: 1}
     topic_id = bed.topic_ids()[bed.offsets]
     assert reader.read_gaps(bed.base, "east") == {
@@ -479,27 +479,27 @@ def test_a_log_that_begins_behind_what_was_read_leaves_a_gap_and_is_read_on(bed:
 
 @pytest.mark.full
 def test_topics_may_leave_the_topology_and_come_back(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import run as jobs
+    from offsetwatch.history.pipeline import run
 
     bed.commit((FILE, b'{"position":1}', 0))
     bed.sync(12, 120)
-    jobs.run_available_now(bed.spec())
+    run.run_available_now(bed.spec())
     alone = bed.spec(topology=Topology((OffsetsTopic("payments", bed.offsets),), ()))
     bed.commit((FILE, b'{"position":2}', 0))
     bed.sync(13, 130)
-    report = jobs.run_available_now(alone)
+    report = run.run_available_now(alone)
     assert report.rows_read == {bed.offsets: 1}
     assert report.notices == (
         f"kafka east: generation 1 begins: {bed.syncs.topic} is no longer to be read",
     )
-    report = jobs.run_available_now(bed.spec())
+    report = run.run_available_now(bed.spec())
     assert report.rows_read == {bed.offsets: 0, bed.syncs: 1}
     assert len(set(bed.identities())) == len(bed.identities()) == 4
 
 
 @pytest.mark.full
 def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
-    from offsetwatch.history.pipeline import run as jobs
+    from offsetwatch.history.pipeline import run
 
     resource = ConfigResource(
         ConfigResource.Type.TOPIC,
@@ -518,7 +518,7 @@ def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
         crazy = 9_300_000_000_000_000 if number in {2, 4} else 1_795_262_400_000 + number
         # The broker goes by the new setting a moment after it has accepted it.
         eventually(f"record {number}", lambda n=number, ms=crazy: bed.stamped(n, ms), None)
-    report = jobs.run_available_now(bed.spec())
+    report = run.run_available_now(bed.spec())
     assert report.rows_read == {bed.offsets: 4, bed.syncs: 0}
     assert report.cut[bed.offsets] == {0: 0, 1: 6, 2: 0}
     topic_id = bed.topic_ids()[bed.offsets]
@@ -530,5 +530,5 @@ def test_a_timestamp_beyond_sparks_is_passed_over_and_said(bed: Bed) -> None:
     }
     assert len(report.notices) == 4
     assert bed.pos() == {"file": 5}
-    assert jobs.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
+    assert run.run_available_now(bed.spec()).rows_read == {bed.offsets: 0, bed.syncs: 0}
     assert sorted(bed.identities()) == [(topic_id, 1, value) for value in (0, 1, 3, 5)]

@@ -12,8 +12,7 @@ from confluent_kafka import Producer
 from lab import Lab, Load
 from lab.check import lag_while_stalled
 from lab.check.mm2_latency import MirrorLatency
-from lab.cluster.connector_configs import MM2_SOURCE as MM2
-from lab.cluster.connector_configs import file_sink
+from lab.cluster.connector_configs import MM2_SOURCE, file_sink
 from lab.cluster.kafka_client import settings
 from lab.moments import seconds
 from lab.product.offsetwatch import Product
@@ -62,20 +61,20 @@ def test_lag_in_seconds_is_the_age_of_the_oldest_waiting_record_where_mm2s_own_l
                 first, *_, last = (moment for moment in moments if moment.place == location)
                 assert last.product > first.product
             # Stopped altogether MirrorMaker has nothing to say any more, and the lag goes on.
-            lab.stop_connector(MM2)
+            lab.stop_connector(MM2_SOURCE)
             eventually(product, "no latency over JMX", lambda: not latency.read())
             moments = lag_while_stalled.record(product, latency, 3.0)
             assert lag_while_stalled.apart(moments, oldest) < lag_while_stalled.AGREES_S_MAX
         finally:
-            lab.resume(MM2)
-    becomes(product, 0, "mm2_replication_lag_seconds", connector=MM2)
+            lab.resume(MM2_SOURCE)
+    becomes(product, 0, "mm2_replication_lag_seconds", connector=MM2_SOURCE)
 
 
 def test_a_transactional_topic_fully_replicated_is_caught_up_although_markers_follow(
     lab: Lab, product: Product
 ) -> None:
     topic = "orders.transactional"
-    labels = {"connector": MM2, "topic": topic}
+    labels = {"connector": MM2_SOURCE, "topic": topic}
     lab.create_topic("west", topic)
     for commit in (True, True, False):
         with transaction(lab.west, topic, commit=commit) as producer:
@@ -94,7 +93,7 @@ def test_a_compacted_topic_fully_replicated_is_caught_up_and_what_compaction_too
     that is left, and markers at the end are none.
     """
     topic = "orders.compacted"
-    labels = {"connector": MM2, "topic": topic}
+    labels = {"connector": MM2_SOURCE, "topic": topic}
     lab.create_topic("west", topic, config=COMPACTED)
     for _ in range(2):
         with transaction(lab.west, topic, commit=True) as producer:
@@ -104,7 +103,7 @@ def test_a_compacted_topic_fully_replicated_is_caught_up_and_what_compaction_too
     becomes(product, 1, "mm2_caught_up", **labels)
     becomes(product, 0, "mm2_replication_lag_seconds", **labels)
     assert total(product, "mm2_replication_lag_records", **labels) == 1
-    lab.stop_connector(MM2)
+    lab.stop_connector(MM2_SOURCE)
     try:
         location = (topic, 0)
         after = lag_while_stalled.replicated(lab)[location] + 1
@@ -129,7 +128,7 @@ def test_a_compacted_topic_fully_replicated_is_caught_up_and_what_compaction_too
         at_least, at_most = moment - last.at, moment - first.at
         assert at_least - ROUNDED_S <= age <= at_most + ROUNDED_S
     finally:
-        lab.resume(MM2)
+        lab.resume(MM2_SOURCE)
     becomes(product, 1, "mm2_caught_up", **labels)
     becomes(product, 0, "mm2_replication_lag_seconds", **labels)
 

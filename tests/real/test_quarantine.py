@@ -26,8 +26,7 @@ from offsetwatch.cli import cli
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.records.reader import LogWindow, RawRecord, RecordReader
 from offsetwatch.clients.write.kafka import RecordWriter
-from offsetwatch.config import Kafka
-from offsetwatch.config import QuarantineConfig as Wanted
+from offsetwatch.config import Kafka, QuarantineConfig
 from offsetwatch.errors import ClientError, RemoteRefusal
 from offsetwatch.model import topology
 from offsetwatch.remedy.drivers.quarantine.copy_step import KafkaSource, RecordCopier
@@ -84,7 +83,9 @@ def read(reader: RecordReader, topic: str, start: int = 0) -> LogWindow:
 
 
 def quarantine(kafkas: dict[str, Kafka], folder: Path, **expected) -> CombinedQuarantine:
-    return build_quarantine(Wanted(kafka="east", **{"topic": TOPIC, **expected}), kafkas, folder)
+    return build_quarantine(
+        QuarantineConfig(kafka="east", **{"topic": TOPIC, **expected}), kafkas, folder
+    )
 
 
 def written(lab: Lab, topic: str, *records: tuple, codec: str = "none") -> None:

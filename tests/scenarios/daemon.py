@@ -20,8 +20,7 @@ from offsetwatch.daemon.monitor import ASSIGNMENTS_S
 from offsetwatch.daemon.polls import TOPICS_S, FailoverPolls
 from offsetwatch.daemon.supervisor import Supervisor
 from offsetwatch.errors import ClientError, NotFound, TargetUnreachable
-from offsetwatch.ingest import connect_rest
-from offsetwatch.ingest import polls as poll
+from offsetwatch.ingest import connect_rest, polls
 from offsetwatch.ingest.connect_rest import AssignmentsPoll, ConnectorsPoll, RestOffsetsPoll
 from offsetwatch.ingest.log_ends_poll import LogEndsPoll
 from offsetwatch.ingest.record_age_poll import ProbeBudget, ProbeMemory, poll_probes
@@ -284,7 +283,7 @@ class Daemon:
     def _poll_groups(self, name: str) -> None:
         sinks = [sink for sink in self.snapshot.topology.sinks if sink.connect_cluster == name]
         if sinks:
-            self._put(poll.poll_groups(name, self._admins(), sinks, self.clock))
+            self._put(polls.poll_groups(name, self._admins(), sinks, self.clock))
 
     def _poll_ends(self, name: str) -> None:
         if name not in self._ends:

@@ -19,7 +19,7 @@ from offsetwatch.remedy.drivers.rest import answers, driver
 from offsetwatch.remedy.engine import Move, WaitCommand, progress
 from offsetwatch.remedy.execute import runner
 from offsetwatch.remedy.execute.approved_plans import GuardInputs
-from offsetwatch.remedy.guards import limits as guards_bounds
+from offsetwatch.remedy.guards import limits
 from offsetwatch.remedy.journal import backups, journal
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import AttemptResult, StepInspection, StepStatus
@@ -361,7 +361,7 @@ def begun_whatever_people_did(put: Put) -> None:
 
 
 def budget_forgotten(put: Put) -> None:
-    put(guards_bounds, "find_exceeded_budget", lambda *_of: None)
+    put(limits, "find_exceeded_budget", lambda *_of: None)
 
 
 def parked_is_not_at_work(put: Put) -> None:

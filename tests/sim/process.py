@@ -30,7 +30,7 @@ from offsetwatch.remedy.execute.approved_plans import GuardInputs, approval_of
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.journal.journal import Journal, StartCheck
-from offsetwatch.remedy.model import approval as decisions
+from offsetwatch.remedy.model import approval
 from offsetwatch.remedy.model.facts import PlanApproval
 from offsetwatch.remedy.model.fleet_state import POLICY_APPROVER
 from offsetwatch.remedy.model.journal_records import AnyRecord, PlanOpened, PlanProposed
@@ -253,11 +253,11 @@ class Instance:
                 at=now, plan=plan, mode=policy.mode.value, expires_at=now + 3600.0
             )
             self.journal.decide(plan.plan_id, lambda written: None if written else proposed)
-        if status in {None, decisions.PlanStatus.PROPOSED}:
+        if status in {None, approval.PlanStatus.PROPOSED}:
             by = POLICY_APPROVER if not person and policy.mode is Mode.AUTO else "bob"
             self.journal.decide(
                 plan.plan_id,
-                lambda written: decisions.approve_plan(
+                lambda written: approval.approve_plan(
                     written, by=by, sha256=plan.sha256, because="", now=now
                 ),
             )
@@ -269,8 +269,8 @@ class Instance:
         plan = self.world.plan
         return bounds.against(self.journal, plan, policy, approval, now=now, skew_s=skew_s)
 
-    def _stands(self) -> decisions.PlanStatus | None:
-        history = decisions.build_plan_history(self.journal.records(self.world.plan.plan_id))
+    def _stands(self) -> approval.PlanStatus | None:
+        history = approval.build_plan_history(self.journal.records(self.world.plan.plan_id))
         return None if history is None else history.stands
 
     def go_on(self, policy: Policy) -> PlanResult | None:
@@ -279,12 +279,12 @@ class Instance:
         """
         plan = self.world.plan
         while True:
-            history = decisions.build_plan_history(self.journal.records(plan.plan_id))
+            history = approval.build_plan_history(self.journal.records(plan.plan_id))
             assert history is not None
-            if history.stands is decisions.PlanStatus.RUNNING:
+            if history.stands is approval.PlanStatus.RUNNING:
                 self.working = True
                 return self.runner.finish_earlier(PLACE, NAME)
-            if history.stands is not decisions.PlanStatus.APPROVED:
+            if history.stands is not approval.PlanStatus.APPROVED:
                 return None
             grounds = GuardInputs(self._clock.now(), self._bounds())
             self.watch.asked_at = self.world.line.now()

@@ -22,8 +22,7 @@ from click.testing import CliRunner, Result
 from offsetwatch.cli import cli
 from offsetwatch.errors import ResponseTimeout
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
-from offsetwatch.remedy.model import journal_records
-from offsetwatch.remedy.model import plan as plans
+from offsetwatch.remedy.model import journal_records, plan
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome
 from offsetwatch.remedy.model.journal_records import (
     PlanEnded,
@@ -319,7 +318,7 @@ def _all_kinds(folder: Path) -> None:
     bodies = [body.decode() for _, _, _, body in rows(folder)]
     missing = [
         f"{of}: {kind.__struct_config__.tag}"
-        for of, union in (("record", journal_records.AnyRecord), ("step", plans.AnyStep))
+        for of, union in (("record", journal_records.AnyRecord), ("step", plan.AnyStep))
         for kind in get_args(union)
         if not any(f'"{of}":"{kind.__struct_config__.tag}"' in body for body in bodies)
     ]

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from offsetwatch.history.pipeline import commits
 from offsetwatch.history.queries.asof import AsOfQuery, read_as_of
-from offsetwatch.history.tables import schemas as tables
+from offsetwatch.history.tables import schemas
 from offsetwatch.history.tables.schemas import BRONZE_RECORDS, TABLES, Table
 from tests.history.delta import refine_plainly, stored, write
 from tests.history.rows import (
@@ -106,7 +106,7 @@ def make(work: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         rows.append(bronze_rows(raw, read_at))
         append(base, BRONZE_RECORDS, rows[-1])
     location = {"connect_cluster": "payments", "kafka": "east", "topic": OFFSETS_TOPIC}
-    append(base, tables.GOLD_TOPICS, [location])
+    append(base, schemas.GOLD_TOPICS, [location])
     for table, result in silver(work / "plainly", [row for run in rows for row in run]).items():
         append(base, table, result)
     built = {table.path: _kept(table.at(base)) for table in TABLES}
@@ -119,7 +119,7 @@ def silver(work: Path, bronze: list[Row]) -> dict[Table, list[Row]]:
     refine_plainly(work, pictured=True)
     return {
         table: stored(work, table)
-        for table in tables.SILVER
+        for table in schemas.SILVER
         if (table.at(work) / "_delta_log").is_dir()
     }
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from offsetwatch.errors import HistoryError
-from offsetwatch.history.tables import pipeline_status as published
+from offsetwatch.history.tables import pipeline_status
 from tests.upgrade import opened, usual
 
 ALL = opened.milestones("baselines")
@@ -27,10 +27,10 @@ def test_what_was_usual_is_read_as_it_was_meant(milestone):
 
 
 def test_an_older_document_is_taken_up_where_it_was_published(milestone, tmp_path):
-    path = published.find_baselines_path(tmp_path)
+    path = pipeline_status.find_baselines_path(tmp_path)
     path.parent.mkdir()
     path.write_bytes(document(milestone))
-    baselines = published.read_baselines(tmp_path)
+    baselines = pipeline_status.read_baselines(tmp_path)
     assert baselines is not None
     assert [connector.connector for connector in baselines.connectors] == [
         "office",
@@ -42,10 +42,10 @@ def test_an_older_document_is_taken_up_where_it_was_published(milestone, tmp_pat
 def test_a_document_of_a_newer_version_is_refused_with_both_versions_and_left(tmp_path):
     newer = json.loads(document(ALL[-1]))
     newer["version"] += 1
-    path = published.find_baselines_path(tmp_path)
+    path = pipeline_status.find_baselines_path(tmp_path)
     path.parent.mkdir()
     path.write_text(json.dumps(newer))
     before = path.read_bytes()
     with pytest.raises(HistoryError, match=r"version 2; this one reads 1"):
-        published.read_baselines(tmp_path)
+        pipeline_status.read_baselines(tmp_path)
     assert path.read_bytes() == before

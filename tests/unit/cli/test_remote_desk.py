@@ -35,7 +35,7 @@ from offsetwatch.errors import (
     SizeLimitExceeded,
     TargetUnreachable,
 )
-from offsetwatch.remedy.model import service_api as desk
+from offsetwatch.remedy.model import service_api
 from offsetwatch.remedy.model.driver import StepInspection, StepStatus
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.remedy.model.service_api import (
@@ -254,8 +254,8 @@ def test_every_no_of_the_desk_is_told_as_that(elsewhere):
         ada.propose(asked(wish=Wish.STOP, connector="nobody", key="k"), "")
         == RequestTargetNotFound()
     )
-    guard = desk.GuardAnswerRow(guard="g", number=1, answer="deny", said="s")
-    no = desk.ProposalRefused(said="it is paused", guards=(guard,))
+    guard = service_api.GuardAnswerRow(guard="g", number=1, answer="deny", said="s")
+    no = service_api.ProposalRefused(said="it is paused", guards=(guard,))
     elsewhere.bureau.planner.says = no
     assert ada.propose(asked(wish=Wish.RESTORE, backup="b.json", key="k2"), "") == no
     for answer in (ada.reject("p9", "", "x"), ada.abort("p9", "", "x"), ada.resolve("p9", "", "x")):

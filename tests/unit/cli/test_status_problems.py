@@ -5,15 +5,14 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.model.connectors import Task
-from offsetwatch.model.findings import Finding, Severity
-from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.serve.documents.status import find_problems
 from offsetwatch.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.unit.state.worlds import World, files, mirrors, orders, source
 
 
-def found(name: Name, connector: str | None, subject: str = "") -> Finding:
+def found(name: FindingName, connector: str | None, subject: str = "") -> Finding:
     cluster = "" if connector is None else "lab"
     return Finding(name, Severity.WARNING, cluster, connector, subject, "So it is.", 0.0)
 
@@ -34,8 +33,8 @@ def ahead() -> World:
 @pytest.mark.parametrize(
     ("built", "finding", "problem"),
     [
-        (failed, found(Name.RESTART_LOOP, "files"), "task lab/files-0 has failed"),
-        (ahead, found(Name.MM2_POSITION_AHEAD, "mm2"), "is 401 records beyond the log end"),
+        (failed, found(FindingName.RESTART_LOOP, "files"), "task lab/files-0 has failed"),
+        (ahead, found(FindingName.MM2_POSITION_AHEAD, "mm2"), "is 401 records beyond the log end"),
     ],
 )
 def test_what_a_finding_says_is_not_said_again(built, finding, problem):

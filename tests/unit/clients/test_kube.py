@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from lab.cluster.certificates import Authority
-from offsetwatch.clients.kubernetes import access as kubernetes_access
+from offsetwatch.clients.kubernetes import access
 from offsetwatch.clients.kubernetes.access import KubernetesAccess, find_kubernetes_access
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.clients.write.kubernetes import KubeWriter
@@ -230,7 +230,7 @@ def test_a_program_without_credentials_is_named_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, answer: str
 ) -> None:
     if answer.startswith("no credentials"):
-        monkeypatch.setattr(kubernetes_access, "EXEC_TIMEOUT_S", 0.5)
+        monkeypatch.setattr(access, "EXEC_TIMEOUT_S", 0.5)
     with pytest.raises(TargetUnreachable, match=answer) as caught:
         KubeReader(program(tmp_path, script), transport=answering(200, {})).get("/api")
     assert "abc" not in str(caught.value)

@@ -18,7 +18,7 @@ import pytest
 import structlog
 import yaml
 
-from offsetwatch import config as configs
+from offsetwatch import config
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.clients.http import auth
 from offsetwatch.clients.kafka import journal_topic
@@ -29,8 +29,7 @@ from offsetwatch.clients.kafka.journal_topic import LeaderElection
 from offsetwatch.clients.kubernetes import access as kube_access
 from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.config import Auth
-from offsetwatch.daemon import run as daemons
-from offsetwatch.daemon import state_dir
+from offsetwatch.daemon import run, state_dir
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.daemon.supervisor import Supervisor
 from offsetwatch.decode.config_topic import decode_config
@@ -662,13 +661,13 @@ def test_a_configuration_that_cannot_be_read_again_changes_nothing(
     error: Exception, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = tmp_path / "offsetwatch.yaml"
-    loaded = configs.parse({"connect": [{"name": "lab", "url": "http://127.0.0.1:1"}]}, {})
-    daemon = daemons.Daemon(loaded, path)
+    loaded = config.parse({"connect": [{"name": "lab", "url": "http://127.0.0.1:1"}]}, {})
+    daemon = run.Daemon(loaded, path)
 
     def load(_: Path) -> None:
         raise error
 
-    monkeypatch.setattr(configs, "load", load)
+    monkeypatch.setattr(config, "load", load)
     future = daemon.reload()
     thread = threading.Thread(target=daemon._answer_next)
     thread.start()

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from offsetwatch.daemon.polls import BaselinesFile, PipelineStatusFile
-from offsetwatch.history.tables import pipeline_status as published
+from offsetwatch.history.tables import pipeline_status
 from offsetwatch.history.tables.pipeline_status import PipelineStatusWriter, path_of
 from offsetwatch.ingest.polls import Batch
 from offsetwatch.model.history_documents import Baselines, FeedStatus, PipelineStatus
@@ -110,13 +110,13 @@ def test_what_is_usual_is_told_when_it_is_new_damaged_and_gone(tmp_path):
     taken: list[Batch] = []
     file = BaselinesFile(tmp_path, lambda batch: taken.append(batch) is None)
     document = Baselines(made_at=2.0, until=1.0)
-    published.publish(tmp_path, document)
+    pipeline_status.publish(tmp_path, document)
     file.look()
     file.look()
-    published.find_baselines_path(tmp_path).write_bytes(b"{")
+    pipeline_status.find_baselines_path(tmp_path).write_bytes(b"{")
     file.look()
     file.look()
-    published.find_baselines_path(tmp_path).unlink()
+    pipeline_status.find_baselines_path(tmp_path).unlink()
     file.look()
     reports = [observed for batch in taken for observed in batch]
     assert reports == [

@@ -18,7 +18,7 @@ from lab.processes.ports import free_port
 from lab.waiting import NotYet, until
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, parse
-from offsetwatch.daemon import monitor as edge_module
+from offsetwatch.daemon import monitor
 from offsetwatch.daemon.monitor import ClusterMonitor
 from offsetwatch.daemon.supervisor import RETRY_FIRST_S, RETRY_MAX_S, UNEXPECTED_REASON, Supervisor
 from offsetwatch.model.observations import (
@@ -185,7 +185,7 @@ def test_a_thread_that_is_to_stop_is_not_begun_again():
 @pytest.fixture(autouse=True)
 def _no_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody listens there, and to be told so takes librdkafka ten seconds."""
-    monkeypatch.setattr(edge_module, "poll_brokers", lambda _: ())
+    monkeypatch.setattr(monitor, "poll_brokers", lambda _: ())
 
 
 def config() -> Config:
@@ -211,7 +211,7 @@ def test_a_surprise_in_one_cluster_ends_neither_the_daemon_nor_the_others(surpri
             raise surprise
         return (InputSucceeded(input_id, clock.now()),)
 
-    monkeypatch.setattr(edge_module, "poll_connectors", poll)
+    monkeypatch.setattr(monitor, "poll_connectors", poll)
     edge = ClusterMonitor(config(), SystemClock())
     edge.start()
     try:
@@ -241,9 +241,9 @@ def test_a_surprise_in_discovery_is_named_and_over_when_it_works_again(monkeypat
         if connect.name == "lab" and failing.is_set():
             raise struct.error("x")
 
-    monkeypatch.setattr(edge_module.Discovery, "inspect", inspect)
+    monkeypatch.setattr(monitor.Discovery, "inspect", inspect)
     edge = ClusterMonitor(config(), SystemClock())
-    input_id = InputId(edge_module.TAIL, connect_cluster="lab")
+    input_id = InputId(monitor.TAIL, connect_cluster="lab")
 
     def named() -> None:
         if [view.last_reason for view in edge.snapshot.inputs if view.id == input_id] != [

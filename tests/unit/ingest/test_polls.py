@@ -12,7 +12,7 @@ import pytest
 from offsetwatch.clients.connect.offsets_sweep import ConnectSweep
 from offsetwatch.clients.connect.reader import ConnectReader
 from offsetwatch.errors import AccessDenied, ClientError, MalformedResponse, TargetUnreachable
-from offsetwatch.ingest import polls as poll
+from offsetwatch.ingest import polls
 from offsetwatch.ingest.connect_rest import (
     CROSS_CHECK_S,
     MISSING_S,
@@ -637,8 +637,8 @@ def test_what_a_group_left_behind_in_topics_that_its_sink_does_not_read_is_no_la
 
 
 def test_a_pattern_that_takes_too_long_is_unknown_and_tried_again_after_twice_the_time(monkeypatch):
-    monkeypatch.setattr(poll, "MATCHING_S_MAX", -1.0)
-    monkeypatch.setattr(poll, "_slow_patterns", {})
+    monkeypatch.setattr(polls, "MATCHING_S_MAX", -1.0)
+    monkeypatch.setattr(polls, "_slow_patterns", {})
     kafka = upstream()
     kafka.create("old")
     kafka.groups["connect-s"] = {TopicPartition("old", 0): 0}
@@ -646,17 +646,17 @@ def test_a_pattern_that_takes_too_long_is_unknown_and_tried_again_after_twice_th
         slow = [sink(topics_regex="o.*s")]
         read, _ = poll_groups("lab", {"west": FakeAdmin(kafka)}, slow, CLOCK)
         assert {offset.topic for offset in read.offsets} == {"old"}
-        monkeypatch.setattr(poll, "MATCHING_S_MAX", 60.0)
+        monkeypatch.setattr(polls, "MATCHING_S_MAX", 60.0)
     for after_s in (600.0, 1200.0):
-        assert poll._slow_patterns["o.*s"][1] == after_s
-        poll._slow_patterns["o.*s"] = (0.0, after_s)  # that time is over
-        monkeypatch.setattr(poll, "MATCHING_S_MAX", -1.0)
+        assert polls._slow_patterns["o.*s"][1] == after_s
+        polls._slow_patterns["o.*s"] = (0.0, after_s)  # that time is over
+        monkeypatch.setattr(polls, "MATCHING_S_MAX", -1.0)
         poll_groups("lab", {"west": FakeAdmin(kafka)}, slow, CLOCK)
-    poll._slow_patterns["o.*s"] = (0.0, 2400.0)
-    monkeypatch.setattr(poll, "MATCHING_S_MAX", 60.0)
+    polls._slow_patterns["o.*s"] = (0.0, 2400.0)
+    monkeypatch.setattr(polls, "MATCHING_S_MAX", 60.0)
     read, _ = poll_groups("lab", {"west": FakeAdmin(kafka)}, slow, CLOCK)
     assert {offset.topic for offset in read.offsets} == {"orders"}
-    assert poll._slow_patterns == {}
+    assert polls._slow_patterns == {}
 
 
 def test_a_sink_on_an_unknown_cluster_is_passed_over():

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from offsetwatch.judge.findings import register as module
+from offsetwatch.judge.findings import register
 from offsetwatch.judge.findings.register import LAST_SEEN, UNAVAILABLE_S_MAX, FindingsRegister
 from offsetwatch.judge.findings.rule_context import RuleContext
 from offsetwatch.judge.settings import JudgeSettings
@@ -71,7 +71,7 @@ def said(monkeypatch: pytest.MonkeyPatch) -> Asked:
             ),
         )
 
-    monkeypatch.setattr(module, "RULES", ((6, rule),))
+    monkeypatch.setattr(register, "RULES", ((6, rule),))
     return Asked()
 
 
@@ -166,7 +166,7 @@ def test_what_a_rule_times_is_timed_anew_if_it_was_not_so_in_between(inputs, las
             lasted.append(context.lasts("ahead", ("lab", "files")))
         yield from ()
 
-    monkeypatch.setattr(module, "RULES", ((6, rule),))
+    monkeypatch.setattr(register, "RULES", ((6, rule),))
     request = Asked()
     request.look(0.0)
     request.look(60.0, inputs=inputs, connectors=(STOPPED,))
@@ -210,7 +210,7 @@ def test_after_a_restart_there_is_nothing_new_until_something_is(asked):
 
 
 def test_what_is_cut_is_counted_each_time_it_comes(monkeypatch, asked):
-    monkeypatch.setattr(module, "FINDINGS_MAX", 1)
+    monkeypatch.setattr(register, "FINDINGS_MAX", 1)
     other = replace(ILL, name="other")
     for number in (1, 2):
         asked.look(connectors=(ILL, other))

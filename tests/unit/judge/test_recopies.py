@@ -6,7 +6,7 @@ from math import inf
 
 import pytest
 
-from offsetwatch.judge.findings import rewinds as module
+from offsetwatch.judge.findings import rewinds
 from offsetwatch.judge.findings.rewinds import Recopy, RewindState, RewindTracker, SharedRewind
 from offsetwatch.model.topology import Topology
 from tests.changed import replace
@@ -362,7 +362,7 @@ def test_a_flow_that_is_not_seen_keeps_its_second_copies():
 
 
 def test_second_copies_are_bounded_and_those_that_are_told_may_begin_anew(monkeypatch):
-    monkeypatch.setattr(module, "RECOPIES_MAX", 1)
+    monkeypatch.setattr(rewinds, "RECOPIES_MAX", 1)
     observed = Watch()
     both = (copied(100), copied(100, partition=1))
     observed.look(*both)
@@ -384,7 +384,7 @@ def test_second_copies_are_bounded_and_those_that_are_told_may_begin_anew(monkey
 def test_where_partitions_stood_that_are_gone_is_forgotten_once_it_is_too_much(
     gone, polls, report, monkeypatch
 ):
-    monkeypatch.setattr(module, "RECOPIES_MAX", 3)
+    monkeypatch.setattr(rewinds, "RECOPIES_MAX", 3)
     observed = Watch()
     for number in range(1, gone + 1):
         observed.look(copied(100, partition=number))

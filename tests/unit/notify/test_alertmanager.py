@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from offsetwatch.model.findings import EvidenceItem, FindingName
-from offsetwatch.notify import message_bodies as alertmanager
+from offsetwatch.notify import message_bodies
 from offsetwatch.notify.delivery_state import Message, NotificationStatus
 from offsetwatch.serve.control.request_bodies import parse_payload
 from tests.changed import replace
@@ -44,7 +44,7 @@ def message(finding=LOST, status=NotificationStatus.NEW, resolved_at=None) -> Me
 
 def sent(*args, external_url=None, **kwargs) -> dict:
     """An alert as an Alertmanager is sent it."""
-    body = alertmanager.encode_alerts_body(
+    body = message_bodies.encode_alerts_body(
         [message(*args, **kwargs)], NOW, lasts_s=LASTS_S, external_url=external_url
     )
     (load,) = json.loads(body)
@@ -53,7 +53,7 @@ def sent(*args, external_url=None, **kwargs) -> dict:
 
 def posted(*args, external_url=None, **kwargs) -> bytes:
     """An alert as a webhook is posted it."""
-    return alertmanager.encode_webhook_body(
+    return message_bodies.encode_webhook_body(
         message(*args, **kwargs), receiver="on-call", external_url=external_url
     )
 
@@ -76,7 +76,7 @@ def test_an_alert_that_is_over_ends_when_it_was():
 
 def test_an_alert_that_another_finding_takes_over_from_is_linked_to_that_ones_alert():
     linked = replace(message(STUCK), superseded_by=LOST)
-    body = alertmanager.encode_alerts_body([linked], NOW, lasts_s=LASTS_S, external_url=None)
+    body = message_bodies.encode_alerts_body([linked], NOW, lasts_s=LASTS_S, external_url=None)
     (load,) = json.loads(body)
     assert load["annotations"]["superseded_by"] == "mm2_records_lost/critical orders-3"
 
@@ -105,7 +105,7 @@ def test_a_firing_alert_is_posted_as_alertmanager_posts_it():
                 "startsAt": "2026-09-21T14:13:14.750000Z",
                 "endsAt": "0001-01-01T00:00:00Z",
                 "generatorURL": PAGE,
-                "fingerprint": alertmanager.compute_fingerprint(LABELS),
+                "fingerprint": message_bodies.compute_fingerprint(LABELS),
             }
         ],
         "groupLabels": LABELS,
@@ -176,7 +176,7 @@ def test_another_severity_is_another_alert_as_its_labels_are_others():
 )
 def test_a_fingerprint_is_the_one_that_prometheus_computes(labels, number):
     """The cases of prometheus/common, model/signature_test.go."""
-    assert alertmanager.compute_fingerprint(labels) == f"{number:016x}"
+    assert message_bodies.compute_fingerprint(labels) == f"{number:016x}"
 
 
 # --- both ----------------------------------------------------------------------------------------
@@ -184,13 +184,13 @@ def test_a_fingerprint_is_the_one_that_prometheus_computes(labels, number):
 
 @pytest.mark.parametrize("name", FindingName)
 def test_an_alert_is_called_like_the_rule_that_fires_with_it(name):
-    labels = alertmanager.labels_of(replace(LOST, name=name))
+    labels = message_bodies.labels_of(replace(LOST, name=name))
     assert labels["alertname"] in RULES
     assert labels["finding"] == name.value
 
 
 def test_a_label_that_would_be_empty_is_left_out():
-    assert set(alertmanager.labels_of(replace(STUCK, connector=None))) == {
+    assert set(message_bodies.labels_of(replace(STUCK, connector=None))) == {
         "alertname",
         "connect_cluster",
         "finding",
@@ -214,12 +214,12 @@ def test_a_label_that_would_be_empty_is_left_out():
 def test_a_subject_that_is_a_topic_or_a_kafka_cluster_has_the_labels_of_the_metrics(
     name, subject, labels
 ):
-    result = alertmanager.labels_of(replace(LOST, name=FindingName(name), subject=subject))
+    result = message_bodies.labels_of(replace(LOST, name=FindingName(name), subject=subject))
     assert (result.get("kafka"), result.get("topic")) == labels
 
 
 def test_a_flow_has_the_labels_of_the_metrics():
-    result = alertmanager.labels_of(
+    result = message_bodies.labels_of(
         replace(LOST, name=FindingName.CHECKPOINTS_STALE, connector=None, subject="west->east")
     )
     assert (result["source"], result["target"]) == ("west", "east")
@@ -252,7 +252,7 @@ def test_a_body_is_bounded_however_much_there_is_to_say():
     endless = replace(
         LOST, summary="x" * 10**6, evidence=(EvidenceItem("y" * 10**4, "z" * 10**4),) * 1000
     )
-    body = alertmanager.encode_alerts_body(
+    body = message_bodies.encode_alerts_body(
         [message(endless)], NOW, lasts_s=LASTS_S, external_url=None
     )
     assert len(body) < 20_000

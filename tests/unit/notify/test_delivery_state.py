@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from offsetwatch.model.findings import EvidenceItem, ProposedPlan, Severity
 from offsetwatch.model.observations import LOG_ENDS, InputId
-from offsetwatch.notify import delivery_state as ledgers
+from offsetwatch.notify import delivery_state
 from offsetwatch.notify.delivery_state import DeliveryRules, DeliveryState, NotificationStatus
 from tests.changed import replace
 from tests.unit.notify.findings import LOST, NOW, REST, STUCK
@@ -278,7 +278,7 @@ def test_a_clock_that_is_set_back_silences_no_alert():
 
 
 def test_what_there_is_no_room_for_is_counted_and_told_when_there_is(monkeypatch):
-    monkeypatch.setattr(ledgers, "ENTRIES_MAX", 1)
+    monkeypatch.setattr(delivery_state, "ENTRIES_MAX", 1)
     report = Told()
     assert len(report.at(0, LOST, STUCK)) == 1
     assert report.ledger.beyond == 1

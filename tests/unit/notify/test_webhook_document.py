@@ -7,7 +7,7 @@ import json
 from offsetwatch.model.findings import EvidenceItem, FindingName, ProposedPlan
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.remediation import OpenPlan, RemediationReported
-from offsetwatch.notify import message_bodies as webhook_document
+from offsetwatch.notify import message_bodies
 from offsetwatch.notify.delivery_state import Message, NotificationStatus
 from offsetwatch.notify.message_bodies import annotations_of
 from offsetwatch.notify.notifier import attach_plans
@@ -21,7 +21,7 @@ def message(finding=LOST, status=NotificationStatus.NEW, resolved_at=None) -> Me
 
 def test_a_webhook_is_told_what_is_new_and_what_is_over():
     body = [message(), message(STUCK, NotificationStatus.RESOLVED, NOW)]
-    assert json.loads(webhook_document.encode_findings_body(body, NOW)) == {
+    assert json.loads(message_bodies.encode_findings_body(body, NOW)) == {
         "version": "1",
         "at": "2026-09-21T14:13:20Z",
         "external_url": None,
@@ -72,15 +72,13 @@ def test_a_webhook_is_told_what_is_new_and_what_is_over():
 
 def test_a_webhook_is_told_which_findings_this_one_takes_over_from():
     cause = replace(LOST, explains=(FindingName.TASK_FAILED, FindingName.RESTART_LOOP))
-    (finding,) = json.loads(webhook_document.encode_findings_body([message(cause)], NOW))[
-        "findings"
-    ]
+    (finding,) = json.loads(message_bodies.encode_findings_body([message(cause)], NOW))["findings"]
     assert finding["supersedes"] == ["task_failed", "restart_loop"]
 
 
 def test_an_end_by_another_finding_is_no_resolution_and_names_that_one():
     ended = replace(message(STUCK, NotificationStatus.SUPERSEDED, NOW), superseded_by=LOST)
-    (finding,) = json.loads(webhook_document.encode_findings_body([ended], NOW))["findings"]
+    (finding,) = json.loads(message_bodies.encode_findings_body([ended], NOW))["findings"]
     assert finding["status"] == "superseded"
     assert finding["superseded_by"] == {
         "name": "mm2_records_lost",
@@ -94,7 +92,7 @@ def test_an_end_by_another_finding_is_no_resolution_and_names_that_one():
 def test_a_webhook_is_told_what_to_do():
     url = "https://runbooks.example/MirrorMaker2RecordsLost.md"
     advised = replace(LOST, next_command="offsetwatch explain x", runbook_url=url)
-    (finding,) = json.loads(webhook_document.encode_findings_body([message(advised)], NOW))[
+    (finding,) = json.loads(message_bodies.encode_findings_body([message(advised)], NOW))[
         "findings"
     ]
     assert (finding["next"], finding["runbook_url"]) == ("offsetwatch explain x", url)
@@ -102,7 +100,7 @@ def test_a_webhook_is_told_what_to_do():
 
 def test_an_end_by_deletion_says_so():
     ended = message(STUCK, NotificationStatus.DELETED, NOW)
-    (finding,) = json.loads(webhook_document.encode_findings_body([ended], NOW))["findings"]
+    (finding,) = json.loads(message_bodies.encode_findings_body([ended], NOW))["findings"]
     assert (finding["status"], finding["resolved_at"]) == (
         "connector_deleted",
         "2026-09-21T14:13:20Z",
@@ -118,7 +116,7 @@ def test_a_body_is_bounded_however_much_there_is_to_say():
     endless = replace(
         LOST, summary="x" * 10**6, evidence=(EvidenceItem("y" * 10**4, "z" * 10**4),) * 1000
     )
-    body = webhook_document.encode_findings_body([message(endless)], NOW)
+    body = message_bodies.encode_findings_body([message(endless)], NOW)
     assert len(body) < 20_000
     assert "x…" in body.decode()
 
@@ -127,7 +125,7 @@ def test_a_message_links_the_status_page_and_names_the_plan_and_the_command_that
     plan = ProposedPlan("20261128-214752-6aed5f", "skip the record at offset 20")
     planned = replace(LOST, plan=plan)
     body = json.loads(
-        webhook_document.encode_findings_body(
+        message_bodies.encode_findings_body(
             [message(planned)], NOW, external_url="https://o.example/"
         )
     )
@@ -142,7 +140,7 @@ def test_a_message_links_the_status_page_and_names_the_plan_and_the_command_that
     assert annotations["plan"] == f"{plan.plan_id}: {plan.what}"
     assert annotations["approve"] == finding["plan"]["approve"]
     ended = message(planned, NotificationStatus.RESOLVED, NOW)
-    (finding,) = json.loads(webhook_document.encode_findings_body([ended], NOW))["findings"]
+    (finding,) = json.loads(message_bodies.encode_findings_body([ended], NOW))["findings"]
     assert finding["plan"] is None
     assert "approve" not in annotations_of(ended)
 

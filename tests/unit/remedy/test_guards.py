@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from offsetwatch.remedy import guards
-from offsetwatch.remedy.guards import GuardReach, GuardResult, Permission, Stage
-from offsetwatch.remedy.guards import daemon as guards_ourselves
+from offsetwatch.remedy.guards import GuardReach, GuardResult, Permission, Stage, daemon
 from offsetwatch.remedy.model.facts import GuardFacts, PlanApproval, PoisonSignal, SubjectKind
 from offsetwatch.remedy.model.fleet_state import Breaker, RecordSkip
 from offsetwatch.remedy.model.plan import Action, RecordLocation
@@ -596,16 +595,16 @@ def test_one_operator_approves_his_own_plan_where_that_is_configured(second_pers
 
 def test_a_plan_is_young_to_the_second_and_may_come_from_a_clock_that_is_a_little_ahead():
     def young(created_at: float, approval: PlanApproval | None = None) -> bool:
-        result, _ = guards_ourselves.plan_age(now=NOW, created_at=created_at, approval=approval)
+        result, _ = daemon.plan_age(now=NOW, created_at=created_at, approval=approval)
         return result is GuardResult.PASS
 
-    ahead = guards_ourselves.CLOCK_SKEW_S
+    ahead = daemon.CLOCK_SKEW_S
     assert young(NOW + ahead)
     assert not young(NOW + ahead + 1)
-    assert young(NOW - guards_ourselves.PROPOSAL_S)
+    assert young(NOW - daemon.PROPOSAL_S)
     assert young(NOW, replace(APPROVED, at=NOW + ahead))
     assert not young(NOW, replace(APPROVED, at=NOW + ahead + 1))
-    assert young(NOW, replace(APPROVED, at=NOW - guards_ourselves.APPROVED_TTL_S))
+    assert young(NOW, replace(APPROVED, at=NOW - daemon.APPROVED_TTL_S))
 
 
 def test_an_approval_counts_from_the_end_of_the_cool_down_that_it_waited_for():
@@ -617,7 +616,7 @@ def test_an_approval_counts_from_the_end_of_the_cool_down_that_it_waited_for():
         (NOW + 60.0, GuardResult.PASS),  # the cool-down itself holds it back
     ):
         approval = replace(waited, not_before=not_before)
-        result, _ = guards_ourselves.plan_age(now=NOW, created_at=NOW - 1_000.0, approval=approval)
+        result, _ = daemon.plan_age(now=NOW, created_at=NOW - 1_000.0, approval=approval)
         assert result is answer, not_before
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from offsetwatch.remedy.model import plan as plans
+from offsetwatch.remedy.model import plan
 from offsetwatch.remedy.model.plan import Alter, PartitionOffset, Restart, decode_plan, encode_plan
 from tests.unit.remedy.plans import plan_of, skip_of
 
 NOUNS = [
     noun
-    for noun in vars(plans).values()
+    for noun in vars(plan).values()
     if isinstance(noun, type) and issubclass(noun, msgspec.Struct)
 ]
 

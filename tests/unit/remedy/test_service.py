@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offsetwatch.errors import IncompleteResponse, JournalDamaged
-from offsetwatch.remedy import service as offices
+from offsetwatch.remedy import service
 from offsetwatch.remedy.journal.journal import FILE_NAME
 from offsetwatch.remedy.model import service_api
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
@@ -539,4 +539,4 @@ def test_the_journal_is_read_in_pieces(bureau, office, monkeypatch):
     for number in range(5):
         bureau.proposed(f"p{number}")
     assert len(office.plans()) == 5
-    assert offices.PROPOSAL_S > 0
+    assert service.PROPOSAL_S > 0

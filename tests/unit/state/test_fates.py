@@ -7,7 +7,7 @@ import pytest
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.state.loss import flow as fate
+from offsetwatch.state.loss import flow
 from offsetwatch.state.loss.flow import (
     GRACE_S,
     SAVE_INTERVAL_MAX_S,
@@ -356,7 +356,7 @@ def test_a_topic_that_was_not_seen_for_a_day_is_kept_and_after_a_week_goes_with_
 
 
 def test_the_oldest_range_makes_room_for_the_newest(monkeypatch):
-    monkeypatch.setattr(fate, "LOSSES_MAX", 2)
+    monkeypatch.setattr(flow, "LOSSES_MAX", 2)
     accounting = LossAccounting()
     for first in (10, 20, 30):
         accounting.add(

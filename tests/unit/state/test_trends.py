@@ -7,7 +7,7 @@ from dataclasses import fields
 
 import pytest
 
-from offsetwatch.state import totals as module
+from offsetwatch.state import totals
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot, TrendColumn, TrendMarks
 from offsetwatch.state.totals import MARK_INTERVAL_S, MARKS_MAX, Trends, unpack_numbers
 from tests.changed import replace
@@ -98,7 +98,7 @@ def test_subjects_are_told_by_name():
 
 
 def test_beyond_the_bound_they_are_cut_and_counted(monkeypatch):
-    monkeypatch.setattr(module, "SUBJECTS_MAX", 3)
+    monkeypatch.setattr(totals, "SUBJECTS_MAX", 3)
     sinks = tuple(replace(SINK, connector=f"out-{number}") for number in range(5))
     (mark,) = Trends().see(replace(EMPTY_SNAPSHOT, at=START, sink_partitions=sinks))
     assert (len(mark.connectors.keys), mark.left_out) == (3, 2)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from offsetwatch.model.observations import LogBounds, SinkOffset
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.serve.documents.api import encode_connectors as connectors_json
-from offsetwatch.serve.documents.api import encode_flows as flows_json
+from offsetwatch.serve.documents.api import encode_connectors, encode_flows
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from tests.changed import replace
@@ -122,7 +121,7 @@ def everything_said(world: World) -> str:
         if not family.spec.name.startswith("offsetwatch_tail_")
         for row in family.rows()
     ]
-    return repr(rows) + connectors_json(snapshot).decode() + flows_json(snapshot).decode()
+    return repr(rows) + encode_connectors(snapshot).decode() + encode_flows(snapshot).decode()
 
 
 def test_an_excluded_connector_is_in_no_family_and_no_document():

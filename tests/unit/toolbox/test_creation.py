@@ -10,8 +10,7 @@ from typing import Any
 
 import pytest
 
-from offsetwatch.config import Config, Kafka
-from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import MalformedResponse
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal.journal import Journal
@@ -53,7 +52,7 @@ BEGIN = document((HERE, {"position": 7}))
 
 
 def prepared(worker: fake.Connect, offsets: bytes | None = BEGIN, **more: Any) -> PreparedChange:
-    connect = ConnectConfig(name="cc", kafka="k", url=worker.url)
+    connect = Connect(name="cc", kafka="k", url=worker.url)
     config = Config(kafka={"k": Kafka(bootstrap="127.0.0.1:1")}, connect=[connect])
     expected = NewConnector(
         name="new",

@@ -21,8 +21,7 @@ from offsetwatch.cli.plans.approve import ApprovalOptions
 from offsetwatch.cli.plans.print import describe_next_step
 from offsetwatch.cli.plans.service_access import ServiceAccess, find_operator_name, open_service
 from offsetwatch.daemon.state_dir import StateDir
-from offsetwatch.errors import ConfigError, PlanUnfinished
-from offsetwatch.errors import RemoteRefusal as NotConfigured
+from offsetwatch.errors import ConfigError, PlanUnfinished, RemoteRefusal
 from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.approval import PlanStatus
@@ -481,7 +480,7 @@ def test_a_remedy_is_recovered_by_the_driver_that_knows_its_steps(bureau):
     home = recover.JournalOptions(bureau.folder, OffsetStoreOptions(None, config, None))
     with (
         recover.open_driver(plan, home) as driver,
-        pytest.raises(NotConfigured, match="no Kafka cluster"),
+        pytest.raises(RemoteRefusal, match="no Kafka cluster"),
     ):
         driver.look(plan.steps[0], None)  # it looks for the copy, and then for the record
     with recover.open_driver(plan_of(), home) as driver:

@@ -8,8 +8,7 @@ from contextlib import suppress
 
 import pytest
 
-from offsetwatch.cli.remote.control_client import ControlClient
-from offsetwatch.cli.remote.control_client import ControlEndpoint as ControlListener
+from offsetwatch.cli.remote.control_client import ControlClient, ControlEndpoint
 from offsetwatch.cli.remote.read_client import ReadListener, fetch_document
 from offsetwatch.clients.connect.offsets_sweep import ConnectSweep, OffsetsSweepListener
 from offsetwatch.clients.connect.reader import ConnectReader, read_worker_clock
@@ -51,7 +50,7 @@ def kubernetes(url: str) -> object:
 
 
 def control(url: str) -> object:
-    asking = ControlClient(ControlListener(url))
+    asking = ControlClient(ControlEndpoint(url))
     try:
         return asking.read(asking.ask("GET", "/plans"), dict)
     finally:

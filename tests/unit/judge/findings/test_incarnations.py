@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.decode.source_offsets import decode_value
-from offsetwatch.judge.findings import incarnations as module
+from offsetwatch.judge.findings import incarnations
 from offsetwatch.judge.findings.incarnations import (
     ABSENT_LISTS,
     SKEW_S_MAX,
@@ -186,7 +186,7 @@ def test_what_has_no_offset_or_no_place_or_is_never_read_is_not_left_over():
 
 
 def test_of_what_is_left_over_the_first_are_kept(monkeypatch):
-    monkeypatch.setattr(module, "LEFTOVER_OFFSETS_MAX", 2)
+    monkeypatch.setattr(incarnations, "LEFTOVER_OFFSETS_MAX", 2)
     years = made_again(*(at(1, 5, label) for label in "cab"))
     assert list(years.life.left_over or ()) == ["c", "a"]
 

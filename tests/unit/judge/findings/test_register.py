@@ -6,13 +6,12 @@ import json
 
 import pytest
 
-from offsetwatch.judge.findings import register as registers
+from offsetwatch.judge.findings import register
 from offsetwatch.judge.findings.rules.registry import EFFECTS_BY_CAUSE
 from offsetwatch.judge.judge import SnapshotJudge
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.model.connectors import Condition, Task, TaskStatus
-from offsetwatch.model.findings import EvidenceItem, Severity, Verdict
-from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.findings import EvidenceItem, FindingName, Severity, Verdict
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId, ListingRecord
 from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import Snapshot
@@ -100,7 +99,9 @@ def test_rules_are_asked_twelve_times_an_interval_and_not_at_every_tick():
     play.world.now += LOOK_S / 2
     assert play.register.found(play.snapshot()) == ()
     play.world.now += LOOK_S / 2
-    assert [finding.name for finding in play.register.found(play.snapshot())] == [Name.TASK_FAILED]
+    assert [finding.name for finding in play.register.found(play.snapshot())] == [
+        FindingName.TASK_FAILED
+    ]
 
 
 # --- order and bounds ----------------------------------------------------------------------------
@@ -122,7 +123,7 @@ def test_the_worst_comes_first_and_among_equals_the_oldest():
 
 
 def test_what_is_beyond_the_bound_of_a_document_is_counted_once(monkeypatch):
-    monkeypatch.setattr(registers, "FINDINGS_MAX", 2)
+    monkeypatch.setattr(register, "FINDINGS_MAX", 2)
     play = Play(files())
     play.world.listed(*(failed(name, tasks=2) for name in "abc"), failed("worst"))
     play.run(1)
@@ -131,7 +132,7 @@ def test_what_is_beyond_the_bound_of_a_document_is_counted_once(monkeypatch):
 
 
 def test_what_was_cut_is_among_what_the_snapshot_dropped(monkeypatch):
-    monkeypatch.setattr(registers, "FINDINGS_MAX", 0)
+    monkeypatch.setattr(register, "FINDINGS_MAX", 0)
     world = files()
     world.listed(failed())
     judged = SnapshotJudge(SETTINGS).judged(world.snapshot())
@@ -162,7 +163,7 @@ def test_a_cause_is_told_in_place_of_its_effects_and_names_them(cause, monkeypat
 
     names = (cause, *sorted(EFFECTS_BY_CAUSE[cause]))
     rules = tuple((number, said(name)) for number, name in enumerate(names))
-    monkeypatch.setattr(registers, "RULES", rules)
+    monkeypatch.setattr(register, "RULES", rules)
     play = Play(files())
     play.look()
     assert play.names() == [cause.value]
@@ -379,7 +380,7 @@ def test_a_finding_whose_input_went_blind_stays_and_says_when_it_was_last_seen(p
         stale = [finding for finding in play.findings if finding.key == before.key]
         assert len(stale) == 1
         assert stale[0].since == before.since
-        assert stale[0].evidence[0].name == registers.LAST_SEEN
+        assert stale[0].evidence[0].name == register.LAST_SEEN
         play.run(1)
         assert "input_down" in play.names()
 
@@ -401,7 +402,7 @@ def test_stale_checkpoints_are_not_mended_by_not_being_seen(hidden):
         play.more["groups"] = ()  # they go with either input
         play.look()
         (stale,) = [finding for finding in play.findings if finding.key == before.key]
-        assert stale.evidence[0].name == registers.LAST_SEEN
+        assert stale.evidence[0].name == register.LAST_SEEN
     play.run(1)
     assert before.key not in {finding.key for finding in play.findings}
 
@@ -418,7 +419,7 @@ def test_a_clock_set_back_mends_nothing_that_cannot_be_seen(by_s):
         play.look()
         (stale,) = [finding for finding in play.findings if finding.key == before.key]
         assert stale.since <= play.world.now
-        assert stale.evidence[0].name == registers.LAST_SEEN
+        assert stale.evidence[0].name == register.LAST_SEEN
 
 
 def test_a_stall_of_which_nothing_can_be_said_now_is_not_mended():
@@ -428,7 +429,7 @@ def test_a_stall_of_which_nothing_can_be_said_now_is_not_mended():
     )  # every input is read, and tells too little
     play.run(1)
     assert play.names() == ["mm2_silent_stall"]
-    assert play.only().evidence[0].name == registers.LAST_SEEN
+    assert play.only().evidence[0].name == register.LAST_SEEN
     play.judge(Verdict.UNKNOWN, "mm2", rule=12)
     play.look()
     assert play.names() == []
@@ -444,7 +445,7 @@ def test_what_was_mended_while_nobody_looked_is_gone_with_the_first_look():
 
 
 def test_a_finding_that_nobody_saw_for_a_day_is_forgotten(monkeypatch):
-    monkeypatch.setattr(registers, "UNAVAILABLE_S_MAX", 5 * INTERVAL_S)
+    monkeypatch.setattr(register, "UNAVAILABLE_S_MAX", 5 * INTERVAL_S)
     play = task_failed()
     with play.hidden(REST):
         assert "task_failed" in play.names()
@@ -473,7 +474,7 @@ def test_a_failure_is_not_over_while_the_task_may_fail_again(state):
         play.world.listed(source("files", tasks=(Task(0, state),)))
         play.run(2)
         assert [(finding.name, finding.since) for finding in play.findings] == [
-            (Name.TASK_FAILED, since)
+            (FindingName.TASK_FAILED, since)
         ]
         assert "until recently" in play.only().summary
         assert play.only().severity is Severity.CRITICAL
@@ -521,7 +522,7 @@ def test_a_failed_connector_is_not_over_while_it_may_fail_again():
     play.world.listed(source("files"))
     play.run(2)
     assert [(finding.name, finding.since) for finding in play.findings] == [
-        (Name.CONNECTOR_FAILED, since)
+        (FindingName.CONNECTOR_FAILED, since)
     ]
     play.run(1.2)
     assert play.names() == []
@@ -581,7 +582,7 @@ def test_until_everything_was_read_again_nothing_is_said_to_be_mended():
     play.world.now = since + INTERVAL_S
     play.look()
     assert [(finding.name, finding.since) for finding in play.findings] == [
-        (Name.TASK_FAILED, since)
+        (FindingName.TASK_FAILED, since)
     ]
     play.world.listed(source("files", state="stopped", tasks=()))
     play.world.found()
@@ -600,7 +601,7 @@ def test_what_is_seen_before_everything_was_read_again_is_told_as_it_is_seen():
     play.look()
     assert not play.snapshot().ready
     assert play.only().since == since
-    assert registers.LAST_SEEN not in texts(play.only().evidence)
+    assert register.LAST_SEEN not in texts(play.only().evidence)
     assert "of now" in str(play.only().evidence)
 
 

@@ -7,8 +7,7 @@ import pytest
 from offsetwatch.judge.findings.visibility import FindingVisibility
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
-from offsetwatch.model.findings import FindingName as Name
-from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.findings import FindingName, Judgement, Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
 from offsetwatch.model.topology import KafkaTopic, Topology
 from offsetwatch.state.failover import build_groups_input
@@ -44,13 +43,13 @@ def blinds(key: tuple[str, str, str, str], *dead: InputId) -> bool:
 @pytest.mark.parametrize(
     ("name", "whose", "subject", "of"),
     [
-        (Name.TASK_FAILED, ("lab", "files"), "", REST.id),
-        (Name.SINK_BELOW_LOG_START, ("lab", "out"), "", ASKED.id),
-        (Name.MM2_RETENTION_NEAR, ("lab", "mm2"), "", ENDS),
-        (Name.INTERNAL_TOPIC_PROBLEM, ("lab", ""), "west/syncs", ENDS),
-        (Name.HANGING_TRANSACTION, ("lab", ""), "west/syncs", SYNCS),
-        (Name.CHECKPOINTS_STALE, ("lab", ""), "west->east", build_groups_input(FLOW.key)),
-        (Name.CHECKPOINTS_STALE, ("lab", ""), "west->east", SYNCS),
+        (FindingName.TASK_FAILED, ("lab", "files"), "", REST.id),
+        (FindingName.SINK_BELOW_LOG_START, ("lab", "out"), "", ASKED.id),
+        (FindingName.MM2_RETENTION_NEAR, ("lab", "mm2"), "", ENDS),
+        (FindingName.INTERNAL_TOPIC_PROBLEM, ("lab", ""), "west/syncs", ENDS),
+        (FindingName.HANGING_TRANSACTION, ("lab", ""), "west/syncs", SYNCS),
+        (FindingName.CHECKPOINTS_STALE, ("lab", ""), "west->east", build_groups_input(FLOW.key)),
+        (FindingName.CHECKPOINTS_STALE, ("lab", ""), "west->east", SYNCS),
         ("ahead", ("lab", "mm2"), "orders-0", ENDS),
         ("checkpoints", ("lab", ""), "west->east g orders-0", SYNCS),
         ("below", ("lab", "out"), "orders-0 9", ASKED.id),
@@ -65,24 +64,24 @@ def test_what_is_seen_in_an_input_cannot_be_mended_while_that_cannot_be_read(
 
 
 def test_another_topics_tail_hides_nothing_of_this_one():
-    key = (Name.HANGING_TRANSACTION, "lab", "", "west/other")
+    key = (FindingName.HANGING_TRANSACTION, "lab", "", "west/other")
     assert not blinds(key, SYNCS)
 
 
 def test_another_kafka_clusters_log_ends_hide_nothing_of_a_topic_of_this_one():
-    key = (Name.INTERNAL_TOPIC_PROBLEM, "lab", "", "east/syncs")
+    key = (FindingName.INTERNAL_TOPIC_PROBLEM, "lab", "", "east/syncs")
     assert not blinds(key, ENDS)
 
 
 def test_what_offsets_tell_is_hidden_with_their_topic():
-    key = (Name.DUPLICATE_KEYS, "lab", "files", "")
+    key = (FindingName.DUPLICATE_KEYS, "lab", "files", "")
     observed = world(REST, READ, connectors=(FILES,))
     assert not FindingVisibility(InputVisibility(observed)).blinds(key)
     snapshot = world(REST, heard(InputId.of_tail(OFFSETS), live=False), connectors=(FILES,))
     assert FindingVisibility(InputVisibility(snapshot)).blinds(key)
 
 
-@pytest.mark.parametrize("name", [Name.INPUT_DOWN, Name.REWINDS_AT_ONCE])
+@pytest.mark.parametrize("name", [FindingName.INPUT_DOWN, FindingName.REWINDS_AT_ONCE])
 def test_what_is_seen_in_no_input_is_hidden_by_none_not_even_at_the_start(name):
     dead = (heard(REST.id, live=False), heard(ENDS, live=False), heard(SYNCS, live=False))
     visibility = InputVisibility(replace(EMPTY_SNAPSHOT, ready=False, inputs=dead))
@@ -91,7 +90,7 @@ def test_what_is_seen_in_no_input_is_hidden_by_none_not_even_at_the_start(name):
 
 def test_until_all_was_read_once_nothing_that_is_seen_in_an_input_is_mended():
     visibility = InputVisibility(replace(EMPTY_SNAPSHOT, ready=False, inputs=(REST,)))
-    key = (Name.TASK_FAILED, "lab", "files", "")
+    key = (FindingName.TASK_FAILED, "lab", "files", "")
     assert FindingVisibility(visibility).hides(key)
     assert not FindingVisibility(visibility).blinds(key)
     assert not FindingVisibility(
@@ -111,5 +110,5 @@ def test_a_connector_is_hidden_by_its_own_verdict_and_not_by_that_of_a_partition
     )
     snapshot = world(REST, READ, connectors=(FILES,), judgements=reports)
     visibility = FindingVisibility(InputVisibility(snapshot))
-    assert not visibility.blinds((Name.CONNECTOR_SILENT, "lab", "files", ""))
-    assert visibility.blinds((Name.CONNECTOR_SILENT, "lab", "mm2", ""))
+    assert not visibility.blinds((FindingName.CONNECTOR_SILENT, "lab", "files", ""))
+    assert visibility.blinds((FindingName.CONNECTOR_SILENT, "lab", "mm2", ""))

@@ -2,11 +2,11 @@ import msgspec
 import pytest
 
 from offsetwatch import documents
-from offsetwatch.cli.inspect import explain as cli_explain
+from offsetwatch.cli.inspect import explain
 from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.connectors import SinkSettings, Task
-from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.findings import FindingName
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import LogBounds, SinkOffset, TopicFactsRead
 from offsetwatch.model.topology import (
@@ -109,8 +109,8 @@ def test_a_mirror_whose_copies_have_other_names_says_so(capsys: pytest.CaptureFi
             "negated": False,
         },
     ]
-    cli_explain._print_head(connector)
-    cli_explain._print_tables(connector)
+    explain._print_head(connector)
+    explain._print_tables(connector)
     out = capsys.readouterr().out
     assert r"renamed by RegexRouter: west\.(.*) -> copy-$1" in out
     assert "have other names, which are unknown (TimestampRouter)" in out
@@ -306,8 +306,8 @@ def test_it_says_how_the_connector_makes_progress_by_which_law_and_what_is_wrong
 @pytest.mark.parametrize(
     ("name", "wrong"),
     [
-        (Name.POISON_SUSPECTED, {"state": "failed", "tasks": (Task(0, "failed"),)}),
-        (Name.DUPLICATE_KEYS, {}),
+        (FindingName.POISON_SUSPECTED, {"state": "failed", "tasks": (Task(0, "failed"),)}),
+        (FindingName.DUPLICATE_KEYS, {}),
     ],
 )
 def test_what_a_finding_says_is_not_said_again(name, wrong):
@@ -325,7 +325,7 @@ def test_what_a_finding_says_is_not_said_again(name, wrong):
 def test_a_position_beyond_the_end_that_was_found_is_not_said_again():
     world = mirrored()
     world.ends(50)
-    finding = replace(FOUND, name=Name.MM2_POSITION_AHEAD)
+    finding = replace(FOUND, name=FindingName.MM2_POSITION_AHEAD)
     snapshot = replace(world.snapshot(), findings=(finding,))
     (view,) = snapshot.connectors
     assert build_explained_connector(snapshot, view)["problems"] == []

@@ -14,7 +14,7 @@ import schemathesis
 from schemathesis.openapi.checks import JsonSchemaError
 
 from offsetwatch.model.connectors import Task
-from offsetwatch.serve.documents import openapi as read_openapi
+from offsetwatch.serve.documents import openapi
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.serve.http.test_read_listener import World, serving
@@ -33,8 +33,8 @@ def strict(document: Any) -> Any:
     return results
 
 
-SCHEMA = schemathesis.openapi.from_dict(strict(deepcopy(read_openapi.build_document())))
-DOCUMENTS = [path for path in read_openapi.PATHS if not path.endswith("explain")]
+SCHEMA = schemathesis.openapi.from_dict(strict(deepcopy(openapi.build_document())))
+DOCUMENTS = [path for path in openapi.PATHS if not path.endswith("explain")]
 
 
 @pytest.fixture(scope="module")
@@ -57,10 +57,10 @@ def held(answer: httpx.Response, path: str) -> httpx.Response:
 
 
 def test_every_path_is_described_and_no_other(client):
-    served = {*client.get(read_openapi.PREFIX).json()["documents"], read_openapi.PREFIX}
-    described = client.get(read_openapi.DOCUMENT_PATH).json()
+    served = {*client.get(openapi.PREFIX).json()["documents"], openapi.PREFIX}
+    described = client.get(openapi.DOCUMENT_PATH).json()
     assert {*described["paths"]} == served
-    assert described == json.loads(read_openapi.format_document())
+    assert described == json.loads(openapi.format_document())
 
 
 @pytest.mark.parametrize("path", DOCUMENTS)
@@ -77,7 +77,7 @@ def names() -> list[str]:
 
 @pytest.mark.parametrize("name", names())
 def test_an_explanation_is_what_is_described(client, name):
-    path = f"{read_openapi.PREFIX}explain"
+    path = f"{openapi.PREFIX}explain"
     answer = client.get(path, params={"connector": name, "connect_cluster": "lab"})
     assert held(answer, path).status_code == 200
 
@@ -86,26 +86,24 @@ def test_an_explanation_is_what_is_described(client, name):
     ("query", "status"), [({}, 400), ({"connector": "nope"}, 404)], ids=["none", "unknown"]
 )
 def test_a_refusal_is_described(client, query, status):
-    path = f"{read_openapi.PREFIX}explain"
+    path = f"{openapi.PREFIX}explain"
     assert held(client.get(path, params=query), path).status_code == status
 
 
-@pytest.mark.parametrize(
-    "path", [document for document in DOCUMENTS if document != read_openapi.PREFIX]
-)
+@pytest.mark.parametrize("path", [document for document in DOCUMENTS if document != openapi.PREFIX])
 def test_that_nothing_has_been_read_yet_is_described(client, world, monkeypatch, path):
     monkeypatch.setattr(world, "now", EMPTY_SNAPSHOT)
     assert held(client.get(path), path).status_code == 503
 
 
 def test_an_unchanged_document_is_described(client):
-    path = f"{read_openapi.PREFIX}trends"
+    path = f"{openapi.PREFIX}trends"
     etag = client.get(path).headers["ETag"]
     assert held(client.get(path, headers={"If-None-Match": etag}), path).status_code == 304
 
 
 def test_a_field_that_is_not_described_would_be_found(client, world, monkeypatch):
-    path = f"{read_openapi.PREFIX}connectors"
+    path = f"{openapi.PREFIX}connectors"
     answer = client.get(path)
     body = answer.json()
     body["connectors"][0]["surprise"] = 1
@@ -116,7 +114,7 @@ def test_a_field_that_is_not_described_would_be_found(client, world, monkeypatch
 
 
 def test_a_required_parameter_is_marked():
-    parameters = read_openapi.build_document()["paths"]["/api/v1/explain"]["get"]["parameters"]
+    parameters = openapi.build_document()["paths"]["/api/v1/explain"]["get"]["parameters"]
     assert {parameter["name"]: parameter["required"] for parameter in parameters} == {
         "connect_cluster": False,
         "connector": True,
@@ -126,7 +124,7 @@ def test_a_required_parameter_is_marked():
 def test_a_connector_that_failed_is_described(client, world, monkeypatch):
     failed = connector("failed", "failed", (Task(0, "failed", "java.lang.X at a.B.c"),))
     monkeypatch.setattr(world, "now", replace(full(), connectors=(failed,)))
-    for path in (f"{read_openapi.PREFIX}connectors", f"{read_openapi.PREFIX}overview"):
+    for path in (f"{openapi.PREFIX}connectors", f"{openapi.PREFIX}overview"):
         held(client.get(path), path)
-    path = f"{read_openapi.PREFIX}explain"
+    path = f"{openapi.PREFIX}explain"
     held(client.get(path, params={"connector": "failed"}), path)

@@ -15,7 +15,7 @@ from offsetwatch.serve.documents import overview, trends
 from offsetwatch.serve.http import page_files
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, RestConnector, Snapshot
 from offsetwatch.state.totals import Trends
-from tests.browser import worlds as mornings
+from tests.browser import worlds
 from tests.changed import replace
 from tests.unit.serve.http.test_read_listener import World, serving
 from tests.unit.serve.worlds import FOUND, JUDGED, MIRROR, SINK, full
@@ -119,7 +119,7 @@ def test_tasks_are_counted_by_state():
 
 
 def test_a_flow_that_is_known_and_has_no_partition_yet_is_there():
-    snapshot = replace(mornings.full(), mirror_partitions=())
+    snapshot = replace(worlds.full(), mirror_partitions=())
     flows = document(snapshot)["flows"]
     assert [(flow["source"], flow["partitions"], flow["lag_records"]) for flow in flows] == [
         ("south", 0, None),
@@ -155,29 +155,29 @@ def test_where_remediation_does_not_run_nothing_is_said_of_it():
 
 
 def test_a_plan_that_waits_has_the_command_that_approves_it():
-    (plan,) = document(mornings.full())["remedies"]["plans"]
+    (plan,) = document(worlds.full())["remedies"]["plans"]
     command, verb, approve, *arguments = shlex.split(plan["approve"])
     assert (command, verb, approve) == ("offsetwatch", "plan", "approve")
     inputs = plan_approve.make_context("approve", arguments[:-2]).params
-    assert inputs["plan_id"] == mornings.PLAN.plan_id
-    assert inputs["sha256"] == mornings.PLAN.sha256
+    assert inputs["plan_id"] == worlds.PLAN.plan_id
+    assert inputs["sha256"] == worlds.PLAN.sha256
     assert arguments[-2:] == OPTIONS.split()
 
 
 @pytest.mark.parametrize("state", ["approved", "running", "parked", "expired"])
 def test_a_plan_that_is_decided_has_no_command(state):
-    snapshot = mornings.full()
+    snapshot = worlds.full()
     assert snapshot.remedies is not None
-    decided = replace(snapshot.remedies, open_plans=(replace(mornings.PLAN, state=state),))
+    decided = replace(snapshot.remedies, open_plans=(replace(worlds.PLAN, state=state),))
     (plan,) = document(replace(snapshot, remedies=decided))["remedies"]["plans"]
     assert plan["approve"] is None
 
 
 def test_every_guard_has_its_answer():
-    (plan,) = document(mornings.full())["remedies"]["plans"]
+    (plan,) = document(worlds.full())["remedies"]["plans"]
     assert [tuple(guard.values()) for guard in plan["guards"]] == [
         (guard.number, guard.guard, guard.answer, guard.said, guard.asks)
-        for guard in mornings.PLAN.guards
+        for guard in worlds.PLAN.guards
     ]
 
 
@@ -227,7 +227,7 @@ def test_before_the_first_minute_there_is_nothing():
 @pytest.fixture
 def world() -> World:
     built = World()
-    built.now = mornings.full()
+    built.now = worlds.full()
     return built
 
 

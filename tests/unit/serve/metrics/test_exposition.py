@@ -16,8 +16,7 @@ from offsetwatch.model.connectors import Task
 from offsetwatch.serve.metrics.catalog import CATALOG
 from offsetwatch.serve.metrics.exposition import Encoder, Exposition, _format_header
 from offsetwatch.serve.metrics.families import collect_families
-from offsetwatch.serve.metrics.metric import Family, LabelColumns, MetricSpec
-from offsetwatch.serve.metrics.metric import build_family as family_of
+from offsetwatch.serve.metrics.metric import Family, LabelColumns, MetricSpec, build_family
 from offsetwatch.serve.metrics.negotiate import (
     FORMATS,
     OPENMETRICS_0_0_1,
@@ -371,7 +370,7 @@ def test_columns_are_the_rows_that_they_hold():
 
 def test_a_row_without_a_number_leaves_its_columns():
     spec = MetricSpec(name="x", kind="gauge", help="h.", labels=("at",))
-    family = family_of(spec, LabelColumns(["a", "b", "c"]), [1, None, 2**53 + 1])
+    family = build_family(spec, LabelColumns(["a", "b", "c"]), [1, None, 2**53 + 1])
     assert list(family.rows()) == [(("a",), 1)]
 
 
@@ -389,7 +388,7 @@ NUMBERS = st.one_of(
 def test_a_family_has_the_rows_of_which_a_sample_holds_the_number_exactly(numbers):
     spec = MetricSpec(name="m", kind="gauge", help="", labels=("a",))
     labels = [str(index) for index in range(len(numbers))]
-    family = family_of(spec, LabelColumns(labels), numbers)
+    family = build_family(spec, LabelColumns(labels), numbers)
     exact = [
         ((label,), number)
         for label, number in zip(labels, numbers, strict=True)

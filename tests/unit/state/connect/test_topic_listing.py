@@ -17,7 +17,7 @@ from offsetwatch.model.connectors import (
 )
 from offsetwatch.model.observations import ListingRecord, ListingTopicsFound
 from offsetwatch.model.topology import KafkaTopic, ListingTopics, TopicPartition
-from offsetwatch.state.connect import topic_listing as listing_module
+from offsetwatch.state.connect import topic_listing
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.connect.topic_listing import Listing
 from tests.unit.state.worlds import FILE, World, mirror, orders
@@ -387,7 +387,7 @@ def test_without_rest_and_without_an_offsets_topic_nothing_is_ready():
     ],
 )
 def test_more_than_can_be_kept_is_counted_and_what_is_kept_goes_on(bound, beyond, monkeypatch):
-    monkeypatch.setattr(listing_module, bound, 1)
+    monkeypatch.setattr(topic_listing, bound, 1)
     known = (
         ConnectorConfigured("mm2", MM2),
         given(0, 0),
@@ -404,7 +404,7 @@ def test_more_than_can_be_kept_is_counted_and_what_is_kept_goes_on(bound, beyond
 
 
 def test_names_that_take_too_many_bytes_are_left_out_until_others_are_gone(monkeypatch):
-    monkeypatch.setattr(listing_module, "STATUSES_MAX", 100)
+    monkeypatch.setattr(topic_listing, "STATUSES_MAX", 100)
     known = Listing()
     names = [letter * 300_000 for letter in "abcde"]
     known.apply(ConnectorStatus(name, condition("running")) for name in names)

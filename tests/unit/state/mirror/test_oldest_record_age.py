@@ -6,7 +6,7 @@ import pytest
 
 from offsetwatch.model.observations import FirstRecord, LogBounds, NoRecordBefore, ProbeResult
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.mirror import lag as states_ages
+from offsetwatch.state.mirror import lag
 from offsetwatch.state.mirror.lag import (
     AGE_RATIO_MAX,
     ENDS_MAX,
@@ -315,7 +315,7 @@ def test_a_long_standstill_keeps_few_samples_and_stays_on_the_safe_side():
     ],
 )
 def test_of_too_many_samples_those_go_whose_neighbours_are_near(observed, retained, monkeypatch):
-    monkeypatch.setattr(states_ages, "ENDS_MAX", 4)
+    monkeypatch.setattr(lag, "ENDS_MAX", 4)
     ages = OldestRecordAges()
     for moment in observed:
         saw(ages, 10 + moment, NOW + moment)

@@ -18,7 +18,7 @@ from offsetwatch.model.observations import (
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.loss.partition import NOTHING_LOST
-from offsetwatch.state.mirror import offset_syncs as mirrors_module
+from offsetwatch.state.mirror import offset_syncs
 from offsetwatch.state.mirror.lag import RECHECK_S
 from offsetwatch.state.mirror.replicated_partitions import OPEN_REQUESTS_MAX
 from tests.changed import replace
@@ -685,7 +685,7 @@ def test_how_many_partitions_a_topic_has_is_not_known_for_longer_than_its_answer
 
 
 def test_syncs_whose_topics_take_too_many_bytes_are_counted(monkeypatch):
-    monkeypatch.setattr(mirrors_module, "SYNCS_MAX", 100)
+    monkeypatch.setattr(offset_syncs, "SYNCS_MAX", 100)
     world = mirrors()
     for letter in "abcdef":
         world.synced(1, topic=letter * 300_000)
@@ -696,7 +696,7 @@ def test_syncs_whose_topics_take_too_many_bytes_are_counted(monkeypatch):
 
 
 def test_more_syncs_than_can_be_kept_are_counted_and_those_that_are_kept_go_on(monkeypatch):
-    monkeypatch.setattr(mirrors_module, "SYNCS_MAX", 1)
+    monkeypatch.setattr(offset_syncs, "SYNCS_MAX", 1)
     world = mirrors()
     for upstream in (1, 2):
         for partition in (0, 1):

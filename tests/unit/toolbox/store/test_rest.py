@@ -6,8 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from offsetwatch.config import Config, Kafka
-from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import ConfigError, RemoteRefusal
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
@@ -21,12 +20,12 @@ def worker() -> Iterator[fake.Connect]:
         yield served
 
 
-def open_store(connect: ConnectConfig) -> RestOffsetStore:
+def open_store(connect: Connect) -> RestOffsetStore:
     return RestOffsetStore(Config(kafka={"k": Kafka(bootstrap="k:1")}, connect=[connect]), connect)
 
 
 def place_of(worker: fake.Connect) -> RestOffsetStore:
-    return open_store(ConnectConfig(name="cc", kafka="k", url=worker.url))
+    return open_store(Connect(name="cc", kafka="k", url=worker.url))
 
 
 def test_pairs_come_in_order_and_as_they_are(worker):
@@ -90,4 +89,4 @@ def test_connect_has_no_past_to_show(worker):
 
 def test_a_cluster_without_an_address_cannot_be_asked():
     with pytest.raises(ConfigError, match="cc"):
-        open_store(ConnectConfig(name="cc", kafka="k"))
+        open_store(Connect(name="cc", kafka="k"))

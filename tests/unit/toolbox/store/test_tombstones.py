@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from offsetwatch.clients.kafka.whole_topic import LogRecord
-from offsetwatch.config import Config, Kafka
-from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import AccessDenied
 from offsetwatch.model.connectors import Connector, ConnectorKind
 from offsetwatch.remedy.model.plan import PartitionOffset
@@ -71,7 +70,7 @@ def asked(
     shared: FakeLog | None = None,
     **more: Any,
 ) -> DirectTopicWrites:
-    connect = ConnectConfig(
+    connect = Connect(
         name="cc", kafka="k", url="http://x", offsets_topic=more.pop("worker_topic", None)
     )
     config = Config(kafka={"k": Kafka(bootstrap="127.0.0.1:1")}, connect=[connect])

@@ -15,8 +15,7 @@ from offsetwatch.model.connectors import (
     Task,
     TaskStatus,
 )
-from offsetwatch.model.findings import Finding
-from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.findings import Finding, FindingName
 from offsetwatch.model.observations import LogBounds, SinkOffset
 from offsetwatch.model.topology import TopicPartition
 from tests.changed import replace
@@ -60,7 +59,7 @@ def fails(play: Play, *numbers: int, name: str = "files", failure: str = BAD) ->
     )
 
 
-def found(findings: Iterable[Finding], name: Name) -> Finding:
+def found(findings: Iterable[Finding], name: FindingName) -> Finding:
     (report,) = [finding for finding in findings if finding.name is name]
     return report
 
@@ -73,7 +72,7 @@ def test_a_poison_is_told_with_the_task_that_failed_most_and_all_that_did():
     for numbers in ((0, 1), (0, 1), (0, 1), (1,)):
         fails(play, *numbers)
         play.run(0.2)
-    finding = found(play.findings, Name.POISON_SUSPECTED)
+    finding = found(play.findings, FindingName.POISON_SUSPECTED)
     assert finding.summary == (
         "files task 1 failed 4 times at the same position: Bad at "
         'filename=/data/in.txt@{"position":1}; restarts will not help.'
@@ -128,7 +127,7 @@ def copied(*, lag: bool) -> Play:
 
 
 def test_where_other_partitions_move_what_has_work_and_does_not_is_where_it_is_stuck():
-    report = texts(found(copied(lag=True).findings, Name.POISON_SUSPECTED).evidence)
+    report = texts(found(copied(lag=True).findings, FindingName.POISON_SUSPECTED).evidence)
     assert report["orders-0 position"] == "20"
     assert "orders-1 position" not in report
 
@@ -148,7 +147,7 @@ def test_what_lags_by_transaction_markers_alone_or_nobody_knows_is_not_stuck():
 
 
 def test_a_restart_loop_in_which_some_positions_moved_says_so():
-    evidence = texts(found(copied(lag=False).findings, Name.RESTART_LOOP).evidence)
+    evidence = texts(found(copied(lag=False).findings, FindingName.RESTART_LOOP).evidence)
     assert (evidence["position"], evidence["error"]) == ("moved", BAD)
 
 
@@ -168,7 +167,7 @@ def looping() -> Play:
 
 def test_a_restart_loop_is_told_with_whom_it_is_worst_for_and_all_who_are_in_it():
     play = looping()
-    finding = found(play.findings, Name.RESTART_LOOP)
+    finding = found(play.findings, FindingName.RESTART_LOOP)
     assert finding.summary.startswith(
         "files task 1 failed and was restarted 3 times or more within "
     )
@@ -187,7 +186,7 @@ def test_a_restart_loop_of_a_task_that_got_past_its_last_failure_says_that_it_mo
     play.told(task(1, "running"))
     play.world.commit("files", FILE, {"position": 77})
     play.run(0.2)
-    evidence = texts(found(play.findings, Name.RESTART_LOOP).evidence)
+    evidence = texts(found(play.findings, FindingName.RESTART_LOOP).evidence)
     assert (evidence["position"], evidence["error"]) == ("moved", "not reported")
 
 
@@ -196,7 +195,7 @@ def test_a_connector_that_is_restarted_over_and_over_is_named_as_itself():
     for _ in range(4):
         again(play, (connector("running"), connector("failed")))
         play.run(0.2)
-    finding = found(play.findings, Name.RESTART_LOOP)
+    finding = found(play.findings, FindingName.RESTART_LOOP)
     assert finding.summary.startswith("files failed and was restarted 3 times or more within ")
     assert texts(finding.evidence)["position"] == "did not move"
     assert texts(finding.evidence)["error"] == "not reported"
@@ -240,7 +239,7 @@ def test_what_was_found_of_a_sink_stays_while_its_configuration_is_not_told():
     play.run(10.5, each=lambda: play.world.listed(bare))
     play.more["sink_partitions"] = ()
     play.run(1, each=lambda: play.world.listed(bare))
-    finding = found(play.findings, Name.SINK_BELOW_LOG_START)
+    finding = found(play.findings, FindingName.SINK_BELOW_LOG_START)
     assert finding.evidence[0].name == LAST_SEEN
 
 
@@ -259,7 +258,7 @@ def test_a_failed_task_is_told_with_since_when_and_how_often_in_a_row():
     fails(play, 0)
     play.world.listed(source("files", tasks=(Task(0, "failed", BAD), Task(1, "running"))))
     play.look()
-    report = texts(found(play.findings, Name.TASK_FAILED).evidence)
+    report = texts(found(play.findings, FindingName.TASK_FAILED).evidence)
     assert report["failed in a row"] == "2 times"
     (run,) = play.register.failure_runs
     assert report["failed"] == format_moment(run.last_at)

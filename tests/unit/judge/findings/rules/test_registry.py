@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replace_struct
 
-from offsetwatch.judge.findings import register as registers
-from offsetwatch.judge.findings import visibility
+from offsetwatch.judge.findings import register, visibility
 from offsetwatch.judge.findings.rules.registry import RULES
 from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind, Task, TaskStatus
-from offsetwatch.model.findings import TIME, Severity, Verdict
-from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.findings import TIME, FindingName, Severity, Verdict
 from offsetwatch.model.history_documents import HOURS, Baseline
 from offsetwatch.model.observations import (
     ConnectorsListed,
@@ -292,7 +290,7 @@ def a_connector_is_made_again_between_two_polls() -> Play:
 
 def test_offsets_that_the_class_of_a_new_connector_never_looks_up_are_not_gone_on_from():
     play = a_connector_is_made_again_between_two_polls()
-    assert play.names() == [Name.REMNANT_OFFSETS]
+    assert play.names() == [FindingName.REMNANT_OFFSETS]
     play.world.now += 1
     play.world.listed(source("files", class_name="io.confluent.connect.jdbc.JdbcSourceConnector"))
     play.look()
@@ -506,45 +504,45 @@ def series_are_left_out() -> Play:
 
 
 FOUND = [
-    (1, a_connector_stalls, Name.CONNECTOR_STALLED),
-    (2, a_flow_is_silent, Name.MM2_SILENT_STALL),
-    (3, a_partition_went_back, Name.REWOUND),
-    (4, three_connectors_go_back, Name.REWINDS_AT_ONCE),
-    (5, a_connector_has_failed, Name.CONNECTOR_FAILED),
-    (6, a_task_has_failed, Name.TASK_FAILED),
-    (7, a_task_fails_at_one_position, Name.POISON_SUSPECTED),
-    (8, a_task_fails_and_gets_on, Name.RESTART_LOOP),
-    (9, a_sink_is_left_behind, Name.SINK_BELOW_LOG_START),
-    (10, retention_comes_near, Name.MM2_RETENTION_NEAR),
-    (11, records_are_lost, Name.MM2_RECORDS_LOST),
-    (12, a_topic_is_another_one, Name.MM2_TOPIC_RECREATED),
-    (13, a_position_is_past_the_end, Name.MM2_POSITION_AHEAD),
-    (14, a_flow_copies_again, Name.RECOPY),
-    (14, a_flow_copies_again_between_two_flushes, Name.RECOPY),
-    (15, an_offset_is_reset_and_no_sync, Name.HALF_RESET),
-    (15, an_offset_is_set_back_and_no_sync, Name.HALF_RESET),
-    (15, the_syncs_are_deleted, Name.HALF_RESET),
-    (15, there_is_no_sync_of_what_is_copied, Name.HALF_RESET),
-    (16, a_connector_is_made_again, Name.REMNANT_OFFSETS),
-    (16, a_connector_is_made_again_between_two_polls, Name.REMNANT_OFFSETS),
-    (17, offsets_are_left_behind, Name.STARTS_FROM_SCRATCH),
-    (18, somebody_writes_another_key, Name.DUPLICATE_KEYS),
-    (19, an_offset_is_no_number, Name.UNUSABLE_OFFSET),
-    (20, a_topic_is_not_compacted, Name.INTERNAL_TOPIC_PROBLEM),
-    (21, checkpoints_stop, Name.CHECKPOINTS_STALE),
-    (22, a_transaction_hangs, Name.HANGING_TRANSACTION),
-    (23, an_input_fails, Name.INPUT_DOWN),
-    (24, a_flow_has_more_to_copy_than_ever, Name.MM2_LAG_UNUSUAL),
-    (25, another_mirror_maker_writes_syncs, Name.SYNCS_WITHOUT_COMMITS),
-    (26, partitions_are_added, Name.UNREPLICATED_PARTITIONS),
-    (27, nobody_is_listed_and_one_works, Name.CONNECT_CLUSTER_CHANGED),
-    (27, a_worker_uses_another_kafka_cluster, Name.CONNECT_CLUSTER_CHANGED),
-    (28, a_connector_has_no_state, Name.CONNECTOR_STATE_MISSING),
-    (28, a_connector_has_no_configuration, Name.CONNECTOR_STATE_MISSING),
-    (29, a_connector_is_not_listed_and_works, Name.CONNECTOR_NOT_LISTED),
-    (30, rest_gives_other_offsets, Name.REST_OFFSETS_DIFFER),
-    (31, another_topic_has_them_too, Name.OFFSETS_TOPIC_DOUBTED),
-    (32, series_are_left_out, Name.SERIES_DROPPED),
+    (1, a_connector_stalls, FindingName.CONNECTOR_STALLED),
+    (2, a_flow_is_silent, FindingName.MM2_SILENT_STALL),
+    (3, a_partition_went_back, FindingName.REWOUND),
+    (4, three_connectors_go_back, FindingName.REWINDS_AT_ONCE),
+    (5, a_connector_has_failed, FindingName.CONNECTOR_FAILED),
+    (6, a_task_has_failed, FindingName.TASK_FAILED),
+    (7, a_task_fails_at_one_position, FindingName.POISON_SUSPECTED),
+    (8, a_task_fails_and_gets_on, FindingName.RESTART_LOOP),
+    (9, a_sink_is_left_behind, FindingName.SINK_BELOW_LOG_START),
+    (10, retention_comes_near, FindingName.MM2_RETENTION_NEAR),
+    (11, records_are_lost, FindingName.MM2_RECORDS_LOST),
+    (12, a_topic_is_another_one, FindingName.MM2_TOPIC_RECREATED),
+    (13, a_position_is_past_the_end, FindingName.MM2_POSITION_AHEAD),
+    (14, a_flow_copies_again, FindingName.RECOPY),
+    (14, a_flow_copies_again_between_two_flushes, FindingName.RECOPY),
+    (15, an_offset_is_reset_and_no_sync, FindingName.HALF_RESET),
+    (15, an_offset_is_set_back_and_no_sync, FindingName.HALF_RESET),
+    (15, the_syncs_are_deleted, FindingName.HALF_RESET),
+    (15, there_is_no_sync_of_what_is_copied, FindingName.HALF_RESET),
+    (16, a_connector_is_made_again, FindingName.REMNANT_OFFSETS),
+    (16, a_connector_is_made_again_between_two_polls, FindingName.REMNANT_OFFSETS),
+    (17, offsets_are_left_behind, FindingName.STARTS_FROM_SCRATCH),
+    (18, somebody_writes_another_key, FindingName.DUPLICATE_KEYS),
+    (19, an_offset_is_no_number, FindingName.UNUSABLE_OFFSET),
+    (20, a_topic_is_not_compacted, FindingName.INTERNAL_TOPIC_PROBLEM),
+    (21, checkpoints_stop, FindingName.CHECKPOINTS_STALE),
+    (22, a_transaction_hangs, FindingName.HANGING_TRANSACTION),
+    (23, an_input_fails, FindingName.INPUT_DOWN),
+    (24, a_flow_has_more_to_copy_than_ever, FindingName.MM2_LAG_UNUSUAL),
+    (25, another_mirror_maker_writes_syncs, FindingName.SYNCS_WITHOUT_COMMITS),
+    (26, partitions_are_added, FindingName.UNREPLICATED_PARTITIONS),
+    (27, nobody_is_listed_and_one_works, FindingName.CONNECT_CLUSTER_CHANGED),
+    (27, a_worker_uses_another_kafka_cluster, FindingName.CONNECT_CLUSTER_CHANGED),
+    (28, a_connector_has_no_state, FindingName.CONNECTOR_STATE_MISSING),
+    (28, a_connector_has_no_configuration, FindingName.CONNECTOR_STATE_MISSING),
+    (29, a_connector_is_not_listed_and_works, FindingName.CONNECTOR_NOT_LISTED),
+    (30, rest_gives_other_offsets, FindingName.REST_OFFSETS_DIFFER),
+    (31, another_topic_has_them_too, FindingName.OFFSETS_TOPIC_DOUBTED),
+    (32, series_are_left_out, FindingName.SERIES_DROPPED),
 ]
 IDS = [play.__name__ for _, play, _ in FOUND]
 
@@ -557,7 +555,7 @@ def test_what_goes_wrong_is_found_under_its_name_and_nothing_else_is(number, pla
 @pytest.mark.parametrize(("number", "play", "name"), FOUND, ids=IDS)
 def test_without_its_rule_it_is_not_found(number, play, name, monkeypatch):
     others = tuple((other, rule) for other, rule in RULES if other != number)
-    monkeypatch.setattr(registers, "RULES", others)
+    monkeypatch.setattr(register, "RULES", others)
     assert name.value not in play().names()
 
 
@@ -565,10 +563,10 @@ def test_a_finding_stands_while_connect_lists_nothing_and_ends_with_its_connecto
     play = a_task_has_failed()
     play.world.see(ConnectorsListed("lab", (), frozenset()))
     play.look()
-    assert play.names() == [Name.TASK_FAILED.value]
+    assert play.names() == [FindingName.TASK_FAILED.value]
     play.run(2.5, each=lambda: play.world.see(ConnectorsListed("lab", (), frozenset())))
-    assert play.names() == [Name.TASK_FAILED.value]
-    assert play.only().evidence[0].name == registers.LAST_SEEN
+    assert play.names() == [FindingName.TASK_FAILED.value]
+    assert play.only().evidence[0].name == register.LAST_SEEN
     play.run(1, each=lambda: play.world.see(ConnectorsListed("lab", (), frozenset())))
     assert play.names() == []
 
@@ -591,13 +589,13 @@ def test_after_a_restart_what_connect_does_not_tell_ends_no_finding(answer):
     again.world.now = play.world.now
     again.world.see(InputSucceeded(InputId("connect_rest", connect_cluster="lab"), again.world.now))
     again.run(2.5, each=lambda: again.world.see(answer))
-    assert Name.TASK_FAILED.value in again.names()
+    assert FindingName.TASK_FAILED.value in again.names()
 
 
 def test_an_end_of_what_connect_leaves_out_is_an_answer_that_has_it():
     play = a_connector_has_no_state()
     with play.hidden(InputId("connect_rest", connect_cluster="lab")):
-        assert play.names() == [Name.CONNECTOR_STATE_MISSING.value]
+        assert play.names() == [FindingName.CONNECTOR_STATE_MISSING.value]
     play.world.listed(source("files"))
     play.look()
     assert play.names() == []
@@ -608,8 +606,8 @@ def test_a_task_that_has_failed_and_lost_its_state_has_failed_until_it_has_one_a
     hole = source("files", tasks=(Task(0, UNKNOWN_STATE),))
     play.run(30.0, each=lambda: play.world.listed(hole))
     results = {finding.name: finding.summary for finding in play.findings}
-    assert results.keys() == {Name.TASK_FAILED, Name.CONNECTOR_STATE_MISSING}
-    assert "no state of task 0" in results[Name.CONNECTOR_STATE_MISSING]
+    assert results.keys() == {FindingName.TASK_FAILED, FindingName.CONNECTOR_STATE_MISSING}
+    assert "no state of task 0" in results[FindingName.CONNECTOR_STATE_MISSING]
     play.run(4.0, each=lambda: play.world.listed(source("files")))
     assert play.names() == []
 
@@ -623,7 +621,7 @@ def test_a_connector_that_is_new_may_be_without_a_state_for_an_interval():
 
 def test_a_stranger_that_another_connect_cluster_lists_is_told_of_elsewhere():
     play = a_connector_is_not_listed_and_works("stranger")
-    assert play.names() == [Name.CONNECTOR_NOT_LISTED.value]
+    assert play.names() == [FindingName.CONNECTOR_NOT_LISTED.value]
     assert play.only().connector == "stranger"
 
 
@@ -640,7 +638,7 @@ def test_two_rounds_that_differ_may_be_chance_and_one_that_agrees_ends_it():
     ]
     play.world.rest_offsets("files", {FILE_IDENTITY: '{"position":1}'})
     play.run(0.4)
-    assert play.names() == [Name.REST_OFFSETS_DIFFER.value]
+    assert play.names() == [FindingName.REST_OFFSETS_DIFFER.value]
     play.run(0.2)
     assert play.names() == []
 
@@ -650,7 +648,7 @@ def test_a_topic_that_was_found_again_is_not_doubted_any_more():
     play.restart()
     play.more["topic_doubts"] = {}  # nobody has looked again since
     play.look()
-    assert play.names() == [Name.OFFSETS_TOPIC_DOUBTED.value]
+    assert play.names() == [FindingName.OFFSETS_TOPIC_DOUBTED.value]
     del play.more["topic_doubts"]
     play.world.see(OffsetsTopicCompared("lab", None))
     play.look()
@@ -684,12 +682,12 @@ def test_a_finding_is_one_sentence_or_two_with_evidence_and_tells_nothing_twice(
 @pytest.mark.parametrize(
     ("verdict", "built", "name"),
     [
-        (Verdict.STALLED, filed, Name.CONNECTOR_STALLED),
-        (Verdict.SILENT, filed, Name.CONNECTOR_SILENT),
-        (Verdict.STALLED, mirrored, Name.MM2_STALLED),
-        (Verdict.SILENT, mirrored, Name.MM2_SILENT_STALL),
-        (Verdict.STALLED, sunk, Name.SINK_STUCK),
-        (Verdict.SILENT, sunk, Name.SINK_STUCK),
+        (Verdict.STALLED, filed, FindingName.CONNECTOR_STALLED),
+        (Verdict.SILENT, filed, FindingName.CONNECTOR_SILENT),
+        (Verdict.STALLED, mirrored, FindingName.MM2_STALLED),
+        (Verdict.SILENT, mirrored, FindingName.MM2_SILENT_STALL),
+        (Verdict.STALLED, sunk, FindingName.SINK_STUCK),
+        (Verdict.SILENT, sunk, FindingName.SINK_STUCK),
     ],
 )
 def test_a_verdict_has_a_name_of_its_own_for_each_kind_of_connector(verdict, built, name):
@@ -1078,7 +1076,7 @@ def test_a_stall_explains_why_there_is_more_to_copy_than_ever():
     play = a_flow_has_more_to_copy_than_ever()
     play.judge(Verdict.SILENT, "mm2")
     play.look()
-    assert play.names() == [Name.MM2_SILENT_STALL.value]
+    assert play.names() == [FindingName.MM2_SILENT_STALL.value]
     assert ("explains", "mm2_lag_unusual") in pairs(play.only().evidence)
 
 
@@ -1168,7 +1166,7 @@ def test_a_second_copy_was_never_at_an_offset_beyond_the_end():
     play.run(2)
     play.world.commit("mm2", orders(), {"offset": 10})
     play.run(1.5)
-    (report,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
+    (report,) = (finding for finding in play.findings if finding.name is FindingName.RECOPY)
     assert texts(report.evidence)["orders-0 was at"] == "99"
 
 
@@ -1222,7 +1220,7 @@ def test_the_first_syncs_after_a_resume_tell_of_a_second_copy_whatever_states_we
     play.told(connector("running", name="mm2"))
     play.world.synced(99, downstream=199)
     play.run(1.2)
-    (report,) = (finding for finding in play.findings if finding.name is Name.RECOPY)
+    (report,) = (finding for finding in play.findings if finding.name is FindingName.RECOPY)
     evidence = texts(report.evidence)
     assert (evidence["orders-0 copied again from"], evidence["orders-0 was at"]) == ("0", "99")
 
@@ -1316,7 +1314,7 @@ def test_a_connector_that_went_back_beside_those_that_did_together_is_told_as_we
     play.judge(Verdict.REWOUND, "a", "d", subjects=("filename=/data/in.txt",))
     play.look()
     reports = {(finding.name, finding.connector) for finding in play.findings}
-    assert reports == {(Name.REWINDS_AT_ONCE, None), (Name.REWOUND, "d")}
+    assert reports == {(FindingName.REWINDS_AT_ONCE, None), (FindingName.REWOUND, "d")}
 
 
 def test_an_offset_that_is_taken_back_under_another_alias_is_no_reset_of_this_flow():
@@ -1353,4 +1351,4 @@ def test_checkpoints_are_stale_two_intervals_after_the_oldest_is_three_old():
 
 
 def test_of_every_finding_it_is_known_what_it_is_seen_in():
-    assert set(Name) <= visibility._INPUTS_BY_FINDING.keys()
+    assert set(FindingName) <= visibility._INPUTS_BY_FINDING.keys()

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from offsetwatch.formatting import format_moment
-from offsetwatch.model.findings import Finding, Severity
-from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.findings import Finding, FindingName, Severity
 from offsetwatch.model.observations import CONNECT_REST, Frozen, InputFailed, InputId, LogBounds
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from offsetwatch.state.internal_topics import NOT_COMPACTED, OVERSIZE
@@ -59,7 +58,7 @@ def stopped(*partitions: int) -> Play:
     return play
 
 
-def found(play: Play, name: Name) -> Finding:
+def found(play: Play, name: FindingName) -> Finding:
     (report,) = [finding for finding in play.findings if finding.name is name]
     return report
 
@@ -99,7 +98,7 @@ def test_every_partition_whose_offset_was_reset_is_told_with_what_its_sync_says(
     for number in (0, 1):
         play.world.commit("mm2", orders(number), offset)
     play.run(4)
-    finding = found(play, Name.HALF_RESET)
+    finding = found(play, FindingName.HALF_RESET)
     assert finding.summary.startswith("mm2 (west->east) is half reset in 2 partitions: ")
     evidence = texts(finding.evidence)
     assert (evidence["orders-0 offset"], evidence["orders-0 sync"]) == ("none", "99")
@@ -179,7 +178,7 @@ def test_when_the_topic_of_syncs_is_gone_all_that_was_read_of_it_is():
     play = mirrored(0)
     play.world.tail_failed("not_found", SYNCS)
     play.run(3, each=lambda: play.world.tail_failed("not_found", SYNCS))
-    evidence = texts(found(play, Name.HALF_RESET).evidence)
+    evidence = texts(found(play, FindingName.HALF_RESET).evidence)
     assert (evidence["orders-0 offset"], evidence["orders-0 sync"]) == ("99", "none")
 
 
@@ -204,7 +203,7 @@ def test_where_nobody_knows_what_is_copied_a_reset_partition_with_a_sync_may_wel
     play.run(1)
     play.world.commit("mm2", orders(), None)
     play.run(4)
-    assert texts(found(play, Name.HALF_RESET).evidence)["orders-0 offset"] == "none"
+    assert texts(found(play, FindingName.HALF_RESET).evidence)["orders-0 offset"] == "none"
 
 
 def test_an_offset_that_never_had_a_sync_and_stands_still_is_no_half():
@@ -227,7 +226,7 @@ def test_other_keys_are_counted():
     ):
         play.world.commit("files", FILE, {"position": 7}, raw_key=key)
     play.look()
-    finding = found(play, Name.DUPLICATE_KEYS)
+    finding = found(play, FindingName.DUPLICATE_KEYS)
     assert ("filename=/data/in.txt", "2 other raw keys") in pairs(finding.evidence)
     assert finding.summary.startswith("files has 1 source partition with offsets under keys ")
 
@@ -247,7 +246,7 @@ def test_of_a_topics_problems_the_worst_is_told_and_the_others_with_it():
     bad = TopicProblem(OFFSETS, NOT_COMPACTED, "it is not compacted")
     play.more["topic_problems"] = (small, other, bad)
     play.look()
-    finding = found(play, Name.INTERNAL_TOPIC_PROBLEM)
+    finding = found(play, FindingName.INTERNAL_TOPIC_PROBLEM)
     assert finding.severity is Severity.CRITICAL
     assert (finding.connect_cluster, finding.subject) == ("lab", str(OFFSETS))
     assert finding.summary == f"Topic {OFFSETS}: it is not compacted."
@@ -292,7 +291,7 @@ def test_groups_whose_checkpoints_are_stale_are_told_worst_first_and_counted_onc
         {"group": "far", "landing": 10, "translated": 90},
         {"group": "far", "partition": 1, "landing": 30, "translated": 90},
     )
-    finding = found(play, Name.CHECKPOINTS_STALE)
+    finding = found(play, FindingName.CHECKPOINTS_STALE)
     assert "after a failover they would start too far back" in finding.summary
     assert (finding.connect_cluster, finding.connector, finding.subject) == (
         "lab",
@@ -347,7 +346,7 @@ def test_a_hanging_transaction_is_told_with_five_partitions_and_all_that_it_hide
         frozen=tuple(Frozen(number, 10, f"producer {number}", 2) for number in range(7))
     )
     play.look()
-    finding = found(play, Name.HANGING_TRANSACTION)
+    finding = found(play, FindingName.HANGING_TRANSACTION)
     assert finding.connect_cluster == "lab"
     assert [what for what, _ in pairs(finding.evidence)] == [
         *(f"partition {number}" for number in range(5)),
@@ -362,7 +361,7 @@ def test_a_transaction_that_hangs_still_hangs_while_its_broker_is_away():
     held = Frozen(0, 5, "held", 1)
     play.world.tail(frozen=(held,), behind=1)
     (before,) = play.look()
-    assert before.name is Name.HANGING_TRANSACTION
+    assert before.name is FindingName.HANGING_TRANSACTION
     for _ in range(6):
         play.world.tail_failed("unreachable")
         (still,) = play.look()
@@ -376,8 +375,8 @@ def test_partitions_that_cannot_be_read_are_told_and_no_transaction_is_made_of_t
         for number in (3, 4)
     )
     play.run(1.2, each=lambda: play.world.tail(frozen=sick))
-    finding = found(play, Name.INPUT_DOWN)
-    assert Name.HANGING_TRANSACTION not in play.names()
+    finding = found(play, FindingName.INPUT_DOWN)
+    assert FindingName.HANGING_TRANSACTION not in play.names()
     assert finding.subject == "tail east/connect-offsets"
     assert "has 2 partition(s) that cannot be read; the others can" in finding.summary
     assert texts(finding.evidence)["partition 4"] == "partition 4: it has no leader"
@@ -393,7 +392,7 @@ def test_an_input_that_fails_is_told_with_its_cluster_the_reason_and_when_it_was
     play = filed()
     read = play.world.now
     failing(play)
-    finding = found(play, Name.INPUT_DOWN)
+    finding = found(play, FindingName.INPUT_DOWN)
     assert finding.connect_cluster == "lab"
     assert finding.summary == (
         f"Connect cluster lab has not answered since {format_moment(read)}; the states of its "
@@ -412,7 +411,7 @@ def test_an_input_that_was_never_read_says_so():
     play = Play(world)
     denied = InputFailed(InputId.of_tail(OFFSETS), "denied", "not for you")
     play.run(1.2, each=lambda: world.see(denied))
-    assert texts(found(play, Name.INPUT_DOWN).evidence)["last read"] == "never"
+    assert texts(found(play, FindingName.INPUT_DOWN).evidence)["last read"] == "never"
 
 
 def unread(*failures: int) -> list[bool]:
@@ -450,7 +449,7 @@ def test_a_cluster_that_never_answered_is_down_once_it_has_failed_three_times():
 def test_a_tails_trouble_is_of_no_connect_cluster():
     play = filed()
     play.run(2, each=lambda: play.world.tail_failed("denied"))
-    finding = found(play, Name.INPUT_DOWN)
+    finding = found(play, FindingName.INPUT_DOWN)
     assert (finding.connect_cluster, finding.subject) == ("", f"tail {OFFSETS}")
 
 
@@ -469,14 +468,14 @@ def test_what_is_out_of_date_is_down_though_the_last_attempt_was_good():
     play = filed()
     play.blind.add(REST)
     play.run(2)
-    assert texts(found(play, Name.INPUT_DOWN).evidence)["reason"] == "stale"
+    assert texts(found(play, FindingName.INPUT_DOWN).evidence)["reason"] == "stale"
 
 
 def test_a_tail_that_does_not_come_to_the_end_is_said_to_read_too_slowly():
     play, read = filed(), count(1)
     play.blind.add(InputId.of_tail(OFFSETS))
     play.run(2, each=lambda: play.world.tail(behind=70, positions=((0, next(read)),)))
-    finding = found(play, Name.INPUT_DOWN)
+    finding = found(play, FindingName.INPUT_DOWN)
     assert finding.summary == f"Topic {OFFSETS} is written faster than offsetwatch reads it."
     evidence = texts(finding.evidence)
     assert (evidence["reason"], evidence["left to read"]) == ("stale", "70 records")
@@ -492,14 +491,19 @@ def test_a_tail_that_lies_behind_and_fails_is_said_to_fail():
     for lag in (None, 70):  # whether or not it was heard of lately
         play.more["inputs"] = (replace(view, tail=replace(view.tail, behind=lag)),)
         play.look()
-        assert found(play, Name.INPUT_DOWN).summary == f"Topic {OFFSETS} cannot be read: no luck."
+        assert (
+            found(play, FindingName.INPUT_DOWN).summary
+            == f"Topic {OFFSETS} cannot be read: no luck."
+        )
 
 
 def test_a_tail_of_which_nothing_is_heard_is_said_not_to_answer():
     play = filed()
     play.blind.add(InputId.of_tail(OFFSETS))
     play.run(2)
-    assert found(play, Name.INPUT_DOWN).summary == f"Topic {OFFSETS} cannot be read: no answer."
+    assert (
+        found(play, FindingName.INPUT_DOWN).summary == f"Topic {OFFSETS} cannot be read: no answer."
+    )
 
 
 def test_an_offsets_topic_that_is_not_settled_yet_has_three_intervals_as_well():
@@ -522,7 +526,7 @@ def test_what_may_not_be_read_of_a_cluster_without_rest_is_done_without(reason, 
     play.blind.add(tail)
     failed = InputFailed(tail, reason, "no luck")
     play.run(1.2, each=lambda: play.world.see(failed))
-    assert found(play, Name.INPUT_DOWN).severity is severity
+    assert found(play, FindingName.INPUT_DOWN).severity is severity
 
 
 def test_a_topic_that_is_not_there_has_three_intervals_to_come():

@@ -8,8 +8,7 @@ from offsetwatch.formatting import format_moment
 from offsetwatch.judge.findings.rewinds import Recopy
 from offsetwatch.judge.findings.rule_context import REPORT_INTERVALS
 from offsetwatch.judge.findings.rules.replication import NEAR_INTERVALS
-from offsetwatch.model.findings import EvidenceItem, Finding
-from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.findings import EvidenceItem, Finding, FindingName
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.state.snapshot import Loss, TopicRecreation
@@ -40,7 +39,7 @@ def flow(*partitions: dict) -> Play:
     return play
 
 
-def found(play: Play, name: Name) -> Finding:
+def found(play: Play, name: FindingName) -> Finding:
     (report,) = [finding for finding in play.findings if finding.name is name]
     return report
 
@@ -73,7 +72,7 @@ def test_retention_is_near_where_more_waits_than_lies_before_the_position(change
 
 def test_retention_is_told_of_the_partition_that_it_reaches_first():
     play = flow({**NEAR, "headroom_s": 1500.0}, {**NEAR, "headroom": 1, "headroom_s": 900.0})
-    finding = found(play, Name.MM2_RETENTION_NEAR)
+    finding = found(play, FindingName.MM2_RETENTION_NEAR)
     assert "within 1 h retention reaches" in finding.summary
     assert finding.summary.endswith("in 2 partitions, first in orders-1.")
     assert pairs(finding.evidence) == [
@@ -106,7 +105,7 @@ def test_losses_are_summed_by_cause_and_the_largest_is_told_first():
     small = lost(play, first=50, last=50, cause="altered")
     play.more["losses"] = (small, lost(play, last=59), lost(play, partition=1, last=149))
     play.look()
-    finding = found(play, Name.MM2_RECORDS_LOST)
+    finding = found(play, FindingName.MM2_RECORDS_LOST)
     assert finding.summary == (
         "mm2 (west->east) can no longer replicate up to 111 upstream records "
         "(retention: 110, altered: 1)."
@@ -163,7 +162,7 @@ def test_a_topic_made_anew_is_told_with_its_ids_as_far_as_they_are_known(known):
     play = flow({})
     play.more["recreations"] = (recreated(play, before=known, after=known),)
     play.look()
-    finding = found(play, Name.MM2_TOPIC_RECREATED)
+    finding = found(play, FindingName.MM2_TOPIC_RECREATED)
     evidence = texts(finding.evidence)
     assert evidence["topic id before"] == evidence["topic id now"] == (known or "unknown")
     assert (evidence["flow"], evidence["recreated"]) == ("west->east", "2 times")
@@ -209,7 +208,7 @@ def test_a_topic_that_is_the_same_was_not_created_again(before, after, words):
     play = flow({})
     play.more["recreations"] = (recreated(play, before=before, after=after),)
     play.look()
-    assert words in found(play, Name.MM2_TOPIC_RECREATED).summary
+    assert words in found(play, FindingName.MM2_TOPIC_RECREATED).summary
 
 
 # --- position_ahead ------------------------------------------------------------------------------
@@ -221,7 +220,7 @@ def test_positions_beyond_the_end_are_told_furthest_first_after_an_interval():
     play.run(0.9)
     assert play.names() == []
     play.run(0.2)
-    finding = found(play, Name.MM2_POSITION_AHEAD)
+    finding = found(play, FindingName.MM2_POSITION_AHEAD)
     assert finding.summary.startswith("mm2 (west->east) has 2 positions beyond the end")
     assert pairs(finding.evidence) == [
         ("orders-2 position", "108"),
@@ -265,7 +264,7 @@ def test_what_is_copied_again_is_told_with_where_it_was_the_largest_part_first()
     play.run(0.9)
     assert "recopy" not in play.names()
     play.run(0.2)
-    finding = found(play, Name.RECOPY)
+    finding = found(play, FindingName.RECOPY)
     assert "copies 2 partitions a second time" in finding.summary
     assert pairs(finding.evidence)[:4] == [
         ("orders-1 copied again from", "10"),
@@ -284,7 +283,7 @@ def test_what_is_copied_again_is_one_trouble_of_a_flow_whatever_its_topics():
     (bounds,) = play.world.snapshot().mirror_partitions
     play.more["mirror_partitions"] = (bounds, replace(bounds, topic="returns"))
     play.run(1.2)
-    assert "copies 2 partitions a second time" in found(play, Name.RECOPY).summary
+    assert "copies 2 partitions a second time" in found(play, FindingName.RECOPY).summary
 
 
 def test_what_is_copied_of_a_topic_that_is_known_to_be_another_by_the_same_look_is_no_second_copy():
@@ -310,7 +309,7 @@ def waiting(*partitions: dict) -> Play:
 
 
 def test_the_most_of_what_waits_is_told_first():
-    finding = found(waiting({"lag": 30}, {"lag": 500}, {"lag": 40}), Name.MM2_LAG_UNUSUAL)
+    finding = found(waiting({"lag": 30}, {"lag": 500}, {"lag": 40}), FindingName.MM2_LAG_UNUSUAL)
     assert finding.summary.startswith("mm2 (west->east) has more records left to copy")
     assert finding.evidence == (
         EvidenceItem("left to copy", 570, "records"),

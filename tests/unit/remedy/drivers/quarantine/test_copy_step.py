@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from offsetwatch.config import QuarantineConfig as Wanted
+from offsetwatch.config import QuarantineConfig
 from offsetwatch.errors import ClientError, RemoteRefusal, ResponseTimeout, SizeLimitExceeded
 from offsetwatch.model.records import RawRecord
 from offsetwatch.remedy.drivers.common_steps import StepDispatcher
@@ -265,14 +265,14 @@ def test_a_driver_that_copies_leaves_all_other_steps_to_the_one_within(source, s
 
 
 def test_a_cluster_that_is_not_configured_is_refused(tmp_path, source):
-    quarantine = build_quarantine(Wanted(), {}, tmp_path)
+    quarantine = build_quarantine(QuarantineConfig(), {}, tmp_path)
     copier = build_record_copier({}, quarantine, build_copy_context(PLAN))
     with pytest.raises(RemoteRefusal):
         copier.look(step())
 
 
 def test_without_a_cluster_in_the_configuration_there_are_files_alone(tmp_path):
-    assert build_quarantine(Wanted(), {}, tmp_path).name == str(tmp_path / "quarantine")
+    assert build_quarantine(QuarantineConfig(), {}, tmp_path).name == str(tmp_path / "quarantine")
 
 
 def test_too_large_is_no_error_of_the_topic_alone(kept, quarantine, monkeypatch):

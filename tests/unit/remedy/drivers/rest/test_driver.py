@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from lab.processes.ports import free_port
-from offsetwatch.config import Connect as ConnectConfig
-from offsetwatch.config import Kafka
+from offsetwatch.config import Connect, Kafka
 from offsetwatch.errors import AccessDenied, IncompleteResponse, NotFound, TargetUnreachable
 from offsetwatch.remedy.drivers.rest.connect_state import (
     compute_config_sha256,
@@ -64,8 +63,8 @@ def stopped(worker: fake.Connect) -> fake.Connect:
     return worker
 
 
-def config_of(*urls: str) -> ConnectConfig:
-    return ConnectConfig(name="cc", kafka="k", urls=list(urls))
+def config_of(*urls: str) -> Connect:
+    return Connect(name="cc", kafka="k", urls=list(urls))
 
 
 def driver_of(worker: fake.Connect, name: str = "src", **more: Any) -> RestDriver:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.config import Connect
 from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
@@ -78,7 +78,7 @@ class Creation:
         )
 
     def process(self, fuse: Fuse, *, config: bool, again: bool = False) -> PlanResult | None:
-        connect = ConnectConfig(name="cc", kafka="k", url=self.worker.url)
+        connect = Connect(name="cc", kafka="k", url=self.worker.url)
         inputs = CONFIG if config else None
         driver = Mortal(connect, "new", None, create_config=inputs, clock=self.clock)
         driver.fuse = fuse

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from offsetwatch.config import Connect as ConnectConfig
+from offsetwatch.config import Connect
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal.journal import Journal
@@ -80,7 +80,7 @@ class Run:
 
     def __init__(self, worker: fake.Connect, folder: Path, *steps: AnyStep) -> None:
         self.worker, self.folder, self.clock = worker, folder, VirtualClock()
-        self.connect = ConnectConfig(name="cc", kafka="k", url=worker.url)
+        self.connect = Connect(name="cc", kafka="k", url=worker.url)
         running = ToState(RequestedState.RUNNING)
         self.plan = Plan(
             plan_id="p-1",

@@ -24,8 +24,7 @@ from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, clas
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
 from offsetwatch.remedy.model.driver import AttemptResult
 from tests.fakes.endpoint import endpoint
-from tests.fakes.worker import Worker, ok
-from tests.fakes.worker import serving as worker
+from tests.fakes.worker import Worker, ok, serving
 
 from .table import HOSTILE, SECRET, row
 
@@ -60,7 +59,7 @@ def saying(status: str, body: bytes, *headers: str) -> Callable[[socket.socket, 
 def _(_stage, _):
     with endpoint() as trap:
         for code in ("301 Moved", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"):
-            with worker(saying(code, b"", f"Location: {trap.url}/x")) as member:
+            with serving(saying(code, b"", f"Location: {trap.url}/x")) as member:
                 with pytest.raises(MalformedResponse):
                     reader(member).offsets("orders")
                 reply = writer(member).send(*ALTER)
@@ -74,7 +73,7 @@ def _(_stage, _):
 @row(51, "a page where Connect should answer is no answer of Connect")
 def _(_stage, _):
     page = f"<html><script>alert('{HOSTILE}')</script></html>".encode()
-    with worker(ok(page, kind="text/html")) as member:
+    with serving(ok(page, kind="text/html")) as member:
         with pytest.raises(MalformedResponse) as caught:
             reader(member).offsets("orders")
         assert HOSTILE not in str(caught.value)
@@ -90,7 +89,7 @@ def _(_stage, _):
     trace = b"x" * (50 * 1024 * 1024)
     body = b'{"name":"orders","tasks":[{"trace":"' + trace + b'"}]}'
     assert len(body) > BODY_BYTES_MAX
-    with worker(ok(body)) as member:
+    with serving(ok(body)) as member:
         with pytest.raises(SizeLimitExceeded):
             reader(member).status("orders")
         assert writer(member).send(*STOP).said is None
@@ -101,7 +100,7 @@ def _(_stage, _):
 def _(_stage, _):
     bomb = gzip.compress(b'{"message":"' + b" " * BODY_BYTES_MAX, 1)
     assert len(bomb) < WRITTEN_BYTES_MAX
-    with worker(saying("200 OK", bomb, "Content-Encoding: gzip")) as member:
+    with serving(saying("200 OK", bomb, "Content-Encoding: gzip")) as member:
         with pytest.raises((SizeLimitExceeded, MalformedResponse)):
             reader(member).status("orders")
         assert writer(member).send(*STOP).said is None
@@ -140,7 +139,7 @@ def _(_stage, _):
     assert HOSTILE not in observed
     message = f'bad: sasl.jaas.config=x password="{SECRET}" and token: {SECRET} and </script>'
     refusal = json.dumps({"error_code": 500, "message": message}).encode()
-    with worker(saying("500 Server Error", refusal)) as member:
+    with serving(saying("500 Server Error", refusal)) as member:
         assert SECRET not in str(writer(member).send(*ALTER))
     return IGNORED
 
