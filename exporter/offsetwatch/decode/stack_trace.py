@@ -23,6 +23,7 @@ only names of classes and methods. Pure and total.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -165,12 +166,13 @@ def failure_of(trace: object) -> str | None:
     root, frame = find_origin(lines)
     if root is None:
         return None
-    return _format_failure(root, frame, WHILE_STARTING if _is_at_start(lines) else "")
+    found = _format_failure(root, frame, WHILE_STARTING if _is_at_start(lines) else "")
+    return None if found is None else sys.intern(found)  # a hundred thousand tasks may fail alike
 
 
 def parse_exception_class(failure: str) -> str:
     """Return the exception class of a failure kind that `failure_of` returned."""
-    return failure.partition(" ")[0]
+    return sys.intern(failure.partition(" ")[0])
 
 
 def is_start_failure(failure: str) -> bool:

@@ -33,6 +33,9 @@ _RESTART_STATES: Final = frozenset({"restarting", "unassigned", "running"})
 _HEALTHY_STATES: Final = frozenset({"running", "paused", "stopped"})
 _ABSENT_STATES: Final = frozenset({DELETED, UNKNOWN_STATE})
 
+# Where a connector that has committed nothing begins, every time.
+_NO_POSITIONS: Final[Mapping[str, str]] = {"": ""}
+
 TaskKey = tuple[str, str, int]  # Connect cluster, connector, task
 Positions = Mapping[str, str]
 
@@ -55,7 +58,7 @@ class FailureRunState(msgspec.Struct):
     first_at: float
     last_at: float
     count: int
-    same: dict[str, str]
+    same: Positions
     moved: bool = False
     read_at: float | None = None
     restarts: int = 0
@@ -292,8 +295,9 @@ class FailureTracker:
 
     def runs(self) -> tuple[FailureRun, ...]:
         """Return all runs of failures, sorted by task."""
+        same: dict[int, tuple[tuple[str, str], ...]] = {}  # by the identity of the positions
         return tuple(
-            _build_failure_run(key, history.run)
+            _build_failure_run(key, history.run, same)
             for key, history in sorted(self.of.items())
             if history.run is not None
         )
@@ -367,8 +371,13 @@ def _find_positions(visibility: InputVisibility, key: ConnectorKey) -> Positions
     }
 
 
-def _build_failure_run(key: TaskKey, run: FailureRunState) -> FailureRun:
+def _build_failure_run(
+    key: TaskKey, run: FailureRunState, same: dict[int, tuple[tuple[str, str], ...]]
+) -> FailureRun:
     cluster, connector, task = key
+    of = id(run.same)
+    if of not in same:
+        same[of] = tuple(sorted(run.same.items()))
     return FailureRun(
         connect_cluster=cluster,
         connector=connector,
@@ -379,7 +388,7 @@ def _build_failure_run(key: TaskKey, run: FailureRunState) -> FailureRun:
         first_at=run.first_at,
         last_at=run.last_at,
         restarts=run.restarts,
-        same=tuple(sorted(run.same.items())),
+        same=same[of],
         moved=run.moved,
         read_at=run.read_at,
         begun_by=run.begun_by,
@@ -426,12 +435,20 @@ def _record_failure(history: TaskFailureHistory, change: StateChange, positions:
 
 
 def _start_run(failure: str, moment: float, positions: Positions) -> FailureRunState:
-    # A connector that has committed nothing stands where it begins, every time.
-    kept = dict(list(positions.items())[:POSITIONS_MAX]) or {"": ""}
+    kept = _bound_positions(positions)
     return FailureRunState(parse_exception_class(failure), failure, moment, moment, 1, kept)
 
 
+def _bound_positions(positions: Positions) -> Positions:
+    """Return the positions of a run: the same object for all tasks of a connector, as a rule."""
+    if len(positions) > POSITIONS_MAX:
+        return dict(list(positions.items())[:POSITIONS_MAX])
+    return positions or _NO_POSITIONS
+
+
 def _restart_run(run: FailureRunState, positions: Positions) -> FailureRunState:
+    if run.same == _bound_positions(positions) and not run.moved:
+        return run
     found = _start_run(run.failure, run.last_at, positions)
     found.read_at = found.begun_by = run.read_at
     return found
@@ -458,7 +475,7 @@ def _update_run(
 
 
 def _drop_moved_positions(run: FailureRunState, positions: Positions) -> None:
-    now = positions or {"": ""}
+    now = positions or _NO_POSITIONS
     same = {of: text for of, text in run.same.items() if now.get(of) == text}
-    run.moved = run.moved or len(same) < len(run.same)
-    run.same = same
+    if len(same) < len(run.same):
+        run.moved, run.same = True, same

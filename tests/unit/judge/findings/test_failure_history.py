@@ -205,6 +205,15 @@ def test_of_who_was_polled_and_never_failed_nothing_is_kept(watching):
     assert list(watching.failures.of[FILES].restarts) == [120.0]
 
 
+def test_tasks_that_fail_alike_share_what_is_kept_of_it(watching):
+    failing = polled(*(Task(number, "failed", BAD) for number in range(3)))
+    for at in (100.0, 110.0):
+        runs = watching.look(at, failing, positions={"a": "1", "b": "2"})
+        assert len({id(run.same) for run in runs}) == len({id(run.kind) for run in runs}) == 1
+        kept = [history.run for history in watching.failures.of.values()]
+        assert len({id(run.same) for run in kept}) == 1
+
+
 def test_no_more_restarts_are_kept_than_that(watching):
     watching.fail(0.0, RESTARTS_MAX + 3, positions={"a": "1"})
     assert len(watching.failures.of[FILES].restarts) == RESTARTS_MAX

@@ -216,7 +216,7 @@ def find_sinks_below_log_start(context: RuleContext) -> Iterator[Finding]:
 
 def _find_stuck_positions(
     context: RuleContext, key: ConnectorKey, run: FailureRunState
-) -> dict[str, str]:
+) -> Mapping[str, str]:
     """Where it stands: all that never moved, or of it what has work if something else did move."""
     if not run.moved:
         return run.same
