@@ -41,7 +41,7 @@ def format_address(host: str, port: int | str) -> str:
     """Build an address in the spelling used for comparison; the host may have brackets."""
     bare = host.removeprefix("[").removesuffix("]")
     ipv6 = _normalize_ipv6(bare)
-    return f"{bare}:{port}" if ipv6 is None else f"[{ipv6}]:{port}"
+    return f"{bare.lower()}:{port}" if ipv6 is None else f"[{ipv6}]:{port}"
 
 
 def normalize_address(text: str) -> str:

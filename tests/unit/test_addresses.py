@@ -40,7 +40,12 @@ def test_an_ipv6_address_has_one_spelling_in_which_it_is_compared() -> None:
         == format_address("[2001:db8::1]", "9092")
         == "[2001:db8::1]:9092"
     )
-    assert normalize_address("Broker:9092") == format_address("Broker", 9092) == "Broker:9092"
+    assert normalize_address("[fe80::1%Eth0]:9092") == "[fe80::1%Eth0]:9092"  # a zone has a case
     assert normalize_address("what is none") == "what is none"
     assert is_ipv6("::1")
     assert not is_ipv6("10.0.0.1")
+
+
+def test_a_host_name_has_no_case_in_a_comparison() -> None:
+    assert normalize_address("Broker-1.EXAMPLE.org:9092") == "broker-1.example.org:9092"
+    assert format_address("Broker", 9092) == "broker:9092"

@@ -6,7 +6,6 @@ bodies of the REST API and records of the config topic.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -19,7 +18,7 @@ from offsetwatch.model.connectors import (
     MirrorSettings,
     SinkSettings,
 )
-from offsetwatch.model.topology import REGEX_ROUTER, TopicRouter
+from offsetwatch.model.topology import REGEX_ROUTER, TopicRouter, is_provided
 
 _MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
 # Strimzi's own IdentityReplicationPolicy is older than MM2's and names topics as that does.
@@ -61,10 +60,8 @@ _TOPIC_KEEPING_TRANSFORMS = {
 _TOPIC_KEEPING_CLASSES = frozenset(
     package + name for package, names in _TOPIC_KEEPING_TRANSFORMS.items() for name in names
 ) | frozenset(_TOPIC_KEEPING_TRANSFORMS[_TRANSFORMS_PACKAGE])
+_INT_MAX = 2**31 - 1
 _INTERNAL_SEPARATOR = "replication.policy.internal.topic.separator"
-_PROVIDER_REFERENCE = re.compile(
-    r"\$\{[^}]*?:[^}]*\}"
-)  # fetched by a config provider: ConfigTransformer
 
 
 def parse_connector_settings(
@@ -93,7 +90,7 @@ def parse_connector_settings(
         offsets_addresses=parse_bootstrap_addresses(
             texts.get("producer.override.bootstrap.servers", "")
         ),
-        filename=texts.get("file") if _is_file_source(class_name) else None,
+        filename=_read_filename(class_name, texts),
     )
 
 
@@ -106,12 +103,17 @@ def _is_mirror_connector(class_name: str, which: str) -> bool:
     return class_name in {f"{_MIRROR_PACKAGE}{simple}Connector", f"{simple}Connector", simple}
 
 
-def _is_file_source(class_name: str) -> bool:
-    return class_name in {
+def _read_filename(class_name: str, texts: Mapping[str, str]) -> str | None:
+    """Return the file that a FileStreamSource reads; None for other classes, or if unknown."""
+    file = texts.get("file")
+    if file is None or is_provided(file):
+        return None
+    names = {
         f"{_FILE_STREAM}SourceConnector",
         "FileStreamSourceConnector",
         "FileStreamSource",
     }
+    return file if class_name in names else None
 
 
 def _parse_kind(class_name: str, kind: str) -> ConnectorKind:
@@ -149,7 +151,7 @@ def _parse_mirror_settings(config: Mapping[str, str], written: Mapping[str, str]
         target_addresses=parse_bootstrap_addresses(
             config.get("target.cluster.bootstrap.servers", "")
         ),
-        syncs_topic=topic if emitted else None,
+        syncs_topic=topic if emitted and not is_provided(topic) else None,
         syncs_on_source=on_source,
         read_committed=_read_consumer_setting(config, "isolation.level") == "read_committed",
         from_start=_read_consumer_setting(config, "auto.offset.reset") in {None, "earliest"},
@@ -193,7 +195,7 @@ def _parse_routers(config: Mapping[str, str], written: Mapping[str, str]) -> Ite
         else:
             names = None, None
         regex, replacement = names
-        if regex is not None and replacement is not None and not _is_provided(regex, replacement):
+        if regex is not None and replacement is not None and not is_provided(regex, replacement):
             router = replace(router, regex=regex, replacement=replacement)
         yield _add_predicate(router, config, prefix)
 
@@ -209,16 +211,11 @@ def _add_predicate(router: TopicRouter, config: Mapping[str, str], prefix: str) 
     if (
         class_name != "TopicNameMatches"
         or not pattern
-        or _is_provided(pattern)
+        or is_provided(pattern)
         or negated not in {"true", "false"}
     ):
         return replace(router, conditional=True)
     return replace(router, topics=pattern, negated=negated == "true")
-
-
-def _is_provided(*values: str) -> bool:
-    """Check whether any of these values, or a part of one, comes from a config provider."""
-    return any(_PROVIDER_REFERENCE.search(value) for value in values)
 
 
 def _parse_refresh_s(config: Mapping[str, str]) -> float | None:
@@ -231,6 +228,8 @@ def _parse_refresh_s(config: Mapping[str, str]) -> float | None:
     try:
         seconds = int(config.get("refresh.topics.interval.seconds", REFRESH_S))
     except ValueError:
+        return REFRESH_S
+    if seconds > _INT_MAX:  # no connector starts with it
         return REFRESH_S
     return float(seconds) if seconds >= 0 else None
 
@@ -254,13 +253,18 @@ def _parse_sink_settings(
     """Return the settings of a sink connector.
 
     `topics.regex` is compiled as it is `written` (WorkerSinkTask); the other values are trimmed.
+    Topics that a config provider knows are like a pattern that cannot be evaluated.
     """
     level = config.get("consumer.override.isolation.level")
+    topics = config.get("topics", "")
+    pattern = written["topics.regex"] if config.get("topics.regex") else None
+    if is_provided(topics):
+        topics, pattern = "", topics
     return SinkSettings(
         group=config.get("consumer.override.group.id", f"connect-{name}"),
         addresses=parse_bootstrap_addresses(config.get("consumer.override.bootstrap.servers", "")),
-        topics=frozenset(values_of(config.get("topics", ""))) - {""},
-        topics_regex=written["topics.regex"] if config.get("topics.regex") else None,
+        topics=frozenset(values_of(topics)) - {""},
+        topics_regex=pattern,
         read_committed=None if level is None else level == "read_committed",
         from_start=config.get("consumer.override.auto.offset.reset", "earliest") == "earliest",
     )

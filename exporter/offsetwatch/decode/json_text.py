@@ -20,6 +20,7 @@ DEPTH_MAX: Final = 512  # msgspec itself ends at the interpreter's limit of 1000
 # What is no strict JSON is looked at token by token, with the interpreter's lock held: a hundred
 # thousand take 0.1 s. An offset has a few.
 TOKENS_MAX: Final = 100_000
+BACKSLASHES_MAX: Final = 1_000_000  # in as long a time; ten thousand traces have as many
 # Of a record; Kafka's own default ends at one.
 BYTES_MAX: Final = 8 * 1024 * 1024
 
@@ -30,6 +31,13 @@ encode_sorted = msgspec.json.Encoder(order="sorted").encode
 # A string, a bracket, or the needless zeros before a number. An unfinished string is taken to the
 # end of the text: tried again from each of its quotes, hostile text would cost its square.
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]|(?<![0-9.eE+])0+(?=[0-9])', re.DOTALL)
+# Half a character or a whole one, after escaped backslashes.
+_SURROGATES = re.compile(
+    rb"(?<!\\)(?P<before>(?:\\\\)*+)\\u"
+    rb"(?:[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<lone>[dD][89a-fA-F][0-9a-fA-F]{2}))"
+)
+REPLACEMENT_ESCAPE: Final = rb"\ufffd"
 
 
 def parse_json(raw: bytes) -> Any:
@@ -84,6 +92,19 @@ def _find_first_value(raw: bytes) -> bytes | None:
         if depth == 0:  # the first token of all opened it
             return b"".join(kept)
     return None
+
+
+def replace_lone_surrogates(raw: bytes) -> bytes:
+    r"""Return JSON with `\ufffd` in place of each escape of half a character.
+
+    Java cuts texts between the two halves of an emoji, and Jackson writes the half as an escape,
+    which strict JSON refuses. Text with needless many escapes is returned unchanged.
+    """
+    if raw.count(rb"\u") > TOKENS_MAX or raw.count(b"\\") > BACKSLASHES_MAX:
+        return raw
+    return _SURROGATES.sub(
+        lambda found: found["before"] + REPLACEMENT_ESCAPE if found["lone"] else found[0], raw
+    )
 
 
 def parse_flat_map(raw: bytes) -> dict[str, Scalar] | None:

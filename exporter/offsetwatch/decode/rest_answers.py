@@ -7,6 +7,7 @@ the settings that connector_config.py names leave this module. Of a trace only t
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import islice
@@ -16,7 +17,7 @@ import msgspec
 
 from offsetwatch.decode.config_topic import parse_assigned_partitions
 from offsetwatch.decode.connector_config import parse_connector_settings
-from offsetwatch.decode.json_text import encode_sorted
+from offsetwatch.decode.json_text import REPLACEMENT_ESCAPE, encode_sorted
 from offsetwatch.decode.stack_trace import TRACE_CHARS_MAX, failure_of
 from offsetwatch.model.connectors import UNKNOWN_STATE, Connector, Task
 from offsetwatch.model.offsets import Undecodable
@@ -155,12 +156,18 @@ def decode_readable_offsets(
         return Undecodable("offsets_shape")
     found = []
     for raw in entries:  # one after the other, as of connectors
-        entry = _parse(bytes(raw))
-        if not isinstance(entry, dict) or "partition" not in entry:
+        text = bytes(raw)
+        entry = _parse(text)
+        # Half a character was replaced: the offset of another source partition, or another offset.
+        if not isinstance(entry, dict) or "partition" not in entry or REPLACEMENT_ESCAPE in text:
             continue
         offset = entry.get("offset")
-        text = None if offset is None else encode_sorted(offset).decode()
-        found.append((encode_sorted(entry["partition"]).decode(), text))
+        found.append(
+            (
+                encode_sorted(entry["partition"]).decode(),
+                None if offset is None else encode_sorted(offset).decode(),
+            )
+        )
     if entries and not found:
         return Undecodable("offsets_entry_shape")
     return tuple(found), len(entries) - len(found)
@@ -423,7 +430,8 @@ def _parse_task(task: object) -> Task | None:
         return None
     if not isinstance(state, str) or not state:
         return Task(number, UNKNOWN_STATE)
-    return Task(number=number, state=state.lower(), failure=failure_of(task.get("trace")))
+    state = sys.intern(state.lower())  # the same text for a hundred thousand tasks
+    return Task(number=number, state=state, failure=failure_of(task.get("trace")))
 
 
 def _get_map_member(parsed: object, key: str) -> Mapping[str, Any]:

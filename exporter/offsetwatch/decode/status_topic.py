@@ -12,9 +12,10 @@ trace may quote records and configurations: it is dropped, except for the failur
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
-from offsetwatch.decode.json_text import parse_json
+from offsetwatch.decode.json_text import parse_json, replace_lone_surrogates
 from offsetwatch.decode.stack_trace import failure_of
 from offsetwatch.model.connectors import (
     Condition,
@@ -72,6 +73,8 @@ def decode_json_map(value: bytes | None) -> dict[str, Any] | Undecodable | None:
         return None
     parsed = parse_json(value)
     if isinstance(parsed, Undecodable):
+        parsed = parse_json(replace_lone_surrogates(value))  # as of a trace that was cut
+    if isinstance(parsed, Undecodable):
         return Undecodable(f"value_{parsed.reason}")
     return parsed if isinstance(parsed, dict) else Undecodable("value_shape")
 
@@ -95,10 +98,10 @@ def _parse_condition(body: dict[str, Any]) -> Condition | Undecodable:
     if not isinstance(state, str) or not isinstance(worker, str) or generation is None:
         return Undecodable("value_shape")
     return Condition(
-        state=state.lower(),
-        worker=worker,
+        state=sys.intern(state.lower()),
+        worker=sys.intern(worker),
         generation=generation,
-        version=str(body.get("version") or ""),
+        version=sys.intern(str(body.get("version") or "")),
         failure=failure_of(body.get("trace")),
     )
 

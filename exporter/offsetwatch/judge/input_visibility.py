@@ -19,7 +19,7 @@ from offsetwatch.model.observations import (
     InputId,
     build_rest_offsets_input,
 )
-from offsetwatch.model.topology import KAFKA_NOT_CONFIGURED, KafkaTopic, MirrorFlow
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow
 from offsetwatch.state.clock_skew import SKEW_S_MAX
 from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.mirror.mm2_names import locate_checkpoints
@@ -228,7 +228,7 @@ class InputVisibility:
     def explain_unread_log_ends(self, key: ConnectorKey) -> str | None:
         """Explain why no input reads the log ends of a sink's topics."""
         sink = self._sink_groups.get(key)
-        return KAFKA_NOT_CONFIGURED if sink is not None and sink.kafka is None else None
+        return None if sink is None else sink.lag_unknown
 
     def are_log_ends_hidden(self, kafka: str | None) -> bool:
         """Check whether the log ends of a Kafka cluster are unavailable."""

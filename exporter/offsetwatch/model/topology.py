@@ -6,6 +6,7 @@ it as input. Kafka clusters have the names that the user gave them.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, NamedTuple
@@ -183,13 +184,24 @@ class MirrorFlow:
 KAFKA_NOT_CONFIGURED: Final = (
     "the Kafka cluster of its topics is not configured (kafka), so no log ends are read there"
 )
+GROUP_NOT_KNOWN: Final = (
+    "a config provider of its workers knows the name of its group "
+    "(consumer.override.group.id), so its committed offsets are not read"
+)
+# A worker replaces it when it starts the connector: ConfigTransformer.
+_PROVIDER_REFERENCE: Final = re.compile(r"\$\{[^}]*?:[^}]*\}")
+
+
+def is_provided(*values: str) -> bool:
+    """Check whether any of these values, or a part of one, comes from a config provider."""
+    return any(_PROVIDER_REFERENCE.search(value) for value in values)
 
 
 @dataclass(frozen=True, slots=True)
 class SinkGroup:
     """Consumer group of a sink connector, and the topics that it reads (see SinkSettings).
 
-    `kafka` is None if no configured cluster is its own.
+    `kafka` is None if no configured cluster is its own, or if its group is not known.
     """
 
     connect_cluster: str
@@ -200,6 +212,13 @@ class SinkGroup:
     topics_regex: str | None = None
     read_committed: bool | None = None
     from_start: bool = True
+
+    @property
+    def lag_unknown(self) -> str | None:
+        """Return why its lag is not known; None if it may be."""
+        if is_provided(self.group):
+            return GROUP_NOT_KNOWN
+        return KAFKA_NOT_CONFIGURED if self.kafka is None else None
 
 
 @dataclass(frozen=True, slots=True)

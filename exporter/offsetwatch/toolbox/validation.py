@@ -14,7 +14,7 @@ from typing import Final
 from offsetwatch.decode.dialects import DIALECTS, detect_shape, find_dialect
 from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
-from offsetwatch.model.topology import TopicPartition
+from offsetwatch.model.topology import TopicPartition, is_provided
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.offset_shapes import (
     FILE_STREAM,
@@ -275,7 +275,7 @@ class _RequestCheck:
 
     def _alias_flaws(self, fields: Fields) -> Iterator[Flaw]:
         mirror = self.facts.mirror
-        if mirror is None:
+        if mirror is None or is_provided(mirror.source):
             if not self.request.allow_new:
                 yield "cluster", "which alias it copies from is not known", self.advice()
         elif fields["cluster"] != mirror.source:

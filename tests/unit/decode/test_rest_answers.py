@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from offsetwatch.decode.java.pattern import JavaPattern
+from offsetwatch.decode.json_text import replace_lone_surrogates
 from offsetwatch.decode.rest_answers import (
     ConnectorNames,
     OddMembers,
@@ -123,6 +125,15 @@ def test_an_entry_of_another_shape_takes_no_other_offset_with_it(odd):
     body = f'{{"offsets":[{odd},{{"partition":{{"a":1}},"offset":{{"b":2}}}}]}}'.encode()
     assert decode_readable_offsets(body) == ((('{"a":1}', '{"b":2}'),), 1)
     assert decode_offsets(body) == Undecodable("offsets_entry_shape")
+
+
+def test_an_offset_of_which_half_a_character_was_replaced_is_not_told():
+    """Under another source partition, or as another offset, it would be written back."""
+    plain = rb'{"partition":{"a":1},"offset":{"b":"\ud83d\ude00"}}'
+    for odd in (rb'{"partition":{"a":"\ud83d"},"offset":{"b":2}}', plain.replace(rb"\ude00", b"")):
+        body = replace_lone_surrogates(b'{"offsets":[%b,%b]}' % (odd, plain))
+        offsets, unread = decode_readable_offsets(body)
+        assert (offsets, unread) == ((('{"a":1}', '{"b":"\U0001f600"}'),), 1)
 
 
 def test_fields_come_back_in_any_order_and_compare_equal():
@@ -442,6 +453,7 @@ def test_a_mirror_begins_at_the_start_unless_its_consumer_is_told_otherwise(chan
         ({"refresh.topics.interval.seconds": "30"}, 30.0),
         ({"refresh.topics.interval.seconds": "-1"}, None),
         ({"refresh.topics.interval.seconds": "soon"}, 600.0),
+        ({"refresh.topics.interval.seconds": "9" * 400}, 600.0),
         ({"refresh.topics.enabled": "false"}, None),
         ({"refresh.topics.enabled": "TRUE", "refresh.topics.interval.seconds": "0"}, 0.0),
     ],
@@ -618,6 +630,13 @@ def test_a_sink_says_which_topics_it_reads():
     assert listed({"topics.regex": ""}, kind="sink").sink.topics_regex is None
 
 
+@pytest.mark.parametrize("topics", ["${env:TOPICS}", "a,${file:/etc/t.properties:b}"])
+def test_topics_that_a_config_provider_knows_are_a_pattern_that_nobody_can_evaluate(topics):
+    found = listed({"topics": topics}, kind="sink").sink
+    assert (found.topics, found.topics_regex) == (frozenset(), topics)
+    assert not JavaPattern(topics).is_known
+
+
 @pytest.mark.parametrize(
     ("level", "expected"),
     [(None, None), ("read_committed", True), ("read_uncommitted", False)],
@@ -651,6 +670,7 @@ def test_only_of_a_file_source_is_it_said_what_it_reads():
     for alias in ("FileStreamSource", "FileStreamSourceConnector"):
         assert listed({"connector.class": alias, **plain}).filename == "/data/in.txt"
     assert listed({"connector.class": source}).filename is None
+    assert listed({"connector.class": source, "file": "${env:FILE}"}).filename is None
     assert listed({"connector.class": "org.example.Source", **plain}).filename is None
 
 

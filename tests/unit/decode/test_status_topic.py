@@ -49,6 +49,15 @@ def test_no_value_is_a_status_that_was_deleted():
     assert decoded("status-topic-t:connector-c", None) == TopicUse("t", "c", None, None)
 
 
+def test_a_trace_that_was_cut_in_the_middle_of_a_character_is_that_of_a_failure():
+    trace = "org.example.Bad: \ud83d\n\tat org.example.Sink.put(Sink.java:1)"
+    found = decoded("status-task-c-0", {**RUNNING, "state": "FAILED", "trace": trace})
+    assert (found.condition.state, found.condition.failure) == (
+        "failed",
+        "org.example.Bad in Sink.put",
+    )
+
+
 def test_a_worker_before_4_1_gives_no_version():
     older = {name: value for name, value in RUNNING.items() if name != "version"}
     for body in (older, {**older, "version": None}):

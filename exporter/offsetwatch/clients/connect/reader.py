@@ -37,6 +37,7 @@ from offsetwatch.clients.http.exchange import (
     run_exchange,
 )
 from offsetwatch.config import Auth, Connect, Tls
+from offsetwatch.decode.json_text import replace_lone_surrogates
 from offsetwatch.errors import (
     AccessDenied,
     AmbiguousOutcome,
@@ -265,21 +266,34 @@ def offsets_path(connector: str) -> str:
 
 
 def validate_response(name: str, status: int, body: bytes) -> bytes:
-    """Return the body of a valid answer. Raises errors whose detail has neither worker nor path."""
+    """Return the body of a valid answer, in strict JSON.
+
+    Raises errors whose detail has neither worker nor path.
+    """
     if status != httpx.codes.OK:
         raise _build_response_error(name, status, body)
     if len(body) > BODY_BYTES_MAX:
         raise SizeLimitExceeded(name, f"answer larger than {BODY_BYTES_MAX} bytes")
     if has_too_many_values(body):
         raise SizeLimitExceeded(name, f"answer of more than {VALUES_MAX} values")
+    error = _find_json_error(body)
+    if error is None:
+        return body
+    repaired = replace_lone_surrogates(body)
+    if repaired != body and _find_json_error(repaired) is None:
+        return repaired
+    what = "a body that is not JSON"
+    if is_html(body):
+        what = f"{HTML_PAGE}, and not the REST API of Connect"
+    raise MalformedResponse(name, f"HTTP 200 with {what}") from error
+
+
+def _find_json_error(body: bytes) -> msgspec.DecodeError | RecursionError | None:
     try:
         msgspec.json.decode(body, type=msgspec.Raw)
     except (msgspec.DecodeError, RecursionError) as exc:
-        what = "a body that is not JSON"
-        if is_html(body):
-            what = f"{HTML_PAGE}, and not the REST API of Connect"
-        raise MalformedResponse(name, f"HTTP 200 with {what}") from exc
-    return body
+        return exc
+    return None
 
 
 def combine_worker_errors(

@@ -34,7 +34,7 @@ from offsetwatch.model.observations import (
     InputId,
     build_rest_offsets_input,
 )
-from offsetwatch.model.topology import KAFKA_NOT_CONFIGURED, KafkaTopic, MirrorFlow, SinkGroup
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup
 from offsetwatch.serve.documents.api import (
     build_connector_group_rows,
     build_flow_losses,
@@ -160,7 +160,7 @@ def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> Explai
             *_find_state_problems(view, said),
             *_find_input_problems(inputs),
             *_find_source_problems(view, sources, topic, said),
-            *_find_flow_problems(explained_flow, said),
+            *_find_flow_problems(view, explained_flow, said),
             *_find_topic_problems(snapshot, topic, flow),
         ],
     }
@@ -292,7 +292,7 @@ def _build_group(snapshot: Snapshot, view: ConnectorView, group: SinkGroup) -> E
     return {
         "group": group.group,
         "kafka": group.kafka,
-        "lag_unknown": KAFKA_NOT_CONFIGURED if group.kafka is None else None,
+        "lag_unknown": group.lag_unknown,
         "partitions": [
             build_sink_partition(partition, snapshot.at)
             for partition in snapshot.index.sink_partitions.get(
@@ -361,9 +361,14 @@ def _find_source_problems(
 
 
 def _find_flow_problems(
-    flow: ExplainedFlow | None, said: AbstractSet[FindingName]
+    view: ConnectorView, flow: ExplainedFlow | None, said: AbstractSet[FindingName]
 ) -> Iterator[str]:
     if flow is None:
+        if view.kind is ConnectorKind.MIRROR and "MirrorSource" in view.class_name:
+            yield (
+                "a config provider of its workers knows its source.cluster.alias: its flow and its "
+                "lag are not known. Name the flow under flows"
+            )
         return
     if flow["upstream"] is None:
         yield (

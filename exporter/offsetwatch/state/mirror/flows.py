@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Final
 
 from offsetwatch.model.connectors import Connector
-from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup, is_provided
 
 BROKER_ADDRESS_TTL_S: Final = 86_400.0  # a broker down for longer may come back with another
 
@@ -23,11 +23,15 @@ def build_mirror_flows(
     connectors: tuple[Connector, ...],
     addresses: Mapping[str, frozenset[str]],
 ) -> tuple[MirrorFlow, ...]:
-    """Build the flows of a Connect cluster. `home` is its own Kafka cluster, if known."""
+    """Build the flows of a Connect cluster. `home` is its own Kafka cluster, if known.
+
+    A connector whose source alias only a config provider knows has none: its offsets and its topics
+    are named by that alias.
+    """
     flows = []
     for connector in connectors:
         settings = connector.mirror
-        if settings is None:
+        if settings is None or is_provided(settings.source):
             continue
         upstream = find_cluster_at(settings.source_addresses, addresses)
         downstream = find_cluster_at(settings.target_addresses, addresses) or home
@@ -104,12 +108,13 @@ def build_sink_groups(
         settings = connector.sink
         if settings is not None:
             away = settings.addresses
+            kafka = find_cluster_at(away, addresses) if away else home
             groups.append(
                 SinkGroup(
                     connect_cluster=connect_cluster,
                     connector=connector.name,
                     group=settings.group,
-                    kafka=find_cluster_at(away, addresses) if away else home,
+                    kafka=None if is_provided(settings.group) else kafka,
                     topics=settings.topics,
                     topics_regex=settings.topics_regex,
                     read_committed=settings.read_committed,

@@ -52,6 +52,21 @@ def test_the_body_is_handed_on_as_it_came():
     assert answering(200, b'{"a":{}}').connectors() == b'{"a":{}}'
 
 
+@pytest.mark.parametrize(
+    ("half", "expected"),
+    [
+        (rb"cut \ud83d", rb"cut \ufffd"),
+        (rb"\ude00\ud83d", rb"\ufffd\ufffd"),
+        (rb"\ud83d\ud83d\ude00", rb"\ufffd\ud83d\ude00"),
+        (rb"\\\ud83d\n\\ud83d", rb"\\\ufffd\n\\ud83d"),
+    ],
+)
+def test_half_a_character_in_one_trace_takes_no_connector_with_it(half, expected):
+    """Java cuts a message between the halves of an emoji, and Jackson escapes what is left."""
+    body = b'{"a":{"status":{"trace":"%b"}},"b":{}}'
+    assert answering(200, body % half).connectors() == body % expected
+
+
 def test_connectors_come_with_status_and_info_in_one_request():
     requests = []
     reader(lambda request: requests.append(request) or httpx.Response(200, json={})).connectors()

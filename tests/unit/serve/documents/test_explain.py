@@ -10,6 +10,7 @@ from offsetwatch.model.findings import FindingName
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import LogBounds, SinkOffset, TopicFactsRead
 from offsetwatch.model.topology import (
+    GROUP_NOT_KNOWN,
     KAFKA_NOT_CONFIGURED,
     InternalTopicRole,
     KafkaTopic,
@@ -286,6 +287,15 @@ def test_a_sink_on_a_kafka_cluster_that_is_not_configured_says_why_it_has_no_lag
     world.listed(replace(sink("out"), sink=settings))
     group = explained(world, "out")["group"]
     assert (group["kafka"], group["lag_unknown"]) == (None, KAFKA_NOT_CONFIGURED)
+
+
+def test_a_name_that_only_a_config_provider_knows_is_said_to_be_one():
+    world = World()
+    settings = SinkSettings(group="${env:GROUP}", addresses=frozenset())
+    world.listed(replace(sink("out"), sink=settings), mirror(source="${env:ALIAS}"))
+    assert explained(world, "out")["group"]["lag_unknown"] == GROUP_NOT_KNOWN
+    (problem,) = explained(world, mirror().name)["problems"]
+    assert "a config provider of its workers knows its source.cluster.alias" in problem
 
 
 def test_it_says_how_the_connector_makes_progress_by_which_law_and_what_is_wrong_with_it():

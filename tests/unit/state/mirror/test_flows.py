@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.model.observations import BrokerAddressesRead
-from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.model.topology import GROUP_NOT_KNOWN, KafkaTopic
 from offsetwatch.state.mirror.flows import (
     build_mirror_flows,
     build_sink_groups,
@@ -58,6 +58,15 @@ def test_only_mirror_source_connectors_make_flows_and_only_sinks_make_groups():
     ] == ["c"]
     (group,) = build_sink_groups("lab", "east", connectors, ADDRESSES)
     assert (group.connector, group.group, group.kafka) == ("b", "connect-b", "east")
+
+
+def test_a_name_that_only_a_config_provider_knows_is_not_taken_for_the_name():
+    """A flow of that alias would have committed nothing, and the group would not be there."""
+    assert build_mirror_flows("lab", "east", (mirror(source="${env:ALIAS}"),), ADDRESSES) == ()
+    plain = sink("b")
+    provided = replace(plain, sink=replace(plain.sink, group="${file:/g.properties:group}"))
+    (group,) = build_sink_groups("lab", "east", (provided,), ADDRESSES)
+    assert (group.kafka, group.lag_unknown) == (None, GROUP_NOT_KNOWN)
 
 
 def test_brokers_that_are_seen_are_addresses_to_know_a_cluster_by():

@@ -105,7 +105,7 @@ def find_suspected_poison(context: RuleContext) -> Iterator[Finding]:
     other partitions moved meanwhile only those count in which work is known to wait. A task that
     fails while it starts has read no record: rules 6 and 8 report it.
     """
-    found: dict[ConnectorKey, list[tuple[int, FailureRunState, dict[str, str]]]] = {}
+    found: dict[ConnectorKey, list[tuple[int, FailureRunState, Mapping[str, str]]]] = {}
     runs = [(of, history.run) for of, history in context.memory.failures.of.items() if history.run]
     for (*who, number), run in sorted(runs):
         whose = (who[0], who[1])
