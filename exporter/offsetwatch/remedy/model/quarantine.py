@@ -81,12 +81,12 @@ class Receipt(msgspec.Struct, frozen=True):
 
 
 class QuarantineStore(Protocol):
-    """Store of quarantined copies. Calls may raise ClientError, those on files OSError too."""
+    """Store of quarantined copies. Calls may raise ClientError, those on files OSError too.
 
-    @property
-    def name(self) -> str:
-        """Return `kafka/topic`, or the path of a folder, as plans name it."""
-        ...
+    name    `kafka/topic`, or the path of a folder, as plans name it
+    """
+
+    name: str
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
         """Return the newest intact copy under this key, after reading it.

@@ -51,6 +51,15 @@ from offsetwatch.remedy.model.quarantine import (
 FOLDER: Final = "quarantine"
 SUFFIX: Final = ".jsonl"
 _NAMES_MAX: Final = 100  # of one record: each but the last is damaged
+PARTITIONS: Final = 6  # of a topic that we make: a search reads one of them
+REPLICATION: Final = 3
+MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024  # of a topic that we make; brokers hang up at 100 MiB
+READ_BACK_S: Final = 30.0
+SEARCH_S: Final = 60.0
+_COUNT_MAX: Final = 1000
+_BYTES_MAX: Final = 32 * 1024 * 1024
+_DAY_MS: Final = 86_400_000
+_NO_LIMIT: Final = -1
 
 
 class FileQuarantine:
@@ -63,12 +72,8 @@ class FileQuarantine:
     def __init__(self, folder: Path, clock: UnixClock) -> None:
         """Take `folder`, which is the state directory."""
         self._home = folder / FOLDER
+        self.name = str(self._home)
         self._clock = clock
-
-    @property
-    def name(self) -> str:
-        """See QuarantineStore."""
-        return str(self._home)
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
         """See QuarantineStore."""
@@ -88,7 +93,7 @@ class FileQuarantine:
         if not self._home.exists():
             self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
             sync_folder(self._home.parent)
-        path = self._placed(record, about, compute_receipt_id(about.skip_key, sha256))
+        path = self._write_file(record, about, compute_receipt_id(about.skip_key, sha256))
         receipt = _read_receipt(path, about.skip_key, sha256)
         if receipt is None:
             path.unlink()
@@ -116,7 +121,7 @@ class FileQuarantine:
     def _paths(self, prefix: str) -> list[Path]:
         return sorted(self._home.glob(f"{prefix}*{SUFFIX}")) if self._home.exists() else []
 
-    def _placed(self, record: RawRecord, about: QuarantineContext, stem: str) -> Path:
+    def _write_file(self, record: RawRecord, about: QuarantineContext, stem: str) -> Path:
         handle, name = tempfile.mkstemp(dir=self._home, prefix=".", suffix=".fresh")
         fresh = Path(name)
         try:
@@ -124,7 +129,7 @@ class FileQuarantine:
                 file.writelines(build_file_lines(record, about, self._clock.now()))
                 file.flush()
                 os.fsync(file.fileno())
-            path = self._linked(fresh, stem)
+            path = self._link(fresh, stem)
         finally:
             fresh.unlink()
         try:
@@ -134,7 +139,7 @@ class FileQuarantine:
             raise
         return path
 
-    def _linked(self, fresh: Path, stem: str) -> Path:
+    def _link(self, fresh: Path, stem: str) -> Path:
         """Link the file to its name: a rename would overwrite an existing file.
 
         An existing file of the name was read before, and is damaged.
@@ -176,43 +181,12 @@ def _read_head(path: Path) -> QuarantineFileHead | DamagedCopy:
 
 def _read_receipt(path: Path, skip_key: str, sha256: str | None) -> Receipt | None:
     """Return the receipt of a sound file that has this skip key and hash; None for any other."""
-    told = _read_head(path)
-    if isinstance(told, DamagedCopy) or told.about.skip_key != skip_key:
+    head = _read_head(path)
+    if isinstance(head, DamagedCopy) or head.about.skip_key != skip_key:
         return None
-    if (sha256 is not None and told.sha256 != sha256) or isinstance(read_copy(path), DamagedCopy):
+    if (sha256 is not None and head.sha256 != sha256) or isinstance(read_copy(path), DamagedCopy):
         return None
-    return Receipt(str(path), None, None, str(path), told.sha256, told.at)
-
-
-PARTITIONS: Final = 6  # of a topic that we make: a search reads one of them
-REPLICATION: Final = 3
-MESSAGE_BYTES_MAX: Final = 64 * 1024 * 1024  # of a topic that we make; brokers hang up at 100 MiB
-READ_BACK_S: Final = 30.0
-SEARCH_S: Final = 60.0
-_COUNT_MAX: Final = 1000
-_BYTES_MAX: Final = 32 * 1024 * 1024
-_DAY_MS: Final = 86_400_000
-_NO_LIMIT: Final = -1
-
-
-@dataclass(frozen=True, slots=True)
-class QuarantineTopic:
-    """The configured topic.
-
-    kafka           the configured name of its cluster
-    replication     of a topic that is created; None for three, or the number of brokers if fewer
-    retention_ms    None for unlimited
-    """
-
-    kafka: str
-    name: str
-    replication: int | None = None
-    retention_ms: int | None = None
-
-    @property
-    def where(self) -> str:
-        """The topic as `kafka/topic`."""
-        return f"{self.kafka}/{self.name}"
+    return Receipt(str(path), None, None, str(path), head.sha256, head.at)
 
 
 CopyPosition = tuple[int, int, str]  # partition, offset, sha256 of the record
@@ -232,26 +206,31 @@ class TopicQuarantine:
 
     The copy's key determines its partition, so that a search reads only one. Positions that a
     search found are remembered, and read again before a receipt is given for them.
+
+    kafka           the configured name of the topic's cluster
+    replication     of a topic that is created; None for three, or the number of brokers if fewer
+    retention_ms    None for unlimited
     """
 
     def __init__(
         self,
-        topic: QuarantineTopic,
+        kafka: str,
+        topic: str,
         *,
+        replication: int | None = None,
+        retention_ms: int | None = None,
         reader: Callable[[], AbstractContextManager[RecordReader]],
         writer: Callable[[], RecordWriter],
         clock: UnixClock,
     ) -> None:
+        self.name = f"{kafka}/{topic}"
         self._topic = topic
+        self._replication = replication
+        self._retention_ms = retention_ms
         self._reader = reader
         self._writer = writer
         self._clock = clock
-        self._seen = _CopyIndex("")
-
-    @property
-    def name(self) -> str:
-        """See QuarantineStore."""
-        return self._topic.where
+        self._index = _CopyIndex("")
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
         """See QuarantineStore. Raises ResponseTimeout if the partition was not read to its end.
@@ -259,16 +238,16 @@ class TopicQuarantine:
         What was read by then is not read again.
         """
         with closing(self._writer()) as writer:
-            settings = writer.settings(self._topic.name)
+            settings = writer.settings(self._topic)
         if settings is None:
             return None
         partition = choose_partition(skip_key, settings.partitions)
         with self._reader() as reader:
-            for _ in self._read_on(reader, settings, partition):
+            for _ in self._read_new(reader, settings, partition):
                 pass
-            for copy in reversed(self._seen.copies.get(skip_key, [])):
+            for copy in reversed(self._index.copies.get(skip_key, [])):
                 if sha256 is None or copy[2] == sha256:
-                    receipt = self._verified(reader, copy)
+                    receipt = self._read_back(reader, copy)
                     if receipt is not None:
                         return receipt
         return None
@@ -281,10 +260,10 @@ class TopicQuarantine:
         """
         sha256 = record.sha256
         with closing(self._writer()) as writer:
-            settings = self._ready(writer)
+            settings = self._ensure_topic(writer)
             partition = choose_partition(about.skip_key, settings.partitions)
             copy = OutgoingRecord(
-                self._topic.name,
+                self._topic,
                 partition,
                 record.key,
                 record.value,
@@ -296,7 +275,7 @@ class TopicQuarantine:
             offset = writer.write(copy)
         try:
             with self._reader() as reader:
-                receipt = self._verified(reader, (partition, offset, sha256))
+                receipt = self._read_back(reader, (partition, offset, sha256))
         except ClientError as exc:  # whatever it says, the copy was written
             raise ResponseTimeout(
                 self.name, f"a copy was written and not read back: {exc}"
@@ -304,45 +283,45 @@ class TopicQuarantine:
         if receipt is None:
             said = f"the copy at {partition}@{offset} is not what was written"
             raise MalformedResponse(self.name, said)
-        self._seen.copies.setdefault(about.skip_key, []).append((partition, offset, sha256))
+        self._index.copies.setdefault(about.skip_key, []).append((partition, offset, sha256))
         return receipt
 
     def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
         """Yield all copies by partition, each with its record; None if the copy is damaged."""
         with closing(self._writer()) as writer:
-            settings = writer.settings(self._topic.name)
+            settings = writer.settings(self._topic)
         if settings is None:
             return
-        self._seen = _CopyIndex("")
+        self._index = _CopyIndex("")
         with self._reader() as reader:
             for partition in range(settings.partitions):
-                for copy, found in self._read_on(reader, settings, partition):
+                for copy, found in self._read_new(reader, settings, partition):
                     yield _build_copy_entry(self.name, copy, found)
 
     def problems(self) -> tuple[str, ...]:
         """Return why the topic is unsuitable; empty if it does not exist."""
         with closing(self._writer()) as writer:
-            settings = writer.settings(self._topic.name)
-        return () if settings is None else _find_topic_problems(self._topic, settings)
+            settings = writer.settings(self._topic)
+        return () if settings is None else _find_topic_problems(settings, self._retention_ms)
 
-    def _ready(self, writer: RecordWriter) -> TopicSettings:
+    def _ensure_topic(self, writer: RecordWriter) -> TopicSettings:
         """Return the topic's settings, created if missing. Raises RemoteRefusal if unsuitable."""
-        settings = writer.settings(self._topic.name)
+        settings = writer.settings(self._topic)
         if settings is None:
-            self._make(writer)
-            settings = writer.settings(self._topic.name)
+            self._create_topic(writer)
+            settings = writer.settings(self._topic)
         if settings is None:
             raise ResponseTimeout(self.name, "it was made, and is not seen")
-        problems = _find_topic_problems(self._topic, settings)
+        problems = _find_topic_problems(settings, self._retention_ms)
         if problems:
             raise RemoteRefusal(self.name, "; ".join(problems))
         return settings
 
-    def _make(self, writer: RecordWriter) -> None:
-        replication = self._topic.replication or min(REPLICATION, writer.brokers())
-        retention = self._topic.retention_ms
+    def _create_topic(self, writer: RecordWriter) -> None:
+        replication = self._replication or min(REPLICATION, writer.brokers())
+        retention = self._retention_ms
         writer.create(
-            self._topic.name,
+            self._topic,
             partitions=PARTITIONS,
             replication=replication,
             config={
@@ -355,16 +334,16 @@ class TopicQuarantine:
             },
         )
 
-    def _read_on(
+    def _read_new(
         self, reader: RecordReader, settings: TopicSettings, partition: int
     ) -> Iterator[tuple[RawRecord, QuarantinedRecord | DamagedCopy]]:
         """Yield each copy that was not read before."""
-        if self._seen.topic_id != settings.topic_id:
-            self._seen = _CopyIndex(settings.topic_id)
-        topic_partition = TopicPartition(self._topic.name, partition)
+        if self._index.topic_id != settings.topic_id:
+            self._index = _CopyIndex(settings.topic_id)
+        topic_partition = TopicPartition(self._topic, partition)
         deadline = self._clock.now() + SEARCH_S
         while True:
-            begin = self._seen.next.get(partition, 0)
+            begin = self._index.next.get(partition, 0)
             late: IncompleteRead | None = None
             try:
                 window = reader.window(
@@ -377,34 +356,34 @@ class TopicQuarantine:
             except IncompleteRead as exc:
                 window, late = exc.partial, exc  # the next search goes on behind it
             except TopicChanged:
-                self._seen = _CopyIndex(settings.topic_id)  # of a broker that knows no ids
+                self._index = _CopyIndex(settings.topic_id)  # of a broker that knows no ids
                 raise
             for copy in window.records:
                 found = rebuild_record(copy)
                 if isinstance(found, QuarantinedRecord):
-                    place = (partition, copy.offset, found.record.sha256)
-                    self._seen.copies.setdefault(found.about.skip_key, []).append(place)
+                    position = (partition, copy.offset, found.record.sha256)
+                    self._index.copies.setdefault(found.about.skip_key, []).append(position)
                 if found is not None:
                     yield copy, found
             # What cannot be decoded is passed over: a copy that is in it is none.
             bad = window.corrupt_at
-            position = window.next_offset if bad is None else bad + 1
-            self._seen.next[partition] = position
-            if late is None and position >= window.end:
+            next_offset = window.next_offset if bad is None else bad + 1
+            self._index.next[partition] = next_offset
+            if late is None and next_offset >= window.end:
                 return
-            if late is not None or self._clock.now() >= deadline or position == begin:
-                stands = f"stands at {position} of {window.end}"
+            if late is not None or self._clock.now() >= deadline or next_offset == begin:
+                stands = f"stands at {next_offset} of {window.end}"
                 said = f"partition {partition} could not be read: {stands}"
                 raise ResponseTimeout(self.name, said) from late
 
-    def _verified(self, reader: RecordReader, copy: CopyPosition) -> Receipt | None:
+    def _read_back(self, reader: RecordReader, copy: CopyPosition) -> Receipt | None:
         """Return the receipt of a copy that still exists unchanged; None for any other.
 
         Raises ResponseTimeout where it could not be read.
         """
         partition, offset, sha256 = copy
         window = reader.window(
-            TopicPartition(self._topic.name, partition),
+            TopicPartition(self._topic, partition),
             offset,
             until=offset + 1,
             count_max=1,
@@ -419,12 +398,12 @@ class TopicQuarantine:
         return _build_receipt(self.name, window.records[0], sha256)
 
 
-def _find_topic_problems(topic: QuarantineTopic, settings: TopicSettings) -> tuple[str, ...]:
+def _find_topic_problems(settings: TopicSettings, retention_ms: int | None) -> tuple[str, ...]:
     found = []
     if settings.compacted:
         found.append("it is compacted, and copies would be lost: set cleanup.policy to delete")
-    wanted = topic.retention_ms
-    if settings.retention_ms != _NO_LIMIT and (wanted is None or settings.retention_ms < wanted):
+    too_short = retention_ms is None or settings.retention_ms < retention_ms
+    if settings.retention_ms != _NO_LIMIT and too_short:
         days = settings.retention_ms / _DAY_MS
         right = "set retention.ms to -1, or configure remedy.quarantine.retention_days"
         found.append(f"it keeps records for {days:g} days, which is less than configured: {right}")
@@ -479,11 +458,7 @@ class CombinedQuarantine:
     def __init__(self, files: FileQuarantine, topic: TopicQuarantine | None) -> None:
         self._files = files
         self._topic = topic
-
-    @property
-    def name(self) -> str:
-        """See QuarantineStore."""
-        return self._files.name if self._topic is None else self._topic.name
+        self.name = files.name if topic is None else topic.name
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
         """See QuarantineStore."""
@@ -533,12 +508,10 @@ def build_quarantine(
     properties = clusters[config.kafka].client_properties()
     days = config.retention_days
     topic = TopicQuarantine(
-        QuarantineTopic(
-            kafka=config.kafka,
-            name=config.topic,
-            replication=config.replication_factor,
-            retention_ms=None if days is None else round(days * _DAY_MS),
-        ),
+        config.kafka,
+        config.topic,
+        replication=config.replication_factor,
+        retention_ms=None if days is None else round(days * _DAY_MS),
         # Copies are held against their own hashes; a checksum would say nothing more.
         reader=partial(RecordReader, config.kafka, properties, committed=False, check_crcs=False),
         writer=partial(RecordWriter, config.kafka, properties),

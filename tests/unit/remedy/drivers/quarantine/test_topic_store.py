@@ -19,7 +19,6 @@ from offsetwatch.remedy.drivers.quarantine.stores import (
     MESSAGE_BYTES_MAX,
     PARTITIONS,
     SEARCH_S,
-    QuarantineTopic,
     TopicQuarantine,
 )
 from offsetwatch.remedy.model.quarantine import (
@@ -42,7 +41,9 @@ def logs() -> FakeLogs:
 
 def quarantine(logs: FakeLogs, **topic) -> TopicQuarantine:
     return TopicQuarantine(
-        QuarantineTopic("east", "set-aside", **topic),
+        "east",
+        "set-aside",
+        **topic,
         reader=logs.open,
         writer=logs.open,
         clock=logs.clock,
@@ -217,7 +218,7 @@ def test_what_a_search_has_read_when_its_time_runs_out_is_kept_and_is_not_all_th
     with pytest.raises(ResponseTimeout, match="stands at 1 of 2") as caught:
         fresh.find(KEY)
     assert isinstance(caught.value.__cause__, IncompleteRead)
-    assert fresh._seen.copies == {KEY: [(first.partition, first.offset, RECORD.sha256)]}
+    assert fresh._index.copies == {KEY: [(first.partition, first.offset, RECORD.sha256)]}
     with pytest.raises(ResponseTimeout):
         list(fresh.kept())
     logs.stalls_at = None
