@@ -37,15 +37,15 @@ def text(value):
 
 def until_done(connect, driver, step):
     """Carry out once, and look until it is done; what was seen on the way."""
-    observed = [driver.look(step, None).standing]
+    observed = [driver.inspect(step, None).status]
     if observed[-1] is not StepStatus.DONE and not isinstance(step, Settle):
         assert driver.carry_out(step, None).answer is AttemptResult.ACK
     for _ in range(600):
         if observed[-1] is StepStatus.DONE:
             return list(dict.fromkeys(observed))
         connect.advance(0.1)
-        observed.append(driver.look(step, None).standing)
-    raise AssertionError(f"{step} is never done: {driver.look(step, None)}")
+        observed.append(driver.inspect(step, None).status)
+    raise AssertionError(f"{step} is never done: {driver.inspect(step, None)}")
 
 
 def set_back(lane):
@@ -80,7 +80,7 @@ def test_an_answer_that_is_lost_is_in_doubt_and_the_next_look_tells(lane):
     with pytest.raises(AmbiguousOutcome):
         driver.carry_out(STOP, None)
     connect.advance(5.0)
-    assert driver.look(STOP, None).standing is StepStatus.DONE
+    assert driver.inspect(STOP, None).status is StepStatus.DONE
 
 
 def test_half_a_stop_is_told_as_one():
@@ -89,10 +89,10 @@ def test_half_a_stop_is_told_as_one():
     connect.half_stops[SOURCE_NAME] = "fail"
     assert driver.carry_out(STOP, None).answer is AttemptResult.IN_DOUBT
     connect.advance(5.0)
-    assert driver.look(STOP, None).standing is StepStatus.PARTLY
+    assert driver.inspect(STOP, None).status is StepStatus.PARTLY
     assert driver.carry_out(STOP, None).answer is AttemptResult.ACK
     connect.advance(5.0)
-    assert driver.look(STOP, None).standing is StepStatus.DONE
+    assert driver.inspect(STOP, None).status is StepStatus.DONE
 
 
 def test_a_zombie_in_the_group_is_a_reason_to_try_again():

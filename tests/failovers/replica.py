@@ -17,10 +17,10 @@ from offsetwatch.clients.kafka.journal_topic import JournalTopicRequirements
 from offsetwatch.clock import SteadyClock
 from offsetwatch.config import Connect
 from offsetwatch.errors import ClientError, NotLeader
-from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.engine.progress import EngineLimits
 from offsetwatch.remedy.execute.approved_plans import PlanExecutor, ProcessLifetime
+from offsetwatch.remedy.gather.live_queries import ConnectClient
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import PlanApproved, PlanProposed
@@ -57,7 +57,7 @@ class Shelf:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def look(self, step: Copy) -> StepInspection:
+    def inspect(self, step: Copy) -> StepInspection:
         there = (self.folder / step.skip_key).exists()
         return StepInspection(
             StepStatus.DONE if there else StepStatus.READY, "copied" if there else ""
@@ -75,10 +75,10 @@ class Driver:
         self._rest, self._shelf = rest, shelf
         self.identity, self.offsets = rest.identity, rest.offsets
 
-    def look(self, step, frozen):
+    def inspect(self, step, frozen):
         if isinstance(step, Copy):
-            return self._shelf.look(step)
-        return self._rest.look(step, frozen)
+            return self._shelf.inspect(step)
+        return self._rest.inspect(step, frozen)
 
     def carry_out(self, step, frozen):
         if isinstance(step, Copy):
@@ -89,10 +89,10 @@ class Driver:
 class Bystander:
     """Where a planner would be: nothing speaks against a plan."""
 
-    def before_altering(self, *_: object, **__: object) -> tuple[str, ...]:
+    def recheck(self, *_: object, **__: object) -> tuple[str, ...]:
         return ()
 
-    def killed(self) -> bool:
+    def is_stop_requested(self) -> bool:
         return False
 
 
@@ -128,7 +128,7 @@ class Actor:
         self._conductor = PlanExecutor(
             ledger=self._ledger,
             planner=Bystander(),
-            drivers=self,
+            open_driver=self.driver,
             clock=self._clock,
             life=ProcessLifetime(self._clock, time.sleep, lambda: False, lambda: term.over),
             limits=LIMITS,

@@ -127,7 +127,7 @@ class WorldDriver:
         )
         return DriverOffsets(tuple(pairs))
 
-    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
+    def inspect(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         self._see()
         self.looks.append(step)
         world = self.world

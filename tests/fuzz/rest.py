@@ -18,7 +18,7 @@ from offsetwatch.errors import ClientError
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.remedy.classify import Failure, classify
-from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
+from offsetwatch.remedy.drivers.rest.driver import classify_offsets_reply, classify_request_reply
 from offsetwatch.remedy.model.driver import Outcome
 from tests.corpus.cases import CORPUS
 from tests.fuzz.targets import Target

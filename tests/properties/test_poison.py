@@ -10,14 +10,19 @@ from hypothesis import strategies as st
 
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
 from offsetwatch.remedy.locate.converters import (
     ConnectorConverters,
     ConversionVerdict,
     Converter,
     check_conversion,
 )
-from offsetwatch.remedy.locate.search import IdentifiedRecord, PartitionReading, SubjectPartition
+from offsetwatch.remedy.locate.search import (
+    IdentifiedRecord,
+    MirrorFacts,
+    PartitionReading,
+    SinkFacts,
+    SubjectPartition,
+)
 from offsetwatch.remedy.locate.sinks import find_in_sink, parse_sink_position
 from offsetwatch.remedy.locate.sources import find_in_mirror
 from offsetwatch.remedy.model.plan import PartitionOffset

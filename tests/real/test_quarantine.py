@@ -29,7 +29,7 @@ from offsetwatch.clients.write.kafka import RecordWriter
 from offsetwatch.config import Kafka, QuarantineConfig
 from offsetwatch.errors import ClientError, RemoteRefusal
 from offsetwatch.model import topology
-from offsetwatch.remedy.drivers.quarantine.copy_step import KafkaSource, RecordCopier
+from offsetwatch.remedy.drivers.common_steps import KafkaSource, RecordCopier
 from offsetwatch.remedy.drivers.quarantine.stores import CombinedQuarantine, build_quarantine
 from offsetwatch.remedy.model.driver import AttemptResult, StepStatus
 from offsetwatch.remedy.model.plan import Copy, RecordLocation
@@ -308,7 +308,7 @@ def test_a_batch_that_the_disk_has_spoilt_is_found_and_its_bytes_are_salvaged(
     assert spoilt.value == b"A value of its own"
     steps, step = copying(lab, kafkas, tmp_path, spoilt)
     assert steps.carry_out(step).answer is AttemptResult.ACK
-    assert steps.look(step).standing is StepStatus.DONE
+    assert steps.inspect(step).status is StepStatus.DONE
 
 
 def test_records_are_as_large_as_a_producer_of_kafkas_says(lab, topic, reader):
@@ -356,15 +356,15 @@ def test_the_step_copies_the_record_that_was_looked_at_and_no_other(
     written(lab, topic, *((b"k", b"v%d" % number, HEADERS) for number in range(4)))
     records = read(reader, topic).records
     steps, step = copying(lab, kafkas, tmp_path, records[2])
-    assert steps.look(step).standing is StepStatus.READY
+    assert steps.inspect(step).status is StepStatus.READY
     outcome = steps.carry_out(step)
     assert outcome.answer is AttemptResult.ACK
-    assert steps.look(step).standing is StepStatus.DONE
+    assert steps.inspect(step).status is StepStatus.DONE
     receipt = quarantine(kafkas, tmp_path).find(step.skip_key, step.sha256)
     assert receipt is not None
     assert receipt.where in outcome.said
     other = msgspec.structs.replace(step, skip_key="other", sha256=records[1].sha256)
-    assert steps.look(other).standing is StepStatus.FOREIGN
+    assert steps.inspect(other).status is StepStatus.FOREIGN
     assert steps.carry_out(other).answer is AttemptResult.NACK
 
 
@@ -378,13 +378,13 @@ def test_a_record_that_retention_takes_before_it_is_copied_cannot_be(
     for future in admin.delete_records([TopicPartition(topic, 0, 3)]).values():
         future.result()
     assert read(reader, topic).log_start == 3
-    assert steps.look(step).standing is StepStatus.IMPOSSIBLE
+    assert steps.inspect(step).status is StepStatus.IMPOSSIBLE
     assert steps.carry_out(step).answer is AttemptResult.NACK
     remaining, step = copying(lab, kafkas, tmp_path, records[3])
     assert remaining.carry_out(step).answer is AttemptResult.ACK
     admin.delete_topics([topic])[topic].result()
-    assert remaining.look(step).standing is StepStatus.DONE
-    assert remaining.look(msgspec.structs.replace(step, skip_key="other")).standing in {
+    assert remaining.inspect(step).status is StepStatus.DONE
+    assert remaining.inspect(msgspec.structs.replace(step, skip_key="other")).status in {
         StepStatus.IMPOSSIBLE,
         StepStatus.FOREIGN,
     }

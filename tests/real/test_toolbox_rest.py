@@ -73,13 +73,13 @@ def pair(built: dict[str, Any]) -> PartitionOffset:
 
 def awaited(driver: RestDriver, step: Any) -> None:
     """Carry out and look until it is done."""
-    if driver.look(step, None).standing is not StepStatus.DONE:
+    if driver.inspect(step, None).status is not StepStatus.DONE:
         assert driver.carry_out(step, None).answer is AttemptResult.ACK
 
     def probe() -> None:
-        inspection = driver.look(step, None)
-        if inspection.standing is not StepStatus.DONE:
-            raise NotYet(f"{inspection.standing}: {inspection.said}")
+        inspection = driver.inspect(step, None)
+        if inspection.status is not StepStatus.DONE:
+            raise NotYet(f"{inspection.status}: {inspection.said}")
 
     until(f"{step} done", probe, timeout_s=150.0)
 
@@ -193,7 +193,7 @@ def test_connect_itself_does_hang_there_and_leaves_the_offset_as_it_is(peculiar:
         awaited(driver, STOPPED)
         outcome = driver.carry_out(Reset(), None)
         assert outcome.answer is AttemptResult.IN_DOUBT
-        assert driver.look(Reset(), None).standing is not StepStatus.DONE
+        assert driver.inspect(Reset(), None).status is not StepStatus.DONE
         assert sample_connectors.offsets(peculiar, source.name) == source.pairs()
         driver.carry_out(ToState(RequestedState.RUNNING), None)
         peculiar.wait_running(source.name)
@@ -210,12 +210,12 @@ def test_real_answers_are_worth_what_they_are_taken_for(peculiar: Lab) -> None:
         awaited(driver, STOPPED)
         outcome = driver.carry_out(here, None)
         assert (outcome.answer, outcome.definite) == (AttemptResult.ACK, True)
-        assert driver.look(here, None).standing is StepStatus.DONE
+        assert driver.inspect(here, None).status is StepStatus.DONE
         for offset in ('{"position":-1}', '{"position":"5"}', '{"position":1.5}', '{"x":1}'):
             wrong = Alter((PartitionOffset(here.pairs[0].partition, offset),))
             refused = driver.carry_out(wrong, None)
             assert refused.answer is AttemptResult.NACK, refused
-        assert driver.look(here, None).standing is StepStatus.DONE
+        assert driver.inspect(here, None).status is StepStatus.DONE
         assert driver_of(peculiar, "no-such").carry_out(here, None).answer is AttemptResult.NACK
 
 

@@ -26,8 +26,8 @@ from lab.product.toolbox import Toolbox
 from lab.waiting import NotYet, until
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import AccessDenied
-from offsetwatch.remedy.execute.runner import PlanResult, Runner, create_plan_id
-from offsetwatch.remedy.journal.journal import Journal
+from offsetwatch.remedy.execute.runner import PlanResult, Runner
+from offsetwatch.remedy.journal.journal import Journal, create_plan_id
 from offsetwatch.remedy.model.driver import StepStatus
 from offsetwatch.remedy.model.journal_records import PlanEnding
 from offsetwatch.remedy.model.plan import Freeze, PartitionOffset, Plan, Settle, Write
@@ -78,7 +78,7 @@ def carried_out(store: WorkerOffsetStore, connector: str, step: Write, state: Pa
     journal = Journal(state)
     try:
         driver = store.driver(connector)
-        return Runner(journal=journal, driver=driver, clock=clock, tell=print).run(plan)
+        return Runner(journal=journal, driver=driver, clock=clock, report=print).run(plan)
     finally:
         journal.close()
 
@@ -140,8 +140,8 @@ def goes_round(lab: Lab, state: Path) -> None:
         True,
     ]
     step = store.plan_write(SOLO_SOURCE, (pair(lab.solo.lines, position(lab.solo.lines, 4)),))
-    inspection = store.driver(SOLO_SOURCE).look(Settle(), None)
-    assert inspection.standing is StepStatus.NOT_YET
+    inspection = store.driver(SOLO_SOURCE).inspect(Settle(), None)
+    assert inspection.status is StepStatus.NOT_YET
 
     lab.terminate(STANDALONE)
     result = carried_out(store, SOLO_SOURCE, step, state)
@@ -317,8 +317,8 @@ def test_workers_that_an_acl_hides_are_not_workers_that_are_gone(
     try:
         with pytest.raises(AccessDenied):
             place_of(secured).busy()
-        inspection = place_of(secured).driver("any").look(Settle(), None)
-        assert inspection.standing is StepStatus.IMPOSSIBLE
+        inspection = place_of(secured).driver("any").inspect(Settle(), None)
+        assert inspection.status is StepStatus.IMPOSSIBLE
     finally:
         expected = AclBindingFilter(*group, None, None, AclOperation.ANY, AclPermissionType.ANY)
         for deleted in admin.delete_acls([expected]).values():

@@ -29,10 +29,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from offsetwatch.decode.json_text import encode_sorted
-from offsetwatch.remedy.drivers.common_steps import parse_position
-from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.engine import AbortEvent, InterruptEvent
 from offsetwatch.remedy.engine.requests import build_step_request
+from offsetwatch.remedy.gather.live_queries import compute_config_sha256
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.journal_records import (
@@ -48,7 +47,7 @@ from offsetwatch.remedy.model.journal_records import (
     StepIntended,
     StepVerified,
 )
-from offsetwatch.remedy.model.plan import Alter, AnyStep, RequestedState, ToState
+from offsetwatch.remedy.model.plan import Alter, AnyStep, RequestedState, ToState, parse_position
 from tests.sim.world import NAME, SETTLED_S, STOP_TOTAL_S, World
 
 if TYPE_CHECKING:

@@ -13,9 +13,8 @@ import msgspec
 from offsetwatch.clients.write.connect import ConnectWriter
 from offsetwatch.errors import AmbiguousOutcome
 from offsetwatch.remedy import engine
-from offsetwatch.remedy.drivers.common_steps import ProbationChecker
-from offsetwatch.remedy.drivers.quarantine.copy_step import RecordCopier
-from offsetwatch.remedy.drivers.rest import answers, driver
+from offsetwatch.remedy.drivers.common_steps import ProbationChecker, RecordCopier
+from offsetwatch.remedy.drivers.rest import driver
 from offsetwatch.remedy.engine import Move, WaitCommand, progress
 from offsetwatch.remedy.execute import runner
 from offsetwatch.remedy.execute.approved_plans import GuardInputs
@@ -87,7 +86,7 @@ def plan_adjusted_as_it_is_opened(put: Put) -> None:
 def copy_skipped(put: Put) -> None:
     put(
         RecordCopier,
-        "look",
+        "inspect",
         lambda _self, _step: StepInspection(StepStatus.DONE, "it will be there"),
     )
 
@@ -113,18 +112,18 @@ def expect_skipped(put: Put) -> None:
 def settle_skipped(put: Put) -> None:
     put(
         driver.RestDriver,
-        "_look_for_quiet",
+        "_inspect_quiet",
         lambda _self, _s: StepInspection(StepStatus.DONE, "quiet"),
     )
 
 
 def settle_shorter_than_planned(put: Put) -> None:
-    inspection = driver.RestDriver._look_for_quiet
-    put(driver.RestDriver, "_look_for_quiet", lambda self, s: inspection(self, min(s, 6.0)))
+    inspection = driver.RestDriver._inspect_quiet
+    put(driver.RestDriver, "_inspect_quiet", lambda self, s: inspection(self, min(s, 6.0)))
 
 
 def recheck_forgotten(put: Put) -> None:
-    put(runner.Runner, "_speaks_against", lambda *_given: ())
+    put(runner.Runner, "_recheck", lambda *_given: ())
 
 
 def identity_not_compared(put: Put) -> None:
@@ -166,8 +165,8 @@ def error_is_a_refusal(put: Put) -> None:
 
         return of
 
-    put(driver, "classify_request_reply", refused(answers.classify_request_reply))
-    put(driver, "classify_offsets_reply", refused(answers.classify_offsets_reply))
+    put(driver, "classify_request_reply", refused(driver.classify_request_reply))
+    put(driver, "classify_offsets_reply", refused(driver.classify_offsets_reply))
 
 
 def asked_again_at_once(put: Put) -> None:
@@ -207,14 +206,14 @@ def client_sends_twice(put: Put) -> None:
 
 
 def ack_is_a_verdict(put: Put) -> None:
-    inspection = driver.RestDriver.look
+    inspection = driver.RestDriver.inspect
 
     def trusting(self: Any, step: Any, frozen: Any) -> StepInspection:
-        if step in self._asked and isinstance(step, Alter | ToState):
+        if step in self._requested_at and isinstance(step, Alter | ToState):
             return StepInspection(StepStatus.DONE, "it said yes")
         return inspection(self, step, frozen)
 
-    put(driver.RestDriver, "look", trusting)
+    put(driver.RestDriver, "inspect", trusting)
 
 
 def foreign_offsets_overwritten(put: Put) -> None:
@@ -223,8 +222,8 @@ def foreign_offsets_overwritten(put: Put) -> None:
 
     def blind(*inputs: Any) -> StepInspection:
         inspection = compared(*inputs)
-        foreign = inspection.standing is StepStatus.FOREIGN
-        return inspection._replace(standing=StepStatus.READY) if foreign else inspection
+        foreign = inspection.status is StepStatus.FOREIGN
+        return inspection._replace(status=StepStatus.READY) if foreign else inspection
 
     put(driver, "compare_offsets", blind)
     put(
@@ -235,7 +234,7 @@ def foreign_offsets_overwritten(put: Put) -> None:
 
 
 def altered_while_it_runs(put: Put) -> None:
-    put(driver.RestDriver, "_stopped_before", lambda _self, poll: poll)
+    put(driver.RestDriver, "_require_stopped", lambda _self, poll: poll)
 
 
 # --- the way back, and the end --------------------------------------------------------------------
@@ -311,7 +310,7 @@ def stopped_for_as_long_as_it_takes(put: Put) -> None:
 def probation_skipped(put: Put) -> None:
     put(
         ProbationChecker,
-        "look",
+        "inspect",
         lambda _self, _step: StepInspection(StepStatus.DONE, "it will be well"),
     )
 

@@ -18,9 +18,10 @@ import httpx
 
 from offsetwatch.errors import ConnectorBusy, PlanStateConflict
 from offsetwatch.model.records import RawRecord
-from offsetwatch.remedy.drivers.common_steps import ProbationChecker, StepDispatcher
-from offsetwatch.remedy.drivers.quarantine.copy_step import (
+from offsetwatch.remedy.drivers.common_steps import (
+    ProbationChecker,
     RecordCopier,
+    StepDispatcher,
     build_copy_context,
 )
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
@@ -191,14 +192,14 @@ class Gate:
         raise Killed(how)
 
 
-class Members:
-    """Who is in the group of a sink: what AdminClient tells of the model's broker."""
+class SimRestDriver(RestDriver):
+    """One that is told the members of a sink's group by the model's broker."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
+    world: World
 
-    def sink_members(self, connector: str, config: object) -> tuple[str, ...] | None:
-        group = self._world.connect.broker.groups.get(f"connect-{connector}")
+    def _members(self) -> tuple[str, ...] | None:
+        self._client.config(NAME)
+        group = self.world.connect.broker.groups.get(f"connect-{NAME}")
         return () if group is None else tuple(sorted(group.members))
 
 
@@ -216,8 +217,8 @@ class Instance:
         self.sight = OnTime(world.site, transport=gate)
         self.sight.line = world.line
         self._clock = SetClock(world.line, watch.clock.by_s)  # as it was when the process began
-        rest = RestDriver(world.site, NAME, None, clock=world.line, transport=gate)
-        rest._kafka = Members(world)
+        rest = SimRestDriver(world.site, NAME, None, clock=world.line, transport=gate)
+        rest.world = world
         proofs = ProbationChecker(self.sight, NAME, world.line, world.nothing_after)
         copies = RecordCopier(
             lambda _kafka: LogSource(world),
@@ -228,11 +229,11 @@ class Instance:
             journal=self.journal,
             driver=StepDispatcher(rest, {Prove: proofs, Copy: copies}),
             clock=self._clock,
-            tell=lambda _said: None,
+            report=lambda _said: None,
             pause=world.line.advance,
             limits=EngineLimits(),
             options="--config F",
-            asked=self._asked,
+            find_cancellation=self._asked,
         )
 
     def _asked(self) -> InterruptEvent | AbortEvent | None:
@@ -313,7 +314,7 @@ class Instance:
         other = Journal(self.folder)
         try:
             runner = Runner(
-                journal=other, driver=self.runner._driver, clock=self.watch.clock, tell=str
+                journal=other, driver=self.runner._driver, clock=self.watch.clock, report=str
             )
             try:
                 runner.finish_earlier(PLACE, NAME)

@@ -1,4 +1,4 @@
-"""The look right before offsets are set: the product's own (Planner.before_altering), over a World.
+"""The look right before offsets are set: the product's own (Planner.recheck), over a World.
 
 Its brokers are the model's, and the daemon's picture is made as it is asked for: one connector, and
 the group of a sink. Guards that rest on more than that are not asked, see LEFT_OUT.
@@ -7,17 +7,18 @@ the group of a sink. Guards that rest on more than that are not asked, see LEFT_
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from offsetwatch.clock import UnixClock
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import SinkGroup, TopicPartition, Topology
-from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
-from offsetwatch.remedy.drivers.strimzi.resources import StrimziObstacles
+from offsetwatch.remedy.drivers.strimzi.resources import find_resource_problem
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
 from offsetwatch.remedy.execute.approved_plans import approval_of
 from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
+from offsetwatch.remedy.gather.live_queries import ConnectClient
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.approval import build_plan_history
 from offsetwatch.remedy.model.fleet_state import FleetState
@@ -99,17 +100,17 @@ class Recheck:
     ) -> None:
         self._world, self._journal, self._past, self._seq = world, journal, FleetState(), 0
         gatherer = FactsCollector(
-            sight_of=lambda _: on_time,
+            client_of=lambda _: on_time,
             brokers=ModelBrokers(world, watch),
             snapshot=self._snapshot,
-            past=self._past,
+            fleet=self._past,
             policy=policy,
             state_dir=journal.folder,
             time=TimeSources(clock, world.line, world.line.advance),
-            resource_problem=StrimziObstacles({}).problem,
+            find_resource_problem=partial(find_resource_problem, {}),
         )
         self._planner = Planner(
-            sight_of=lambda _: on_time,
+            client_of=lambda _: on_time,
             gatherer=gatherer,
             finder=None,
             snapshot=self._snapshot,
@@ -128,7 +129,7 @@ class Recheck:
         records = self._journal.records(plan.plan_id)
         history, progress = build_plan_history(records), replay_records(records, EngineLimits())
         assert history is not None
-        messages = self._planner.before_altering(
+        messages = self._planner.recheck(
             plan,
             None,
             approval_of(history),

@@ -13,7 +13,7 @@ from offsetwatch.config import Connect
 from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
+from offsetwatch.remedy.gather.live_queries import compute_config_sha256
 from offsetwatch.remedy.model import plan_templates
 from offsetwatch.remedy.model.plan import (
     PartitionOffset,

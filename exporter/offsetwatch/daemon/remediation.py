@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,11 +20,12 @@ import structlog
 
 from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Config
-from offsetwatch.daemon.remediation_parts import ConfiguredDrivers, open_remediation_parts
+from offsetwatch.daemon.remediation_parts import open_remediation_parts
 from offsetwatch.daemon.supervisor import start_supervised_thread
 from offsetwatch.errors import JournalDamaged, NotLeader
 from offsetwatch.model.observations import Observation
 from offsetwatch.model.remediation import FOLLOWER_MODE, RemediationReported
+from offsetwatch.remedy.drivers.factory import open_remediation_driver
 from offsetwatch.remedy.execute.approved_plans import PlanExecutor, ProcessLifetime
 from offsetwatch.remedy.loop import ROUND_S, RemediationLoop
 from offsetwatch.remedy.model.approval import PlanStatus
@@ -145,7 +147,9 @@ class Remediation:
             conductor = PlanExecutor(
                 ledger=parts.ledger,
                 planner=parts.planner,
-                drivers=ConfiguredDrivers(config, self._folder, check),
+                open_driver=partial(
+                    open_remediation_driver, config=config, folder=self._folder, check=check
+                ),
                 clock=self._clock,
                 life=ProcessLifetime(
                     SteadyClock(), pause, stop.is_set, lambda: turn.hurry() or over()

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,17 +17,14 @@ from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Config
 from offsetwatch.model.observations import Observation
 from offsetwatch.model.remediation import ReplicaReported
-from offsetwatch.remedy.drivers.factory import find_connect_cluster, open_remediation_driver
+from offsetwatch.remedy.drivers.factory import find_connect_cluster
 from offsetwatch.remedy.drivers.quarantine.stores import build_configured_quarantine
-from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
-from offsetwatch.remedy.drivers.strimzi.resources import StrimziObstacles
-from offsetwatch.remedy.gather.broker_queries import Brokers
+from offsetwatch.remedy.drivers.strimzi.resources import find_resource_problem
 from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
+from offsetwatch.remedy.gather.live_queries import Brokers, ConnectClient
 from offsetwatch.remedy.gather.poison_locator import PoisonLocator
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.journal.journal import LinePublisher
-from offsetwatch.remedy.model.driver import Driver
-from offsetwatch.remedy.model.plan import Plan
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import PlanningAnswer, PlanRequest
 from offsetwatch.remedy.planner import Planner
@@ -65,19 +63,19 @@ def open_remediation_parts(
         brokers = stack.enter_context(closing(Brokers(config.kafka)))
         ledger.read_on()
         gatherer = FactsCollector(
-            sight_of=readers.of,
+            client_of=readers.of,
             brokers=brokers,
             snapshot=snapshot,
-            past=ledger.fleet,
+            fleet=ledger.fleet,
             policy=policy,
             state_dir=folder,
             time=TimeSources(clock, SteadyClock(), pause),
-            resource_problem=StrimziObstacles(
-                {cluster.name: cluster for cluster in config.connect}
-            ).problem,
+            find_resource_problem=partial(
+                find_resource_problem, {cluster.name: cluster for cluster in config.connect}
+            ),
         )
         planner = Planner(
-            sight_of=readers.of,
+            client_of=readers.of,
             gatherer=gatherer,
             finder=PoisonLocator(config, brokers, policy, clock),
             snapshot=snapshot,
@@ -122,21 +120,6 @@ class ConnectStateReaders:
         """Close all connections."""
         for client in self._made.values():
             client.close()
-
-
-class ConfiguredDrivers:
-    """Drivers that execute plans over REST by the configuration. `check`: see ConnectWriter."""
-
-    def __init__(
-        self, config: Config, folder: Path, check: Callable[[], None] = lambda: None
-    ) -> None:
-        self._check = check
-        self._config = config
-        self._folder = folder
-
-    def driver(self, plan: Plan) -> AbstractContextManager[Driver]:
-        """Open the driver that executes this plan."""
-        return open_remediation_driver(plan, self._config, self._folder, check=self._check)
 
 
 class DaemonReplica:

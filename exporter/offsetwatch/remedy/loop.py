@@ -82,21 +82,18 @@ class TrackedIncident:
 
 
 class IncidentTracker:
-    """Tracker of current incidents; `of` maps an incident's key to it."""
+    """Tracker of current incidents; `tracked` has them by their keys."""
 
     def __init__(self, ledger: JournalIndex, policy: Policy, clock: UnixClock) -> None:
         self._ledger = ledger
         self._policy = policy
         self._clock = clock
-        self.of: dict[str, TrackedIncident] = {}
+        self.tracked: dict[str, TrackedIncident] = {}
 
-    def see(self, snapshot: Snapshot) -> None:
+    def update(self, snapshot: Snapshot) -> None:
         """Record incidents that are new, and those that have ended."""
-        now, journal, connectors = (
-            self._clock.now(),
-            self._ledger.journal,
-            snapshot.index.connectors,
-        )
+        now, journal = self._clock.now(), self._ledger.journal
+        connectors = snapshot.index.connectors
         found = {
             incident.key: incident
             for incident in incidents.find_incidents(snapshot, frozenset(self._policy.stop_on))
@@ -104,10 +101,10 @@ class IncidentTracker:
             and incidents.is_target(view.kind, view.class_name)
         }
         for key, incident in found.items():
-            if key in self.of:
-                self.of[key].incident = incident
+            if key in self.tracked:
+                self.tracked[key].incident = incident
                 continue
-            self.of[key] = TrackedIncident(incident)
+            self.tracked[key] = TrackedIncident(incident)
             if key not in self._ledger.fleet.incidents:
                 journal.control(
                     IncidentDetected(
@@ -119,14 +116,14 @@ class IncidentTracker:
                         said=incident.said,
                     )
                 )
-        held = self._held(snapshot)
-        for key in {*self.of, *self._ledger.fleet.incidents} - {*found, *held}:
-            self.of.pop(key, None)
+        open_keys = self._find_kept_open(snapshot)
+        for key in {*self.tracked, *self._ledger.fleet.incidents} - {*found, *open_keys}:
+            self.tracked.pop(key, None)
             if key in self._ledger.fleet.incidents:
                 journal.control(IncidentEnded(at=now, incident=key))
         self._ledger.read_on()
 
-    def _held(self, snapshot: Snapshot) -> frozenset[str]:
+    def _find_kept_open(self, snapshot: Snapshot) -> frozenset[str]:
         """Return the keys of incidents that stay open although their finding may be gone.
 
         These are incidents answered with a stop, while the connector is stopped, and those with a
@@ -154,7 +151,7 @@ class IncidentTracker:
         now = self._clock.now()
         return [
             tracked
-            for tracked in self.of.values()
+            for tracked in self.tracked.values()
             if tracked.incident.shows
             and (
                 tracked.considered_at is None
@@ -185,11 +182,11 @@ class RemediationLoop:
         self._snapshot = snapshot
         self._clock = clock
         self._stopping = stopping
-        self._watch = IncidentTracker(ledger, policy, clock)
+        self._incidents = IncidentTracker(ledger, policy, clock)
         self._woken: set[tuple[str, str]] = set()
-        self._holding: dict[str, tuple[object, ...]] = {}
+        self._blocking: dict[str, tuple[object, ...]] = {}
         self._compared_at = 0.0
-        self._places: set[str] = set()
+        self._logged_places: set[str] = set()
 
     @property
     def counts(self) -> RemediationCounts:
@@ -216,28 +213,28 @@ class RemediationLoop:
         snapshot = self._snapshot()
         if not snapshot.ready:
             return
-        self._planner.look_around()
-        self._watch.see(snapshot)
-        self._lapse()
+        self._planner.observe_mass_failure()
+        self._incidents.update(snapshot)
+        self._withdraw_outdated()
         if self._begin_approved() or self._stopping():
             return
         woken, self._woken = self._woken, set()
-        for watched in self._watch.due(woken):
-            self._consider(watched)
+        for tracked in self._incidents.due(woken):
+            self._consider(tracked)
             if self._stopping():
                 return
 
     # --- what is new -----------------------------------------------------------------------------
 
-    def _consider(self, watched: TrackedIncident) -> None:
-        incident = watched.incident
-        watched.considered_at = self._clock.now()
+    def _consider(self, tracked: TrackedIncident) -> None:
+        incident = tracked.incident
+        tracked.considered_at = self._clock.now()
         key = incident.connector_key
         if key in self.fleet.at_work():
             return
         case = None
         with self._contained(key, NO_ACTION):
-            case = self._planner.case_of(incident)
+            case = self._planner.choose_action(incident)
         if case is None:
             return
         _log.debug(
@@ -247,13 +244,13 @@ class RemediationLoop:
             failure=None if case.failure is None else case.failure.kind.value,
             said=incident.said,
         )
-        if self._in_the_way(key, case):
+        if self._has_waiting_plan(key, case):
             return
-        considered = None
+        evaluation = None
         with self._contained(key, case.action.value):
-            considered = self._planner.consider(case)
-        if considered is not None:
-            self._decide(watched, considered)
+            evaluation = self._planner.evaluate_case(case)
+        if evaluation is not None:
+            self._decide(tracked, evaluation)
 
     @contextmanager
     def _contained(self, key: ConnectorKey, action: str) -> Iterator[None]:
@@ -269,12 +266,12 @@ class RemediationLoop:
         except Exception as exc:  # noqa: BLE001 - a bug or a library's surprise, about one of many
             self._count_blocked(key, action, UNEXPECTED)
             place = raised_at(exc)
-            if place not in self._places and len(self._places) < ERROR_PLACES_MAX:
-                self._places.add(place)
+            if place not in self._logged_places and len(self._logged_places) < ERROR_PLACES_MAX:
+                self._logged_places.add(place)
                 _log.error("unexpected_error", name="remediation", connector=key[1], exc_info=exc)
             forget_locals(exc)
 
-    def _in_the_way(self, key: ConnectorKey, case: RemediationCase) -> bool:
+    def _has_waiting_plan(self, key: ConnectorKey, case: RemediationCase) -> bool:
         """Check whether a plan for this connector is already waiting.
 
         A proposal of the daemon for the same incident with another action is withdrawn, unless the
@@ -293,24 +290,24 @@ class RemediationLoop:
             assert remedy is not None
             if remedy.incident != incident.key or remedy.action is case.action or not known:
                 return True
-            self._void(plan_id, void=True, said=f"by now {case.action.value} may help instead")
+            self._withdraw(plan_id, void=True, said=f"by now {case.action.value} may help instead")
         return False
 
-    def _decide(self, watched: TrackedIncident, considered: CaseEvaluation) -> None:
+    def _decide(self, tracked: TrackedIncident, evaluation: CaseEvaluation) -> None:
         """Propose the plan, approve it if the policy allows that, or record the refusal."""
-        allowed = derive_permission(considered.answers)
-        plan = considered.plan
+        allowed = derive_permission(evaluation.answers)
+        plan = evaluation.plan
         if plan is None or allowed in {Permission.NO, Permission.WOULD}:
-            self._refuse(watched, considered, would=allowed is Permission.WOULD)
+            self._refuse(tracked, evaluation, would=allowed is Permission.WOULD)
             return
-        incident, now = watched.incident, self._clock.now()
-        watched.said = ()
+        incident, now = tracked.incident, self._clock.now()
+        tracked.said = ()
         proposed = PlanProposed(
             at=now,
             plan=plan,
             mode=self.mode.value,
             expires_at=now + PROPOSAL_S,
-            answers=considered.answers,
+            answers=evaluation.answers,
         )
         records: list[PlanProposed | PlanApproved] = [proposed]
         if allowed is Permission.ACT:
@@ -323,7 +320,7 @@ class RemediationLoop:
             "remedy_proposed",
             plan=plan.plan_id,
             connector=incident.connector,
-            action=considered.action.value,
+            action=evaluation.action.value,
             approved=allowed is Permission.ACT,
         )
         self.ledger.read_on()
@@ -333,30 +330,30 @@ class RemediationLoop:
         """Return the effective mode: as configured, or as an operator has lowered it."""
         return lowest_mode(self._policy.mode, self.fleet.lowered_mode)
 
-    def _refuse(self, watched: TrackedIncident, considered: CaseEvaluation, *, would: bool) -> None:
+    def _refuse(self, tracked: TrackedIncident, evaluation: CaseEvaluation, *, would: bool) -> None:
         """Record the refusal if its reasons differ from the last recorded ones.
 
         Reasons are compared by guard and answer, because their texts count seconds.
         """
-        incident = watched.incident
-        answers = select_denying(considered.answers)
-        if considered.plan is None:
-            answers = (GuardAnswer(0, NO_PLAN, GuardResult.DENY, considered.said),)
+        incident = tracked.incident
+        answers = select_denying(evaluation.answers)
+        if evaluation.plan is None:
+            answers = (GuardAnswer(0, NO_PLAN, GuardResult.DENY, evaluation.said),)
         guards = tuple((answer.guard, answer.answer) for answer in answers)
-        reasons = (considered.action, self.mode, would, *guards)
-        if reasons == watched.said:
+        reasons = (evaluation.action, self.mode, would, *guards)
+        if reasons == tracked.said:
             return
-        watched.said = reasons
+        tracked.said = reasons
         key = incident.connector_key
         for answer in answers:
-            self._count_blocked(key, considered.action.value, answer.guard)
+            self._count_blocked(key, evaluation.action.value, answer.guard)
         self._write_refusal(
             incident.key,
             key,
-            considered.action,
+            evaluation.action,
             answers,
             would=would,
-            recommend=considered.recommend,
+            recommend=evaluation.recommend,
         )
         self.ledger.read_on()
 
@@ -400,7 +397,7 @@ class RemediationLoop:
 
     # --- what is decided -------------------------------------------------------------------------
 
-    def _lapse(self) -> None:
+    def _withdraw_outdated(self) -> None:
         """Withdraw proposals that expired, whose incident is over, or that can no longer begin.
 
         No operator should approve a plan that can only be refused.
@@ -413,27 +410,22 @@ class RemediationLoop:
             dossier = self.ledger.dossiers[plan_id]
             late = dossier.expires_at is not None and now >= dossier.expires_at
             incident = "" if plan.remedy is None else plan.remedy.incident
-            gone = bool(incident) and incident not in self._watch.of
+            gone = bool(incident) and incident not in self._incidents.tracked
+            said, void = None, not late
             if plan.remedy is not None and plan.remedy.policy_sha256 != self._policy.sha256:
-                self._void(plan_id, void=True, said="it was planned under another configuration")
+                said, void = "it was planned under another configuration", True
             elif late:
-                self._void(plan_id, void=False, said="no operator approved it")
+                said = "no operator approved it"
             elif gone:
-                self._void(plan_id, void=True, said="its incident is over")
-            elif compare and (said := self._outlived(plan)) is not None:
-                self._void(plan_id, void=True, said=said)
+                said = "its incident is over"
+            elif compare:
+                with self._contained(plan.connector_key, _action_name_of(plan)):
+                    said = self._planner.find_outdated_pin(plan)
+            if said is not None:
+                self._withdraw(plan_id, void=void, said=said)
         self.ledger.read_on()
 
-    def _outlived(self, plan: Plan) -> str | None:
-        """Return why a plan can never begin any more.
-
-        None if it can, or if an exception leaves that unknown.
-        """
-        with self._contained(plan.connector_key, _action_name_of(plan)):
-            return self._planner.outlived(plan)
-        return None
-
-    def _void(self, plan_id: str, *, void: bool, said: str) -> None:
+    def _withdraw(self, plan_id: str, *, void: bool, said: str) -> None:
         now = self._clock.now()
         self.ledger.journal.decide(
             plan_id, lambda records: decisions.withdraw_plan(records, void=void, said=said, now=now)
@@ -442,7 +434,9 @@ class RemediationLoop:
     def _begin_approved(self) -> bool:
         """Begin one approved plan that its guards admit. Return whether one was begun."""
         approved = self.fleet.approved()
-        self._holding = {name: held for name, held in self._holding.items() if name in approved}
+        self._blocking = {
+            plan_id: guards for plan_id, guards in self._blocking.items() if plan_id in approved
+        }
         for plan_id, plan in approved.items():
             dossier = self.ledger.dossiers[plan_id]
             grounds = self._conductor.grounds()
@@ -467,8 +461,8 @@ class RemediationLoop:
         plan, now = dossier.plan, self._clock.now()
         assert plan.remedy is not None
         guards = tuple((guard_answer.guard, guard_answer.answer) for guard_answer in blocking)
-        if self._holding.get(plan_id) != guards:
-            self._holding[plan_id] = guards
+        if self._blocking.get(plan_id) != guards:
+            self._blocking[plan_id] = guards
             key = plan.connector_key
             for guard_answer in blocking:
                 self._count_blocked(key, plan.remedy.action.value, guard_answer.guard)
@@ -481,7 +475,7 @@ class RemediationLoop:
             said = "; ".join(
                 f"{guard_answer.guard}: {guard_answer.said}" for guard_answer in blocking
             )
-            self._void(plan_id, void=True, said=said)
+            self._withdraw(plan_id, void=True, said=said)
         self.ledger.read_on()
 
     def _not_before(self, plan: Plan) -> float:
@@ -490,8 +484,8 @@ class RemediationLoop:
     def _incident(self, plan: Plan) -> Incident | None:
         if plan.remedy is None:
             return None
-        watched = self._watch.of.get(plan.remedy.incident)
-        return None if watched is None else watched.incident
+        tracked = self._incidents.tracked.get(plan.remedy.incident)
+        return None if tracked is None else tracked.incident
 
     def _count_blocked(self, row_key: ConnectorKey, action: str, guard: str) -> None:
         key = (*row_key, action, guard)

@@ -9,21 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from offsetwatch.errors import ClientError
 from offsetwatch.model.findings import TIMES, Evidence, EvidenceItem
 from offsetwatch.remedy.classify import SKIPPABLE, Failure, classify
-from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient, compute_config_sha256
-from offsetwatch.remedy.execute.incarnation_pins import pin_state, requested_state_of
-from offsetwatch.remedy.execute.runner import create_plan_id
 from offsetwatch.remedy.gather import snapshot_queries as queries
-from offsetwatch.remedy.gather.broker_queries import call_or_none
 from offsetwatch.remedy.gather.facts_collector import FactsCollector
+from offsetwatch.remedy.gather.live_queries import (
+    ConnectClient,
+    call_or_none,
+    compute_config_sha256,
+)
 from offsetwatch.remedy.gather.poison_locator import PoisonLocator
-from offsetwatch.remedy.gather.snapshot_queries import LiveConnectorState, RemediationCase
+from offsetwatch.remedy.gather.snapshot_queries import (
+    LiveConnectorState,
+    RemediationCase,
+    pin_state,
+    requested_state_of,
+)
 from offsetwatch.remedy.guards import evaluate, find_tripped_breakers
 from offsetwatch.remedy.journal import backups
+from offsetwatch.remedy.journal.journal import create_plan_id
 from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification
 from offsetwatch.remedy.model import plan_templates, service_api
 from offsetwatch.remedy.model.facts import PlanApproval
@@ -32,8 +39,6 @@ from offsetwatch.remedy.model.incidents import Incident, IncidentKind
 from offsetwatch.remedy.model.plan import Action, PartitionOffset, Plan, PlanSubject, RequestedState
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.state.snapshot import Snapshot
-
-FAILURE_EVIDENCE: Final = "failure"  # in a plan's evidence: its kind and the exception's class
 
 _RestoredOffsets = tuple[tuple[PartitionOffset, ...], str]  # with the name of their backup
 
@@ -68,7 +73,7 @@ class Planner:
     def __init__(
         self,
         *,
-        sight_of: Callable[[str], ConnectClient],
+        client_of: Callable[[str], ConnectClient],
         gatherer: FactsCollector,
         finder: PoisonLocator,
         snapshot: Callable[[], Snapshot],
@@ -77,7 +82,7 @@ class Planner:
         state_dir: Path,
         clock: Callable[[], float],
     ) -> None:
-        self._sight_of = sight_of
+        self._client_of = client_of
         self._gatherer = gatherer
         self._finder = finder
         self._snapshot = snapshot
@@ -86,7 +91,7 @@ class Planner:
         self._state_dir = state_dir
         self._clock = clock
 
-    def case_of(self, incident: Incident) -> RemediationCase:
+    def choose_action(self, incident: Incident) -> RemediationCase:
         """Choose the least action that may help with the incident.
 
         A restart comes first: most of what fails once does not fail twice. A record may be skipped
@@ -107,7 +112,7 @@ class Planner:
         action = Action.SKIP_ONE if over_and_over and skippable else Action.RESTART_FAILED
         return replace(case, action=action, failure=failure)
 
-    def consider(self, case: RemediationCase) -> CaseEvaluation:
+    def evaluate_case(self, case: RemediationCase) -> CaseEvaluation:
         """Plan the action of a case, and evaluate every guard for it."""
         if case.action is not Action.SKIP_ONE:
             return self._evaluate(case)
@@ -117,11 +122,11 @@ class Planner:
             return CaseEvaluation(case.action, None, said=said, recommend=found.recommend)
         return self._evaluate(replace(case, found=found))
 
-    def look_around(self) -> None:
-        """Refresh the facts that take more than one moment to observe; once a round."""
-        self._gatherer.look_around()
+    def observe_mass_failure(self) -> None:
+        """Update whether a mass failure is going on; once a round, as that needs several polls."""
+        self._gatherer.observe_mass_failure()
 
-    def killed(self) -> bool:
+    def is_stop_requested(self) -> bool:
         """Check whether the stop file exists; True also if that is unknown."""
         return self._gatherer.stop_file() is not False
 
@@ -129,24 +134,26 @@ class Planner:
         self, plan: Plan, incident: Incident | None, approval: PlanApproval | None
     ) -> AdmissionAnswer:
         """Evaluate the guards again right before a plan begins, against the plan's pins."""
-        facts = self._gatherer.gather(self._case_of_plan(plan, incident, approval))
-        by_person = plan.created_by != plan_templates.DETECTOR
-        answers = evaluate(facts, self._policy, Stage.ADMIT, by_person=by_person)
+        case = self._case_of_plan(plan, incident, approval)
+        if incident is not None and case.action is Action.SKIP_ONE and not case.by_person:
+            case = replace(case, failure=self._failure(incident))
+        facts = self._gatherer.gather(case)
+        answers = evaluate(facts, self._policy, Stage.ADMIT, by_person=case.by_person)
         return AdmissionAnswer(answers, find_tripped_breakers(answers, facts))
 
-    def outlived(self, plan: Plan) -> str | None:
+    def find_outdated_pin(self, plan: Plan) -> str | None:
         """Return why a plan can never begin any more; None if it may begin, or that is unknown.
 
         One of its pins has changed for good: configuration, incarnation or requested state.
         """
         assert plan.remedy is not None
         case, pins = self._case_of_plan(plan, None, None), plan.remedy
-        client, snapshot = self._sight_of(case.connect), self._snapshot()
+        client, snapshot = self._client_of(case.connect), self._snapshot()
         connector = call_or_none(client.seen, case.connector)
         config = call_or_none(client.config, case.connector)
         if connector is None or config is None:
             return None
-        incarnation, token = queries.compare_pins(snapshot, plan, connector.standing.state)
+        incarnation, token = queries.compare_pins(snapshot, plan, connector.status.state)
         config_sha256 = compute_config_sha256(case.connector, config)
         pinned = (
             ("its configuration has changed", pins.config_sha256, config_sha256),
@@ -156,7 +163,7 @@ class Planner:
         known_pins = (key for key in pinned if None not in key[1:])
         return next((said for said, was, is_ in known_pins if was != is_), None)
 
-    def before_altering(
+    def recheck(
         self,
         plan: Plan,
         incident: Incident | None,
@@ -217,7 +224,7 @@ class Planner:
         view = self._snapshot().index.connectors.get(incident.connector_key)
         sink_data = frozenset() if view is None else self._policy.data_errors(view.class_name)
         try:
-            traces = self._sight_of(incident.connect_cluster).traces(incident.connector)
+            traces = self._client_of(incident.connect_cluster).traces(incident.connector)
         except ClientError:
             return None
         found = [classify(trace, sink_data) for trace in traces.values()]
@@ -322,9 +329,9 @@ class Planner:
             return None
         changes = queries.find_state_changes(snapshot, case.key)
         moment = self._clock()
-        state = now.seen.standing.state
+        state = now.seen.status.state
         # A restart changes nothing declared that the operator would revert.
-        owned = self._sight_of(case.connect).operator_managed
+        owned = self._client_of(case.connect).operator_managed
         reconciled = owned and case.action is not Action.RESTART_FAILED
         incident = case.incident
         failures = 0 if incident is None else self._gatherer.failures(incident)
@@ -353,7 +360,7 @@ class Planner:
         self, plan: Plan, incident: Incident | None, approval: PlanApproval | None
     ) -> RemediationCase:
         assert plan.remedy is not None
-        case = RemediationCase(
+        return RemediationCase(
             plan.subject.place,
             plan.subject.connector,
             plan.remedy.action,
@@ -362,11 +369,6 @@ class Planner:
             approval=approval,
             by_person=plan.created_by != plan_templates.DETECTOR,
         )
-        if incident is None or case.by_person or plan.remedy.action is not Action.SKIP_ONE:
-            return case
-        case = replace(case, failure=self._failure(incident))
-        found = self._find_record(case)
-        return replace(case, found=found if isinstance(found, IdentifiedRecord) else None)
 
 
 def _build_evidence(case: RemediationCase, because: str, failures: int) -> Evidence:
@@ -379,7 +381,7 @@ def _build_evidence(case: RemediationCase, because: str, failures: int) -> Evide
         items.append(EvidenceItem("failed in a row", failures, TIMES))
     if case.failure is not None:
         said = f"{case.failure.kind.value}: {case.failure.chain[-1]}"
-        items.append(EvidenceItem(FAILURE_EVIDENCE, said))
+        items.append(EvidenceItem(plan_templates.FAILURE_EVIDENCE, said))
     if case.found is not None:
         items.append(EvidenceItem("found by", ", ".join((case.found.method, *case.found.also))))
         items += case.found.evidence

@@ -19,8 +19,8 @@ from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.model.commands import format_connector_command
 from offsetwatch.model.connectors import ConnectorSettings
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.drivers.rest.driver import CREATE_STOPPED_SINCE, RestDriver
+from offsetwatch.remedy.gather.live_queries import compute_config_sha256
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,

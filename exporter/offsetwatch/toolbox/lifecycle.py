@@ -11,10 +11,10 @@ from offsetwatch.config import Config, Connect
 from offsetwatch.model.commands import format_connector_command
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.drivers.rest.connect_state import (
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.gather.live_queries import (
     query_worker_versions,
 )
-from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.model.driver import StepStatus
 from offsetwatch.remedy.model.plan import (
     AnyStep,
@@ -67,8 +67,8 @@ def prepare_state(
     if problems or known is None:
         return PreparedChange(name, problems)
     driver = RestDriver(connect, name, config.kafka_of(connect))
-    inspection = driver.look(ToState(state), None)
-    if inspection.standing is StepStatus.DONE:
+    inspection = driver.inspect(ToState(state), None)
+    if inspection.status is StepStatus.DONE:
         return PreparedChange(
             name,
             (),

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 from offsetwatch.config import Connect
@@ -19,20 +20,17 @@ from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import SinkGroup, Topology
 from offsetwatch.remedy.drivers.common_steps import (
     ProbationChecker,
-    StepDispatcher,
-    build_last_record_check,
-    parse_position,
-)
-from offsetwatch.remedy.drivers.quarantine.copy_step import (
     RecordCopier,
+    StepDispatcher,
     build_copy_context,
+    build_last_record_check,
 )
 from offsetwatch.remedy.drivers.quarantine.stores import FileQuarantine
-from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.drivers.strimzi.resources import StrimziObstacles
+from offsetwatch.remedy.drivers.strimzi.resources import find_resource_problem
 from offsetwatch.remedy.execute.approved_plans import PlanExecutor, ProcessLifetime
 from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
+from offsetwatch.remedy.gather.live_queries import ConnectClient
 from offsetwatch.remedy.gather.snapshot_queries import LiveConnectorState, RemediationCase
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification
@@ -40,7 +38,14 @@ from offsetwatch.remedy.loop import RemediationLoop
 from offsetwatch.remedy.model import approval
 from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
 from offsetwatch.remedy.model.journal_records import ActionRefused
-from offsetwatch.remedy.model.plan import Copy, PartitionOffset, Plan, Prove, RecordLocation
+from offsetwatch.remedy.model.plan import (
+    Copy,
+    PartitionOffset,
+    Plan,
+    Prove,
+    RecordLocation,
+    parse_position,
+)
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
 from offsetwatch.remedy.planner import Planner
@@ -210,17 +215,17 @@ class Agency:
         on_time = OnTime(self.site, transport=self.door)
         on_time.line = steady
         gatherer = FactsCollector(
-            sight_of=lambda _: on_time,
+            client_of=lambda _: on_time,
             brokers=brokers,
             snapshot=lambda: self.snapshot,
-            past=self.ledger.fleet,
+            fleet=self.ledger.fleet,
             policy=self.policy,
             state_dir=self.folder,
             time=TimeSources(clock, steady, self.wait),
-            resource_problem=StrimziObstacles({}).problem,
+            find_resource_problem=partial(find_resource_problem, {}),
         )
         self.planner = Planner(
-            sight_of=lambda _: on_time,
+            client_of=lambda _: on_time,
             gatherer=gatherer,
             finder=FirstRecord(self.connect),
             snapshot=lambda: self.snapshot,
@@ -232,7 +237,7 @@ class Agency:
         conductor = PlanExecutor(
             ledger=self.ledger,
             planner=self.planner,
-            drivers=self,
+            open_driver=self.driver,
             clock=clock,
             life=ProcessLifetime(steady, self.wait),
         )

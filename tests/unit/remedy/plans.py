@@ -114,10 +114,10 @@ class Bench:
             journal=self.journal,
             driver=driver or self.driver,
             clock=clock or self.clock,
-            tell=self.told.append,
+            report=self.told.append,
             pause=pause or self.clock.advance,
             options="--config F",
-            asked=asked,
+            find_cancellation=asked,
         )
 
     def died(self) -> None:

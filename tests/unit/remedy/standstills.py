@@ -7,11 +7,12 @@ from dataclasses import dataclass
 
 from offsetwatch.model.records import Headers, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
 from offsetwatch.remedy.locate.converters import ConnectorConverters, Converter
 from offsetwatch.remedy.locate.search import (
+    MirrorFacts,
     MirrorSubject,
     PartitionReading,
+    SinkFacts,
     SinkSubject,
     SubjectPartition,
 )

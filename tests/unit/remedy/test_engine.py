@@ -13,7 +13,6 @@ from offsetwatch.remedy.engine import (
     BackUpCommand,
     BackupEvent,
     BackupFailureEvent,
-    BeginEvent,
     EndCommand,
     IdentifyCommand,
     IdentityEvent,
@@ -129,10 +128,10 @@ def test_a_plan_for_an_incident_that_skips_nothing_copies_nothing() -> None:
 
 
 def test_what_is_next_is_looked_at() -> None:
-    assert move(at(STOPPING, identified=False), BeginEvent()).command == IdentifyCommand()
-    assert move(at(STOPPING), BeginEvent()).command == InspectCommand(OWN.steps[0], FROZEN)
-    assert move(at(FREEZING, frozen=None), BeginEvent()).command == BackUpCommand()
-    assert move(at(FREEZING), BeginEvent()).command == RecheckCommand(FROZEN)
+    assert move(at(STOPPING, identified=False), WaitOverEvent()).command == IdentifyCommand()
+    assert move(at(STOPPING), WaitOverEvent()).command == InspectCommand(OWN.steps[0], FROZEN)
+    assert move(at(FREEZING, frozen=None), WaitOverEvent()).command == BackUpCommand()
+    assert move(at(FREEZING), WaitOverEvent()).command == RecheckCommand(FROZEN)
 
 
 def test_who_takes_a_plan_up_asks_first_where_it_is() -> None:
@@ -160,10 +159,10 @@ def test_a_place_that_is_the_plans_or_of_no_name_is_worked_at() -> None:
         (OWN, "cluster-1"),
         (msgspec.structs.replace(OWN, subject=nameless), "x"),
     ):
-        worn = at(STOPPING, plan, identified=False, looks=3, since=1.0)
+        worn = at(STOPPING, plan, identified=False, inspections=3, since=1.0)
         command = move(worn, IdentityEvent(identity))
         assert command.command == InspectCommand(OWN.steps[0], FROZEN)
-        assert (command.progress.identified, command.progress.looks) == (True, 0)
+        assert (command.progress.identified, command.progress.inspections) == (True, 0)
         assert command.progress.since == NOW
 
 

@@ -67,7 +67,7 @@ RESTORED = (
 
 
 def test_what_is_done_is_written_down_and_the_next_step_looked_at() -> None:
-    command = seen(at(STOPPING, looks=4, blind=2), StepStatus.DONE)
+    command = seen(at(STOPPING, inspections=4, failed_inspections=2), StepStatus.DONE)
     assert command.records == (StepVerified(at=NOW, index=0, undoing=False, said="it is so"),)
     assert command.command == InspectCommand(OWN.steps[1], FROZEN)
 
@@ -136,7 +136,7 @@ def test_what_can_only_be_waited_for_is() -> None:
 def test_what_was_asked_for_has_time_to_show_before_it_is_asked_for_again(
     answer: AttemptResult | None, patience_s: float
 ) -> None:
-    progress = at(ALTERING, sent=1, spent=1, answer=answer, asked_at=NOW, touched=CHANGED)
+    progress = at(ALTERING, sent=1, spent=1, answer=answer, requested_at=NOW, touched=CHANGED)
     early = seen(progress, StepStatus.READY, NOW + patience_s - 0.1)
     assert waits(early)
     assert isinstance(early.command, WaitCommand)
@@ -169,7 +169,7 @@ def test_what_was_put_off_for_all_its_time_is_refused() -> None:
 def test_what_was_asked_for_often_enough_is_left_to_a_person(
     progress: PlanProgress, ended: PlanEnding
 ) -> None:
-    spent = replace(progress, sent=3, spent=3, asked_at=0.0, touched=CHANGED)
+    spent = replace(progress, sent=3, spent=3, requested_at=0.0, touched=CHANGED)
     answer = "requested 3 times without effect: it is so"
     assert over(seen(spent, StepStatus.READY)) == (ended, PlanFailureCause.TIMED_OUT, answer)
     assert isinstance(seen(replace(spent, spent=2), StepStatus.READY).command, AttemptCommand)
@@ -238,7 +238,7 @@ def test_looks_come_less_and_less_often() -> None:
         pauses.append(command.command.seconds)
         progress = command.progress
     assert pauses == [0.5, 1.0, 1.0, 2.0, 2.0, 5.0, 5.0, 5.0, 5.0]
-    assert (progress.waited_s, progress.looks) == (sum(pauses), 9)
+    assert (progress.waited_s, progress.inspections) == (sum(pauses), 9)
 
 
 @pytest.mark.parametrize(
@@ -308,18 +308,20 @@ def test_what_can_never_be_done_is_gone_back_from_where_there_is_a_way(
 
 @pytest.mark.parametrize("answer", [AttemptResult.ACK, AttemptResult.IN_DOUBT])
 def test_what_was_asked_for_is_looked_at_anew(answer: AttemptResult) -> None:
-    progress = at(ALTERING, sent=1, looks=4, waited_s=5.0)
+    progress = at(ALTERING, sent=1, inspections=4, waited_s=5.0)
     command = move(progress, AttemptEvent(Outcome(answer, "so", definite=True)))
     assert command.records == (StepAnswered(at=NOW, answer=answer, said="so", definite=True),)
     assert command.command == InspectCommand(ALTER, FROZEN)
-    assert (command.progress.looks, command.progress.waited_s) == (0, 0.0)
+    assert (command.progress.inspections, command.progress.waited_s) == (0, 0.0)
 
 
 def test_what_is_put_off_is_waited_for() -> None:
-    command = move(at(ALTERING, sent=1, looks=1), AttemptEvent(Outcome(AttemptResult.RETRY, "409")))
+    command = move(
+        at(ALTERING, sent=1, inspections=1), AttemptEvent(Outcome(AttemptResult.RETRY, "409"))
+    )
     assert command.records == (StepAnswered(at=NOW, answer=AttemptResult.RETRY, said="409"),)
     assert command.command == WaitCommand(1.0, "409")
-    assert (command.progress.looks, command.progress.refused) == (2, "409")
+    assert (command.progress.inspections, command.progress.refused) == (2, "409")
 
 
 def test_a_no_is_written_down_with_what_comes_of_it() -> None:
@@ -351,8 +353,10 @@ def test_a_change_that_fails_three_times_and_shows_no_effect_leaves_all_as_it_wa
     failed = at(
         ALTERING, sent=3, spent=3, answer=AttemptResult.FAILED, touched=CHANGED, refused="500"
     )
-    assert isinstance(seen(replace(failed, asked_at=NOW), StepStatus.READY).command, WaitCommand)
-    ended = replace(failed, asked_at=0.0)
+    assert isinstance(
+        seen(replace(failed, requested_at=NOW), StepStatus.READY).command, WaitCommand
+    )
+    ended = replace(failed, requested_at=0.0)
     assert turns(seen(ended, StepStatus.READY)) == RESUMED
     assert over(seen(ended, StepStatus.PARTLY))[0] is PlanEnding.IN_DOUBT
     doubted = seen(replace(ended, doubt_until=1.0), StepStatus.READY)
@@ -371,13 +375,13 @@ def test_before_anything_was_begun_three_looks_in_vain_are_enough() -> None:
         command = move(progress, AWAY)
         assert waits(command)
         progress = command.progress
-        assert (progress.blind, progress.looks) == (unavailable, unavailable)
+        assert (progress.failed_inspections, progress.inspections) == (unavailable, unavailable)
     assert over(move(progress, AWAY)) == (
         PlanEnding.UNCHANGED,
         PlanFailureCause.UNREACHABLE,
         "refused",
     )
-    assert seen(progress, StepStatus.NOT_YET).progress.blind == 0
+    assert seen(progress, StepStatus.NOT_YET).progress.failed_inspections == 0
 
 
 @pytest.mark.parametrize(
@@ -392,7 +396,7 @@ def test_before_anything_was_begun_three_looks_in_vain_are_enough() -> None:
 def test_what_was_begun_is_looked_for_as_long_as_a_step_may_take(
     progress: PlanProgress, ended: PlanEnding
 ) -> None:
-    assert waits(move(replace(progress, blind=9), AWAY))
+    assert waits(move(replace(progress, failed_inspections=9), AWAY))
     worn = replace(progress, since=0.0, waited_s=NOW)
     assert over(move(worn, AWAY)) == (ended, PlanFailureCause.UNREACHABLE, "refused")
     assert over(move(progress, FORBIDDEN)) == (ended, PlanFailureCause.UNAUTHORISED, "403")

@@ -15,6 +15,7 @@ from offsetwatch.model.findings import FINDINGS_MAX, Finding, FindingName, Sever
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model import service_api
 from offsetwatch.remedy.model.approval import PlanStatus
+from offsetwatch.remedy.model.guard_answer import GuardResult
 from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
     ModeSet,
@@ -27,8 +28,8 @@ from offsetwatch.remedy.model.plan_templates import RESTART_QUIET_S
 from offsetwatch.remedy.model.policy import Rule
 from offsetwatch.remedy.model.service_api import Mode
 from tests.contract.worlds import SINK_NAME, TOPIC, bad, numbers, state
-from tests.fakes.connect_model import Fault, How, Person
-from tests.unit.remedy.agency import POLICY, Agency
+from tests.fakes.connect_model import Fault, How, Person, Trouble
+from tests.unit.remedy.agency import POLICY, Agency, FirstRecord
 
 AUTO = replace(
     POLICY,
@@ -91,6 +92,38 @@ def test_an_approved_skip_delivers_all_but_the_one_record(agency):
     (row,) = agency.ledger.copied
     assert row.offset == offset
     agency.ledger.journal.verify()
+
+
+def test_a_plan_begins_on_its_own_record_and_nobody_searches_the_log_again(agency, monkeypatch):
+    failing(agency)
+    agency.go_on(3)
+    proposed = only(agency, PlanStatus.PROPOSED)
+    searched = []
+    find = FirstRecord.find
+    monkeypatch.setattr(
+        FirstRecord, "find", lambda *given: (searched.append(given), find(*given))[1]
+    )
+    agency.approve(proposed.plan.plan_id)
+    agency.go_on(5)
+    assert only(agency, PlanStatus.ENDED).ended.ending is PlanEnding.SUCCEEDED
+    assert searched == []
+
+
+def test_a_plan_does_not_begin_once_its_connector_fails_for_a_reason_outside_of_the_record(agency):
+    failing(agency)
+    agency.go_on(3)
+    proposed = only(agency, PlanStatus.PROPOSED)
+    log = agency.connect.broker.log(TOPIC, 0)
+    at = next(number for number, record in enumerate(log.records) if record.troubles)
+    outside = (Trouble("put", "connectivity"),)
+    log.records[at] = replace(log.records[at], troubles=outside)
+    Person(agency.connect).restart(SINK_NAME)
+    agency.connect.advance(5.0)  # and nobody has polled since
+    agency.approve(proposed.plan.plan_id)
+    agency.agent.step()
+    assert agency.changes() == []
+    (answer,) = [at for each in agency.refused() for at in each.answers if at.guard == "no_veto"]
+    assert answer.answer is GuardResult.DENY
 
 
 def after_a_restart(agency: Agency) -> None:
@@ -450,7 +483,7 @@ def test_an_incident_of_a_finding_that_no_document_lists_is_begun_with(agency):
     assert agency.dossiers(PlanStatus.PROPOSED) == []
 
 
-@pytest.mark.parametrize("question", ["case_of", "consider"])
+@pytest.mark.parametrize("question", ["choose_action", "evaluate_case"])
 def test_an_incident_that_raises_what_nobody_expects_keeps_no_other_from_being_looked_at(
     agency, monkeypatch, question
 ):
@@ -459,7 +492,7 @@ def test_an_incident_that_raises_what_nobody_expects_keeps_no_other_from_being_l
     value = getattr(agency.planner, question)
 
     def ask(about):
-        incident = about if question == "case_of" else about.incident
+        incident = about if question == "choose_action" else about.incident
         if incident.said == odd.summary:
             raise OverflowError(incident.said)
         return value(about)
@@ -479,7 +512,7 @@ def test_an_incident_that_raises_what_nobody_expects_keeps_no_other_from_being_l
     assert agency.refused() == []
 
 
-@pytest.mark.parametrize("question", ["admit", "outlived"])
+@pytest.mark.parametrize("question", ["admit", "find_outdated_pin"])
 def test_a_plan_that_raises_what_nobody_expects_stays_as_it_is(agency, monkeypatch, question):
     failing(agency, 1)
     agency.go_on(3)
@@ -508,7 +541,7 @@ def test_a_damaged_journal_is_not_taken_for_one_incident(agency, monkeypatch):
         raise JournalDamaged("odd")
 
     failing(agency, 1)
-    monkeypatch.setattr(agency.planner, "case_of", ask)
+    monkeypatch.setattr(agency.planner, "choose_action", ask)
     with pytest.raises(JournalDamaged):
         agency.go_on(3)
 

@@ -181,7 +181,7 @@ def test_a_plan_is_opened_once() -> None:
 
 def test_a_request_is_counted_and_touches_its_step() -> None:
     progress = asked(asked(at(ALTERING, answer=AttemptResult.ACK), 10.0, DOUBT), 20.0)
-    assert (progress.sent, progress.spent, progress.asked_at, progress.heard_at) == (
+    assert (progress.sent, progress.spent, progress.requested_at, progress.heard_at) == (
         2,
         2,
         20.0,
@@ -296,9 +296,9 @@ def test_a_step_that_is_next_begins_anew() -> None:
         answer=AttemptResult.ACK,
         late_until=200.0,
         doubt_until=90.0,
-        looks=3,
+        inspections=3,
         waited_s=4.0,
-        blind=5,
+        failed_inspections=5,
         refused="409",
         touched=frozenset({1}),
         frozen=FROZEN,
@@ -329,7 +329,7 @@ def test_the_way_back_begins_at_its_first_step_and_waits_for_what_may_yet_come()
 
 
 def test_who_takes_a_plan_up_has_all_the_time_again() -> None:
-    worn = at(ALTERING, parked=PARKED, spent=3, looks=4, waited_s=5.0, since=1.0)
+    worn = at(ALTERING, parked=PARKED, spent=3, inspections=4, waited_s=5.0, since=1.0)
     progress = apply_record(worn, PlanResumed(at=50.0))
     assert progress == at(ALTERING, since=50.0, heard_at=50.0)
 
@@ -362,7 +362,7 @@ def test_what_another_asked_for_is_waited_for_anew(
     sent = at(ALTERING, sent=1, answer=answer, doubt_until=doubt_until, heard_at=30.0)
     progress = apply_record(sent, PlanResumed(at=50.0))
     assert (progress.answer, progress.doubt_until) == expected
-    assert (progress.asked_at, progress.heard_at) == (50.0, 50.0)
+    assert (progress.requested_at, progress.heard_at) == (50.0, 50.0)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from offsetwatch.config import Connect
-from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.engine.requests import build_step_request
+from offsetwatch.remedy.gather.live_queries import compute_config_sha256
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,

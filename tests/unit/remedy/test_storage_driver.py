@@ -103,9 +103,9 @@ def test_what_is_kept_of_a_connector_is_every_record_of_its_own(kafka):
 def test_a_write_is_ready_then_done_and_leaves_all_else_as_it_is(kafka):
     driver, step = driver_of(kafka), write_in(kafka)
     frozen = frozen_by(driver)
-    assert driver.look(step, frozen).standing is StepStatus.READY
+    assert driver.inspect(step, frozen).status is StepStatus.READY
     assert driver.carry_out(step, frozen).answer is AttemptResult.ACK
-    assert driver.look(step, frozen).standing is StepStatus.DONE
+    assert driver.inspect(step, frozen).status is StepStatus.DONE
     assert [log.end for log in kafka.logs("offsets")] == [1, 1, 2, 0]
     assert kafka.log("offsets", 2).records[1].key() == KEY
 
@@ -116,7 +116,7 @@ def test_a_reset_leaves_nothing_of_the_connector_and_everything_of_others(kafka)
     gone = tuple(PartitionOffset(pair.partition, None) for pair in frozen.pairs)
     step = Write(WHERE, build_reset_records(storage_in(kafka).contents(), "c"), gone)
     assert driver.carry_out(step, frozen).answer is AttemptResult.ACK
-    assert driver.look(step, frozen).standing is StepStatus.DONE
+    assert driver.inspect(step, frozen).status is StepStatus.DONE
     assert driver.offsets() == ((), ())
     assert StorageDriver(storage_in(kafka), "d", kafka.clock).offsets().pairs != ()
 
@@ -129,9 +129,9 @@ def test_half_a_write_is_partly_done_and_can_be_carried_out_again(kafka):
     outcome = driver.carry_out(step, frozen)
     assert outcome.answer is AttemptResult.IN_DOUBT
     assert "1 of 2" in outcome.said
-    assert driver.look(step, frozen).standing is StepStatus.PARTLY
+    assert driver.inspect(step, frozen).status is StepStatus.PARTLY
     assert driver_of(kafka).carry_out(step, frozen).answer is AttemptResult.ACK
-    assert driver.look(step, frozen).standing is StepStatus.DONE
+    assert driver.inspect(step, frozen).status is StepStatus.DONE
 
 
 def test_the_way_back_from_half_a_write_is_one_of_either_value(kafka):
@@ -142,7 +142,7 @@ def test_the_way_back_from_half_a_write_is_one_of_either_value(kafka):
     plan = plan_of(step)
     (back,) = build_rollback_steps(plan, before, frozenset({plan.steps.index(step)}))
     kafka.produce("offsets", KEY, b'{"position":9}', partition=2)
-    assert driver.look(back, after).standing is StepStatus.PARTLY
+    assert driver.inspect(back, after).status is StepStatus.PARTLY
     assert driver.carry_out(back, after).answer is AttemptResult.ACK
     assert driver.offsets().pairs == before.pairs
 
@@ -158,8 +158,8 @@ def test_offsets_that_somebody_else_moved_are_not_written_over(kafka, key, answe
     driver, step = driver_of(kafka), write_in(kafka)
     frozen = frozen_by(driver)
     kafka.produce("offsets", key, b'{"position":5}', partition=2 if key == KEY else 1)
-    inspection = driver.look(step, frozen)
-    assert inspection.standing is StepStatus.FOREIGN
+    inspection = driver.inspect(step, frozen)
+    assert inspection.status is StepStatus.FOREIGN
     assert answer in inspection.said
     assert driver.carry_out(step, frozen).answer is AttemptResult.NACK
     assert [log.end for log in kafka.logs("offsets")] == (
@@ -178,33 +178,33 @@ def test_a_write_that_a_task_would_not_see_is_not_done(kafka):
     )
     frozen = frozen_by(driver)
     assert driver.carry_out(step, frozen).answer is AttemptResult.ACK
-    assert driver.look(step, frozen).standing is StepStatus.FOREIGN
+    assert driver.inspect(step, frozen).status is StepStatus.FOREIGN
 
 
 def test_it_settles_once_the_group_is_empty_and_a_flush_has_passed(kafka):
     driver = driver_of(kafka)
-    assert driver.look(Settle(), None).standing is StepStatus.DONE
+    assert driver.inspect(Settle(), None).status is StepStatus.DONE
     kafka.members["connect"] = ("connect-1 at /10.0.0.1",)
-    inspection = driver.look(Settle(), None)
-    assert inspection.standing is StepStatus.NOT_YET
+    inspection = driver.inspect(Settle(), None)
+    assert inspection.status is StepStatus.NOT_YET
     assert "connect-1 at /10.0.0.1" in inspection.said
     kafka.members.clear()
     kafka.produce("offsets", THEIRS, b'{"position":4}')
     kafka.clock.advance(60.0)
-    inspection = driver.look(Settle(), None)
-    assert inspection.standing is StepStatus.NOT_YET
+    inspection = driver.inspect(Settle(), None)
+    assert inspection.status is StepStatus.NOT_YET
     kafka.clock.advance(64.0)
-    assert driver.look(Settle(), None) == inspection
+    assert driver.inspect(Settle(), None) == inspection
     kafka.clock.advance(1.0)
-    assert driver.look(Settle(), None).standing is StepStatus.DONE
+    assert driver.inspect(Settle(), None).status is StepStatus.DONE
     kafka.clock.advance(60.0 + 700.0)
-    assert driver_of(kafka).look(Settle(), None).standing is StepStatus.DONE
+    assert driver_of(kafka).inspect(Settle(), None).status is StepStatus.DONE
 
 
 def test_what_we_wrote_ourselves_is_no_sign_of_a_worker(kafka):
     driver = driver_of(kafka)
     assert driver.carry_out(write_in(kafka), frozen_by(driver)).answer is AttemptResult.ACK
-    assert driver.look(Settle(), None).standing is StepStatus.DONE
+    assert driver.inspect(Settle(), None).status is StepStatus.DONE
 
 
 @pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0, 3600.0])
@@ -214,18 +214,18 @@ def test_a_commit_of_a_worker_that_is_about_to_end_is_waited_for_by_any_clock(ka
         at = kafka.clock.now() + skew_s
         kafka.produce("offsets", THEIRS, b'{"position":%d}' % number, at=at)
         kafka.clock.advance(1.0)
-        assert driver.look(Settle(), None).standing is StepStatus.NOT_YET
+        assert driver.inspect(Settle(), None).status is StepStatus.NOT_YET
         kafka.clock.advance(63.0)
-        assert driver.look(Settle(), None).standing is StepStatus.NOT_YET
+        assert driver.inspect(Settle(), None).status is StepStatus.NOT_YET
     kafka.clock.advance(2.0)
-    assert driver.look(Settle(), None).standing is StepStatus.DONE
+    assert driver.inspect(Settle(), None).status is StepStatus.DONE
 
 
 def test_an_open_transaction_is_somebody_who_writes(kafka):
     kafka.log("offsets", 1).stable_end = 0
     driver = driver_of(kafka)
-    inspection = driver.look(Settle(), None)
-    assert inspection.standing is StepStatus.NOT_YET
+    inspection = driver.inspect(Settle(), None)
+    assert inspection.status is StepStatus.NOT_YET
     assert "transaction is open in partition 1" in inspection.said
 
 
@@ -238,7 +238,7 @@ def test_where_nobody_tells_whether_workers_run_nothing_is_ever_written(kafka):
         raise AccessDenied("east", f"group {group}: not authorised")
 
     admin.members = denied
-    assert driver.look(Settle(), None).standing is StepStatus.IMPOSSIBLE
+    assert driver.inspect(Settle(), None).status is StepStatus.IMPOSSIBLE
     assert driver.carry_out(step, frozen).answer is AttemptResult.NACK
     assert kafka.log("offsets", 2).end == 1
 
@@ -289,15 +289,15 @@ def test_a_write_is_in_doubt_where_the_group_of_workers_cannot_be_read_afterward
 @pytest.mark.parametrize("step", [ToState(RequestedState.STOPPED), Alter(WANTED)])
 def test_what_only_connect_can_do_is_impossible_here(kafka, step):
     driver = driver_of(kafka)
-    assert driver.look(step, None).standing is StepStatus.IMPOSSIBLE
+    assert driver.inspect(step, None).status is StepStatus.IMPOSSIBLE
     assert driver.carry_out(step, None).answer is AttemptResult.NACK
-    assert driver.look(Freeze(), None).standing is StepStatus.READY
+    assert driver.inspect(Freeze(), None).status is StepStatus.READY
 
 
 def test_a_plan_for_another_storage_is_impossible_here(kafka):
     driver = driver_of(kafka)
     step = Write("west/offsets", (), ())
-    assert driver.look(step, None).standing is StepStatus.IMPOSSIBLE
+    assert driver.inspect(step, None).status is StepStatus.IMPOSSIBLE
     assert driver.carry_out(step, None).answer is AttemptResult.NACK
 
 
@@ -307,7 +307,7 @@ def test_a_partition_that_the_topic_has_not_is_refused(kafka):
     step = Write(WHERE, (record,), ())
     frozen = frozen_by(driver)
     assert "no partition 9" in driver._storage.write((record,)).said
-    assert driver.look(step, frozen).standing is StepStatus.DONE  # nothing stands there
+    assert driver.inspect(step, frozen).status is StepStatus.DONE  # nothing stands there
 
 
 # --- a file ------------------------------------------------------------------------------------
@@ -337,12 +337,12 @@ def write_on(file: Path, expected: tuple[PartitionOffset, ...] = WANTED) -> Writ
 def test_a_file_is_written_with_all_that_it_held(file):
     driver, step = driver_on(file), write_on(file)
     frozen = frozen_by(driver)
-    assert driver.look(Settle(), None).standing is StepStatus.DONE
-    assert driver.look(step, frozen).standing is StepStatus.READY
+    assert driver.inspect(Settle(), None).status is StepStatus.DONE
+    assert driver.inspect(step, frozen).status is StepStatus.READY
     outcome = driver.carry_out(step, frozen)
     assert outcome.answer is AttemptResult.ACK
     assert ".bak" in outcome.said
-    assert driver.look(step, frozen).standing is StepStatus.DONE
+    assert driver.inspect(step, frozen).status is StepStatus.DONE
     assert dict(read_offsets_entries(file)) == {
         KEY: b'{"position":9}',
         THEIRS: b'{"position":3}',
@@ -362,12 +362,12 @@ def test_a_file_is_left_alone_while_somebody_has_it(file):
     step, frozen = write_on(file), frozen_by(driver_on(file))
     with socket.create_server(("127.0.0.1", 0)) as server:
         driver = driver_on(file, f"http://127.0.0.1:{server.getsockname()[1]}")
-        assert driver.look(Settle(), None).standing is StepStatus.NOT_YET
+        assert driver.inspect(Settle(), None).status is StepStatus.NOT_YET
         assert driver.carry_out(step, frozen).answer is AttemptResult.NACK
     driver = driver_on(file)
     with file.open("rb") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
-        assert "lock" in driver.look(Settle(), None).said
+        assert "lock" in driver.inspect(Settle(), None).said
         assert driver.carry_out(step, frozen).answer is AttemptResult.NACK
     assert dict(read_offsets_entries(file))[KEY] == b'{"position":1}'
 

@@ -72,7 +72,7 @@ def carried_out(change: PreparedChange, folder: Path) -> tuple[PlanResult, list[
             journal=journal,
             driver=change.driver,
             clock=CLOCK,
-            tell=messages.append,
+            report=messages.append,
             pause=CLOCK.advance,
         )
         return runner.run(change.plan, change.recheck), messages

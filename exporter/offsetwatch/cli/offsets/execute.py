@@ -28,11 +28,10 @@ from offsetwatch.remedy.engine.progress import EngineLimits
 from offsetwatch.remedy.execute.runner import (
     PlanResult,
     Runner,
-    create_plan_id,
     format_options,
     read_plan,
 )
-from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
+from offsetwatch.remedy.journal.journal import FILE_NAME, Journal, create_plan_id
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.journal_records import PlanEnding
 from offsetwatch.remedy.model.plan import Plan
@@ -282,7 +281,7 @@ def build_runner(how: ExecutionOptions, journal: Journal, driver: Driver) -> Run
         journal=journal,
         driver=driver,
         clock=SteadyClock(),
-        tell=output.print_error,
+        report=output.print_error,
         limits=EngineLimits(step_s=how.timeout_s),
         options=how.options,
     )

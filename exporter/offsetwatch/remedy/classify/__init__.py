@@ -39,21 +39,19 @@ from offsetwatch.decode.stack_trace import (
     find_origin,
     lines_of,
 )
-from offsetwatch.remedy.classify.exception_classes import (
-    SKIPPABLE,
-    FailureKind,
-    ThrowableHint,
-    ThrowableMeaning,
-    find_call_veto,
-    find_meaning,
-)
-from offsetwatch.remedy.classify.stages import (
+from offsetwatch.remedy.classify.trace_meanings import (
     CONVERTER,
     POLL,
     PRODUCER_SEND,
     PUT,
+    SKIPPABLE,
     TRANSFORM,
+    FailureKind,
+    ThrowableHint,
+    ThrowableMeaning,
     converter_stage_of,
+    find_call_veto,
+    find_meaning,
     stage_of,
 )
 
@@ -123,7 +121,7 @@ class Failure:
     """A failure as classified from its stack trace.
 
     kind        UNKNOWN if no class or call is clear enough
-    stage       see stages.py
+    stage       see trace_meanings.py
     chain       classes of exceptions, the outermost first
     signature   the same for the same failure, whatever the record
     veto        the kind by which a class or call in the trace forbids a skip; `kind` is then the

@@ -1,4 +1,7 @@
-"""What drivers have in common: dispatch of steps, offset comparison, topic deletion, probation."""
+"""Steps that are the same for all drivers: topic deletion, record copy, probation.
+
+Also the comparison of offsets that drivers have in common.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,25 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from offsetwatch.clients.kafka.inspector import KafkaInspector
+from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.clients.write.kafka import TopicDeleter
 from offsetwatch.clock import UnixClock
 from offsetwatch.config import Kafka
-from offsetwatch.errors import NotFound
+from offsetwatch.errors import (
+    NotFound,
+    SizeLimitExceeded,
+    TargetUnreachable,
+    TopicChanged,
+)
+from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient, RestConnectorState
-from offsetwatch.remedy.gather.broker_queries import Brokers, find_kafka_cluster
+from offsetwatch.remedy.gather.live_queries import (
+    Brokers,
+    ConnectClient,
+    RestConnectorState,
+    find_kafka_cluster,
+)
 from offsetwatch.remedy.model.driver import (
     AttemptResult,
     Driver,
@@ -25,22 +40,27 @@ from offsetwatch.remedy.model.driver import (
 )
 from offsetwatch.remedy.model.plan import (
     AnyStep,
+    Copy,
     DeleteTopic,
     FrozenOffsets,
     PartitionOffset,
+    Plan,
     Prove,
     RecordLocation,
+    parse_position,
 )
+from offsetwatch.remedy.model.quarantine import COPY_NOTE_PREFIX, QuarantineContext, QuarantineStore
 
 QUIET_S: Final = 6.0  # longer than the 5 s that a task is given for its last commit
-_POSITION_FIELDS: Final = ("kafka_offset", "offset")  # of a sink, and of a MirrorSourceConnector
+READ_S: Final = 30.0
+_BYTES_MAX: Final = 1  # the record itself, however large, and nothing else
 
 
 class StepHandler(Protocol):
     """Handler of the steps of one type, without regard to the connector's driver."""
 
-    def look(self, step: Any) -> StepInspection:
-        """Inspect the step, as Driver.look does."""
+    def inspect(self, step: Any) -> StepInspection:
+        """Inspect the step, as Driver.inspect does."""
 
     def carry_out(self, step: Any) -> Outcome:
         """Try the step once, as Driver.carry_out does."""
@@ -61,10 +81,10 @@ class StepDispatcher:
         """See Driver."""
         return self._driver.offsets()
 
-    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
+    def inspect(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """See Driver."""
         handler = self._handlers.get(type(step))
-        return self._driver.look(step, frozen) if handler is None else handler.look(step)
+        return self._driver.inspect(step, frozen) if handler is None else handler.inspect(step)
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         """See Driver."""
@@ -167,7 +187,7 @@ class DeleteTopicHandler:
         """Take `opened`, which opens a client for a configured Kafka cluster by its name."""
         self._opened = opened
 
-    def look(self, step: DeleteTopic) -> StepInspection:
+    def inspect(self, step: DeleteTopic) -> StepInspection:
         """Inspect the topic: DONE if there is none of this name, or one with another id."""
         with closing(self._opened(step.kafka)) as kafka:
             there = kafka.topic_id(step.topic)
@@ -203,6 +223,162 @@ def add_topic_deletion(driver: Driver, clusters: Mapping[str, Kafka]) -> StepDis
     return StepDispatcher(driver, {DeleteTopic: DeleteTopicHandler(open_client)})
 
 
+# --- copy of a record before it is skipped --------------------------------------------------------
+
+
+class KafkaSource:
+    """Cluster that has the record, read without checking checksums. Calls may raise ClientError.
+
+    The record is verified by its hash, and one that is skipped because its batch is corrupt has no
+    valid checksum.
+    """
+
+    def __init__(self, kafka: str, cluster: Kafka) -> None:
+        self.name = kafka
+        properties = cluster.client_properties()
+        self._admin = KafkaInspector(kafka, properties)
+        self._reader = RecordReader(kafka, properties, committed=False, check_crcs=False)
+
+    def cluster_id(self) -> str | None:
+        """Return the cluster's id, which does not depend on its configured name."""
+        return self._admin.cluster().cluster_id
+
+    def topic_id(self, topic: str) -> str | None:
+        """Return the topic's id; None where the broker has no topic ids. Raises NotFound."""
+        return self._admin.topic_id_now(topic)
+
+    def window(self, partition: TopicPartition, start: int, until: int) -> LogWindow:
+        """Read the record at `start`, if there is one before `until`. Raises IncompleteRead."""
+        return self._reader.window(
+            partition, start, until=until, count_max=1, bytes_max=_BYTES_MAX, timeout_s=READ_S
+        )
+
+    def close(self) -> None:
+        """Close connections."""
+        self._reader.close()
+        self._admin.close()
+
+
+class RecordCopier:
+    """Inspections and executions of `Copy`, for one plan. Keeps nothing between calls."""
+
+    def __init__(
+        self,
+        opened: Callable[[str], KafkaSource],
+        quarantine: QuarantineStore,
+        about: QuarantineContext,
+    ) -> None:
+        """Take the opener of configured Kafka clusters by name, and the plan's context.
+
+        build_copy_context builds `about`; each step completes it.
+        """
+        self._opened = opened
+        self._quarantine = quarantine
+        self._about = about
+
+    def inspect(self, step: Copy) -> StepInspection:
+        """Inspect the copy: DONE if there is one, read back now; READY if the record is there.
+
+        IMPOSSIBLE if the record is gone, by retention or compaction.
+        """
+        try:
+            receipt = self._quarantine.find(step.skip_key, step.sha256)
+        except OSError as exc:
+            raise TargetUnreachable(self._quarantine.name, f"cannot be searched: {exc}") from exc
+        if receipt is not None:
+            return StepInspection(StepStatus.DONE, f"{COPY_NOTE_PREFIX}{receipt.where}")
+        with closing(self._opened(step.record.kafka)) as source:
+            found = _read_planned_record(source, step)
+        if isinstance(found, StepInspection):
+            return found
+        return StepInspection(
+            StepStatus.READY, f"{_format_record(step.record)} is there, {step.size_bytes} bytes"
+        )
+
+    def carry_out(self, step: Copy) -> Outcome:
+        """Copy the record, if it is the planned one. An ACK includes a receipt."""
+        with closing(self._opened(step.record.kafka)) as source:
+            found = _read_planned_record(source, step)
+            if isinstance(found, StepInspection):
+                return Outcome(AttemptResult.NACK, found.said)
+            about = msgspec.structs.replace(
+                self._about,
+                skip_key=step.skip_key,
+                kafka=step.record.kafka,
+                topic_id=step.record.topic_id,
+                cluster_id=source.cluster_id(),
+            )
+        try:
+            receipt = self._quarantine.put(found, about)
+        except (OSError, SizeLimitExceeded) as exc:
+            return Outcome(AttemptResult.NACK, f"no copy could be kept: {exc}")
+        return Outcome(
+            AttemptResult.ACK, f"{COPY_NOTE_PREFIX}{receipt.where}, sha256 {receipt.sha256}"
+        )
+
+
+def _read_planned_record(source: KafkaSource, step: Copy) -> RawRecord | StepInspection:
+    """Read the planned record, or return why it is not the planned one."""
+    location = step.record
+    topic, name = f"{location.kafka}/{location.topic}", _format_record(location)
+    partition = TopicPartition(location.topic, location.partition)
+    try:
+        topic_id = source.topic_id(location.topic)
+        if location.topic_id and topic_id is not None and topic_id != location.topic_id:
+            return StepInspection(StepStatus.FOREIGN, f"{topic} is another topic now")
+        window = source.window(partition, location.offset, location.offset + 1)
+    except NotFound:
+        return StepInspection(StepStatus.IMPOSSIBLE, f"there is no {topic}-{location.partition}")
+    except TopicChanged:
+        said = f"the log ends before {name}: it was truncated or recreated"
+        return StepInspection(StepStatus.FOREIGN, said)
+    if window.log_start > location.offset:
+        said = f"{name} is gone: the log begins at {window.log_start}"
+        return StepInspection(StepStatus.IMPOSSIBLE, said)
+    if not window.records:
+        if window.corrupt_at is not None:
+            return StepInspection(StepStatus.IMPOSSIBLE, f"the batch of {name} cannot be decoded")
+        if location.offset >= window.end:
+            said = f"{name} is not there: the log ends at {window.end}"
+            return StepInspection(StepStatus.FOREIGN, said)
+        said = f"{name} is gone: there is no record at this offset"
+        return StepInspection(StepStatus.IMPOSSIBLE, said)
+    record = window.records[0]
+    if record.sha256 != step.sha256:
+        said = f"{name} is another record than the one that was read"
+        return StepInspection(StepStatus.FOREIGN, said)
+    return record
+
+
+def _format_record(location: RecordLocation) -> str:
+    return f"{location.kafka}/{location.topic}-{location.partition}@{location.offset}"
+
+
+def build_copy_context(
+    plan: Plan, *, stage: str | None = None, exception: str | None = None
+) -> QuarantineContext:
+    """Build the context of every copy of a plan; `stage` and `exception` as in classify.Failure."""
+    return QuarantineContext(
+        skip_key="",
+        plan_id=plan.plan_id,
+        incident="" if plan.remedy is None else plan.remedy.incident,
+        connector=plan.subject.connector,
+        connect_cluster=plan.subject.place,
+        kafka="",
+        stage=stage,
+        exception_class=exception,
+    )
+
+
+def build_record_copier(
+    clusters: Mapping[str, Kafka], quarantine: QuarantineStore, about: QuarantineContext
+) -> RecordCopier:
+    """Build the copier of a plan. `clusters` are those that a plan may name."""
+    return RecordCopier(
+        lambda kafka: KafkaSource(kafka, find_kafka_cluster(clusters, kafka)), quarantine, about
+    )
+
+
 # --- probation after a skip -----------------------------------------------------------------------
 
 
@@ -230,7 +406,7 @@ class ProbationChecker:
         self._nothing_after = nothing_after
         self._quiet_since: float | None = None
 
-    def look(self, step: Prove) -> StepInspection:
+    def inspect(self, step: Prove) -> StepInspection:
         """Inspect whether the connector gets past the record and keeps running.
 
         FOREIGN if it failed again before it passed the record, if its position went back before it,
@@ -255,12 +431,12 @@ class ProbationChecker:
         if position < target:
             said = f"it is back at {position}, before the {target} it was given"
             return StepInspection(StepStatus.FOREIGN, said)
-        state = connector.standing.state
+        state = connector.status.state
         passed = StepStatus.DONE if position > target else StepStatus.FOREIGN
         if state in {"stopped", "paused"}:
             said = f"another client has requested {state} since, and it is at {position}"
             return StepInspection(passed, said)
-        if state == "failed" or "failed" in connector.standing.tasks:
+        if state == "failed" or "failed" in connector.status.tasks:
             self._quiet_since = None
             if position > target:
                 return StepInspection(passed, f"it got past it, to {position}, and failed later on")
@@ -301,22 +477,10 @@ def build_last_record_check(brokers: Brokers) -> LastRecordCheck:
     return is_last
 
 
-def parse_position(pair: PartitionOffset | None) -> int | None:
-    """Return the number in a sink's or MirrorSourceConnector's offset; None if it has none."""
-    if pair is None or pair.offset is None:
-        return None
-    offset = msgspec.json.decode(pair.offset)
-    for name in _POSITION_FIELDS:
-        found = offset.get(name) if isinstance(offset, dict) else None
-        if isinstance(found, int) and not isinstance(found, bool):
-            return found
-    return None
-
-
 def _is_running(connector: RestConnectorState) -> bool:
-    tasks = connector.standing.tasks
+    tasks = connector.status.tasks
     return (
-        connector.standing.state == "running"
+        connector.status.state == "running"
         and bool(connector.configured)
         and len(tasks) >= connector.configured
         and set(tasks) == {"running"}

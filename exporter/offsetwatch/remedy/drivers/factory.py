@@ -17,21 +17,18 @@ from offsetwatch.errors import RemoteRefusal
 from offsetwatch.remedy.drivers.common_steps import (
     ProbationChecker,
     StepDispatcher,
-    build_last_record_check,
-)
-from offsetwatch.remedy.drivers.quarantine.copy_step import (
     build_copy_context,
+    build_last_record_check,
     build_record_copier,
 )
 from offsetwatch.remedy.drivers.quarantine.stores import build_configured_quarantine
-from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.drivers.strimzi.driver import RestObservedStrimziDriver, StrimziDriver
 from offsetwatch.remedy.drivers.strimzi.resources import build_kube_reader, read_owning_resources
-from offsetwatch.remedy.gather.broker_queries import Brokers
+from offsetwatch.remedy.gather.live_queries import Brokers, ConnectClient
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import Copy, Plan, Prove, RequestedState
-from offsetwatch.remedy.planner import FAILURE_EVIDENCE
+from offsetwatch.remedy.model.plan_templates import FAILURE_EVIDENCE
 
 
 @contextmanager

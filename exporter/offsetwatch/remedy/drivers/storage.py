@@ -340,7 +340,7 @@ class StorageDriver:
             list_pairs(contents, self._connector), list_raw_records(contents, self._connector)
         )
 
-    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
+    def inspect(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """Inspect a step. A running worker means NOT_YET: it may be about to end."""
         match step:
             case Settle():
@@ -364,7 +364,7 @@ class StorageDriver:
             return Outcome(answer, f"nothing was written: {exc}")
         if busy:
             return Outcome(AttemptResult.NACK, f"nothing was written: {'; '.join(busy)}; {_STOP}")
-        if before.standing in {StepStatus.FOREIGN, StepStatus.IMPOSSIBLE}:
+        if before.status in {StepStatus.FOREIGN, StepStatus.IMPOSSIBLE}:
             return Outcome(AttemptResult.NACK, f"nothing was written: {before.said}")
         return self._storage.write(step.records)
 
@@ -417,8 +417,8 @@ def inspect_write(
     if frozen is not None and any(now.get(key) != before.get(key) for key in missing):
         return StepInspection(StepStatus.FOREIGN, f"{said} neither as they were nor as wanted")
     has_new_values = any(before.get(key) != requested[key] for key in written)
-    standing = StepStatus.PARTLY if has_new_values else StepStatus.READY
-    return StepInspection(standing, f"{said} still to be written")
+    status = StepStatus.PARTLY if has_new_values else StepStatus.READY
+    return StepInspection(status, f"{said} still to be written")
 
 
 def _check_read_back(contents: OffsetStoreContents, connector: str, step: Write) -> StepInspection:

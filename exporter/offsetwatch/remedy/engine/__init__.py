@@ -100,10 +100,6 @@ Command = (
 )
 
 
-class BeginEvent(NamedTuple):
-    """Opening of a new plan."""
-
-
 class TakeOverEvent(NamedTuple):
     """Takeover of a plan by another process."""
 
@@ -117,7 +113,7 @@ class IdentityEvent(NamedTuple):
 class InspectionEvent(NamedTuple):
     """Result of inspecting the step."""
 
-    look: StepInspection
+    inspection: StepInspection
 
 
 class UnavailableEvent(NamedTuple):
@@ -167,8 +163,7 @@ class AbortEvent(NamedTuple):
 
 
 Event = (
-    BeginEvent
-    | TakeOverEvent
+    TakeOverEvent
     | IdentityEvent
     | InspectionEvent
     | UnavailableEvent
@@ -197,9 +192,9 @@ _FAILED_INSPECTIONS_MAX = 3  # before anything was begun: the offsets have just 
 def begin_plan(plan: Plan, now: float, limits: EngineLimits) -> Move:
     """Return the first move of a new plan."""
     backed_up = False
-    for each in plan.steps:
-        backed_up = backed_up or isinstance(each, Freeze)
-        assert backed_up or not is_change(each) or isinstance(each, Create), "change without backup"
+    for step in plan.steps:
+        backed_up = backed_up or isinstance(step, Freeze)
+        assert backed_up or not is_change(step) or isinstance(step, Create), "change without backup"
     assert _has_copy_before_skip(plan), (
         "skip without a copy, or without a check of the skipped record"
     )
@@ -211,7 +206,7 @@ def begin_plan(plan: Plan, now: float, limits: EngineLimits) -> Move:
 def _has_copy_before_skip(plan: Plan) -> bool:
     if plan.remedy is None or plan.remedy.skip_key is None:
         return True
-    kinds = [type(each) for each in plan.steps]
+    kinds = [type(step) for step in plan.steps]
     alters = kinds.index(Alter)
     return {Copy, Freeze, Expect} <= set(kinds[:alters]) and Alter not in kinds[alters + 1 :]
 
@@ -220,8 +215,6 @@ def compute_next_move(progress: PlanProgress, event: Event, now: float) -> Move:
     """Return the next move. The plan must not have ended."""
     assert progress.ended is None
     match event:
-        case BeginEvent():
-            return _build_next_move(progress)
         case WaitOverEvent():
             too_long = _is_stopped_too_long(progress, now)
             return _fail_out_of_time(progress, now) if too_long else _build_next_move(progress)
@@ -233,11 +226,17 @@ def compute_next_move(progress: PlanProgress, event: Event, now: float) -> Move:
             return _handle_identity(progress, event, now)
         case InspectionEvent():
             return _handle_inspection(
-                replace(progress, looks=progress.looks + 1, blind=0), event.look, now
+                replace(progress, inspections=progress.inspections + 1, failed_inspections=0),
+                event.inspection,
+                now,
             )
         case UnavailableEvent():
-            blind = replace(progress, looks=progress.looks + 1, blind=progress.blind + 1)
-            return _handle_unavailable(blind, event, now)
+            unavailable = replace(
+                progress,
+                inspections=progress.inspections + 1,
+                failed_inspections=progress.failed_inspections + 1,
+            )
+            return _handle_unavailable(unavailable, event, now)
         case AttemptEvent():
             return _handle_attempt(progress, event, now)
         case BackupEvent():
@@ -266,8 +265,10 @@ def _handle_cancellation(
                 return _fail(progress, PlanFailureCause.INTERRUPTED, "interrupted", now)
         case AbortEvent():
             if _can_roll_back(progress):
-                stop = _start_rollback if progress.effects else _end_unchanged
-                return stop(progress, PlanFailureCause.INTERRUPTED, event.said, now)
+                cause = PlanFailureCause.INTERRUPTED
+                if progress.effects:
+                    return _start_rollback(progress, cause, event.said, now)
+                return _end(progress, PlanEnding.UNCHANGED, cause, event.said, now)
     return _build_next_move(progress)
 
 
@@ -300,8 +301,8 @@ def _can_roll_back(progress: PlanProgress) -> bool:
         is_irreversible(steps[number]) for number in progress.touched
     ):
         return False
-    asked = progress.sent > 0 and (is_change(progress.step) or progress.last)
-    return not asked and not isinstance(progress.step, VerificationStep)
+    requested = progress.sent > 0 and (is_change(progress.step) or progress.last)
+    return not requested and not isinstance(progress.step, VerificationStep)
 
 
 def _is_change_in_progress(progress: PlanProgress) -> bool:
@@ -337,15 +338,15 @@ def _choose_command(progress: PlanProgress) -> Command:
 
 
 def _handle_identity(progress: PlanProgress, event: IdentityEvent, now: float) -> Move:
-    wanted = progress.plan.subject.identity
-    if wanted is not None and event.identity != wanted:
-        said = f"this is another Connect cluster than the plan's: {event.identity}, not {wanted}"
-        return _stop_without_rollback(progress, PlanFailureCause.CHANGED, said, now)
-    known = replace(progress, identified=True, taken_up=False, since=now, looks=0)
-    asked_for = progress.last and (
+    planned = progress.plan.subject.identity
+    if planned is not None and event.identity != planned:
+        said = f"this is another Connect cluster than the plan's: {event.identity}, not {planned}"
+        return _fail(progress, PlanFailureCause.CHANGED, said, now, connected=False)
+    known = replace(progress, identified=True, taken_up=False, since=now, inspections=0)
+    last_requested = progress.last and (
         progress.index in progress.touched or isinstance(progress.step, VerificationStep)
     )
-    if not progress.taken_up or progress.undoing or _must_finish(progress) or asked_for:
+    if not progress.taken_up or progress.undoing or _must_finish(progress) or last_requested:
         return _build_next_move(known)
     return _fail(
         known, PlanFailureCause.INTERRUPTED, "interrupted before any offset was changed", now
@@ -358,11 +359,11 @@ def _must_finish(progress: PlanProgress) -> bool:
     If only a connector was created, it can simply be deleted again.
     """
     steps = (progress.plan.steps[number] for number in progress.touched)
-    return any(is_change(each) and not isinstance(each, Create) for each in steps)
+    return any(is_change(step) and not isinstance(step, Create) for step in steps)
 
 
 def _handle_inspection(progress: PlanProgress, inspection: StepInspection, now: float) -> Move:
-    match inspection.standing:
+    match inspection.status:
         case StepStatus.DONE:
             return _handle_done(progress, inspection, now)
         case StepStatus.READY | StepStatus.PARTLY:
@@ -411,13 +412,13 @@ def _handle_ready(progress: PlanProgress, inspection: StepInspection, now: float
         return _handle_refusal(progress, inspection, now)
     if progress.sent:
         patience_s = _compute_patience_s(progress)
-        if now < progress.asked_at + patience_s:
+        if now < progress.requested_at + patience_s:
             said = f"{inspection.said}; the request has {patience_s:.0f} s to take effect"
             return _build_wait(progress, said)
     elif progress.refused and progress.over(progress.limits.step_s, now):
         return _fail(progress, PlanFailureCause.REFUSED, progress.refused, now)
     if progress.spent >= progress.limits.attempts:
-        if progress.answer is AttemptResult.FAILED and inspection.standing is StepStatus.READY:
+        if progress.answer is AttemptResult.FAILED and inspection.status is StepStatus.READY:
             return _handle_refusal(progress, inspection, now)
         said = f"requested {progress.spent} times without effect: {inspection.said}"
         return _handle_expiry(progress, said, now)
@@ -440,7 +441,7 @@ def _compute_patience_s(progress: PlanProgress) -> float:
 
 def _handle_refusal(progress: PlanProgress, inspection: StepInspection, now: float) -> Move:
     """Roll back after a refusal, once its effect was read."""
-    if inspection.standing is not StepStatus.READY or progress.undoing:
+    if inspection.status is not StepStatus.READY or progress.undoing:
         return _fail(progress, PlanFailureCause.REFUSED, progress.refused, now)
     said = f"read back: {inspection.said}"
     unchanged = _append_records(
@@ -458,7 +459,7 @@ def _wait_or_expire(progress: PlanProgress, said: str, now: float) -> Move:
 
 
 def _build_wait(progress: PlanProgress, said: str) -> Move:
-    seconds = _PAUSES_S[min(progress.looks, len(_PAUSES_S) - 1)]
+    seconds = _PAUSES_S[min(progress.inspections, len(_PAUSES_S) - 1)]
     waiting = replace(progress, waited_s=progress.waited_s + seconds)
     return Move(waiting, WaitCommand(seconds, said))
 
@@ -477,7 +478,7 @@ def _handle_attempt(progress: PlanProgress, event: AttemptEvent, now: float) -> 
         ):
             return _inspect_again(move)
         case AttemptResult.RETRY:
-            later = replace(move.progress, looks=move.progress.looks + 1)
+            later = replace(move.progress, inspections=move.progress.inspections + 1)
             return _build_wait(later, outcome.said)._replace(records=move.records)
         case AttemptResult.NACK:
             failed = _fail(move.progress, event.cause, outcome.said, now)
@@ -485,33 +486,24 @@ def _handle_attempt(progress: PlanProgress, event: AttemptEvent, now: float) -> 
 
 
 def _inspect_again(move: Move) -> Move:
-    return _add_next_command(move._replace(progress=replace(move.progress, looks=0, waited_s=0.0)))
+    return _add_next_command(
+        move._replace(progress=replace(move.progress, inspections=0, waited_s=0.0))
+    )
 
 
 def _handle_unavailable(progress: PlanProgress, event: UnavailableEvent, now: float) -> Move:
     begun = bool(progress.touched)
     in_time = not progress.over(progress.limits.step_s, now)
-    patient = in_time if begun else progress.blind < _FAILED_INSPECTIONS_MAX
+    patient = in_time if begun else progress.failed_inspections < _FAILED_INSPECTIONS_MAX
     if patient and event.cause is not PlanFailureCause.UNAUTHORISED:
         return _build_wait(progress, event.said)
-    return _stop_without_rollback(progress, event.cause, event.said, now)
-
-
-def _stop_without_rollback(
-    progress: PlanProgress, cause: PlanFailureCause, said: str, now: float
-) -> Move:
-    """Stop here: nothing can be done any more, not even a rollback."""
-    if _is_verifying(progress):
-        return _end_ineffective(progress, cause, said, now)
-    if progress.effects:
-        return _park(progress, PlanEnding.PARKED, cause, said, now)
-    return _end_unchanged(progress, cause, said, now)
+    return _fail(progress, event.cause, event.said, now, connected=False)
 
 
 def _handle_expiry(progress: PlanProgress, said: str, now: float) -> Move:
     """Roll back a step that did not come about, unless its request may yet take effect."""
     if _is_verifying(progress):
-        return _end_ineffective(progress, PlanFailureCause.TIMED_OUT, said, now)
+        return _end(progress, PlanEnding.INEFFECTIVE, PlanFailureCause.TIMED_OUT, said, now)
     in_doubt = progress.sent > 0 and progress.answer is not AttemptResult.ACK
     stuck = progress.sent > 0 and (is_change(progress.step) or progress.last)
     if progress.undoing or stuck:
@@ -520,13 +512,24 @@ def _handle_expiry(progress: PlanProgress, said: str, now: float) -> Move:
     return _fail(progress, PlanFailureCause.TIMED_OUT, said, now)
 
 
-def _fail(progress: PlanProgress, cause: PlanFailureCause, said: str, now: float) -> Move:
-    """Roll back, if there is an effect to roll back and a way to do so."""
+def _fail(
+    progress: PlanProgress,
+    cause: PlanFailureCause,
+    said: str,
+    now: float,
+    *,
+    connected: bool = True,
+) -> Move:
+    """Roll back, if there is an effect to roll back and a way to do so.
+
+    There is no rollback from a connector that runs while its plan is verified, and no reason to
+    stop it again. If the connector cannot be reached, nothing can be done any more.
+    """
     if _is_verifying(progress):
-        return _end_ineffective(progress, cause, said, now)
+        return _end(progress, PlanEnding.INEFFECTIVE, cause, said, now)
     if not progress.effects:
-        return _end_unchanged(progress, cause, said, now)
-    if progress.undoing or _has_no_rollback(progress):
+        return _end(progress, PlanEnding.UNCHANGED, cause, said, now)
+    if not connected or progress.undoing or _has_no_rollback(progress):
         return _park(progress, PlanEnding.PARKED, cause, said, now)
     return _start_rollback(progress, cause, said, now)
 
@@ -547,7 +550,7 @@ def _has_no_rollback(progress: PlanProgress) -> bool:
     if not progress.last:
         return False
     # The offsets are as they were asked for: to put them back would not start the connector.
-    created = any(isinstance(each, Create) for each in steps)
+    created = any(isinstance(step, Create) for step in steps)
     arrived = progress.changed and isinstance(progress.step, ToState) and not created
     return arrived or progress.sent > 0
 
@@ -556,20 +559,10 @@ def _is_verifying(progress: PlanProgress) -> bool:
     return not progress.undoing and isinstance(progress.step, VerificationStep)
 
 
-def _end_ineffective(
-    progress: PlanProgress, cause: PlanFailureCause, said: str, now: float
+def _end(
+    progress: PlanProgress, ending: PlanEnding, cause: PlanFailureCause, said: str, now: float
 ) -> Move:
-    """End a plan that was carried out in full and did not help, or not visibly.
-
-    There is no rollback from a connector that runs, and no reason to stop it again.
-    """
-    ended = PlanEnded(at=now, ending=PlanEnding.INEFFECTIVE, said=said, cause=cause)
-    return _append_records(progress, ended)
-
-
-def _end_unchanged(progress: PlanProgress, cause: PlanFailureCause, said: str, now: float) -> Move:
-    ended = PlanEnded(at=now, ending=PlanEnding.UNCHANGED, said=said, cause=cause)
-    return _append_records(progress, ended)
+    return _append_records(progress, PlanEnded(at=now, ending=ending, said=said, cause=cause))
 
 
 def _park(

@@ -72,7 +72,7 @@ class PlanProgress:
     index       of the next step
     sent        requests for this step that may have had an effect
     spent       of these, the number since a process last took the plan over
-    asked_at    when the last request was recorded
+    requested_at    when the last request was recorded
     answer      its result; None while there is no answer
     doubt_until when the unanswered requests of this step are assumed to have no effect any more
     late_until  the same of earlier steps
@@ -82,9 +82,9 @@ class PlanProgress:
     heard_at    a moment that has passed, by the clock of the records' writer
 
     since       when this process began with the step
-    looks       number of inspections or attempts without success since then
+    inspections       number of inspections or attempts without success since then
     waited_s    how long it has waited since; time in which the process was suspended does not count
-    blind       number of consecutive inspections that could read nothing
+    failed_inspections       number of consecutive inspections that could read nothing
     identified  whether the plan's PlanSubject.identity was verified
     taken_up    whether the direction of a plan taken over has yet to be decided
     refused     why the last attempt was put off
@@ -98,7 +98,7 @@ class PlanProgress:
     frozen: FrozenOffsets | None = None
     sent: int = 0
     spent: int = 0
-    asked_at: float = 0.0
+    requested_at: float = 0.0
     answer: AttemptResult | None = None
     doubt_until: float = 0.0
     late_until: float = 0.0
@@ -111,9 +111,9 @@ class PlanProgress:
     ended: PlanEnded | None = None
 
     since: float = 0.0
-    looks: int = 0
+    inspections: int = 0
     waited_s: float = 0.0
-    blind: int = 0
+    failed_inspections: int = 0
     identified: bool = False
     taken_up: bool = False
     refused: str = ""
@@ -193,7 +193,9 @@ def apply_record(progress: PlanProgress, record: StepRecord) -> PlanProgress:
     """Return the progress after this record."""
     match record:
         case PlanResumed():
-            taken = replace(progress, parked=None, spent=0, since=record.at, looks=0, waited_s=0.0)
+            taken = replace(
+                progress, parked=None, spent=0, since=record.at, inspections=0, waited_s=0.0
+            )
             return _restart_waits(taken, record.at)
         case OffsetsBackedUp():
             return replace(progress, frozen=record.frozen)
@@ -239,7 +241,7 @@ def _restart_waits(progress: PlanProgress, now: float) -> PlanProgress:
     doubtful = not heard or progress.doubt_until > progress.heard_at
     return replace(
         anew,
-        asked_at=now,
+        requested_at=now,
         answer=progress.answer if heard else AttemptResult.IN_DOUBT,
         doubt_until=until if doubtful else 0.0,
     )
@@ -256,9 +258,9 @@ def _move_to_step(progress: PlanProgress, *, index: int, late: float, now: float
         late_until=max(progress.late_until, late),
         heard_at=now,
         since=now,
-        looks=0,
+        inspections=0,
         waited_s=0.0,
-        blind=0,
+        failed_inspections=0,
         refused="",
     )
 
@@ -273,7 +275,7 @@ def _apply_intent(progress: PlanProgress, record: StepIntended) -> PlanProgress:
         progress,
         sent=progress.sent + 1,
         spent=progress.spent + 1,
-        asked_at=record.at,
+        requested_at=record.at,
         heard_at=record.at,
         answer=None,
         touched=touched if progress.undoing else touched | {progress.index},
@@ -301,7 +303,7 @@ def _apply_answer(progress: PlanProgress, record: StepAnswered) -> PlanProgress:
 
 
 def _mark_in_doubt(progress: PlanProgress) -> PlanProgress:
-    until = max(progress.doubt_until, progress.asked_at + progress.limits.doubt_s)
+    until = max(progress.doubt_until, progress.requested_at + progress.limits.doubt_s)
     return replace(progress, answer=AttemptResult.IN_DOUBT, doubt_until=until)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -35,14 +35,6 @@ _log = structlog.get_logger()
 
 class ShutdownInterrupt(Exception):
     """Interrupt because the process ends: the next process continues the current plan."""
-
-
-class DriverProvider(Protocol):
-    """Provider of the drivers that carry out plans."""
-
-    def driver(self, plan: Plan) -> AbstractContextManager[Driver]:
-        """Open a driver for one plan, from its beginning to its end."""
-        ...
 
 
 class ProcessLifetime(NamedTuple):
@@ -92,21 +84,24 @@ class RemediationCounts:
 
 
 class PlanExecutor:
-    """Executor of remediation plans."""
+    """Executor of remediation plans.
+
+    open_driver     opens the driver of one plan, from its beginning to its end
+    """
 
     def __init__(
         self,
         *,
         ledger: JournalIndex,
         planner: Planner,
-        drivers: DriverProvider,
+        open_driver: Callable[[Plan], AbstractContextManager[Driver]],
         clock: UnixClock,
         life: ProcessLifetime,
         limits: EngineLimits | None = None,
     ) -> None:
         self._ledger = ledger
         self._planner = planner
-        self._drivers = drivers
+        self._open_driver = open_driver
         self._clock = clock
         self._life = life
         self._limits = limits or EngineLimits()
@@ -126,7 +121,7 @@ class PlanExecutor:
             self._recovered.add(plan_id)
             _log.info("remedy_recovering", plan=plan_id, connector=subject.connector)
             try:
-                with self._drivers.driver(dossier.plan) as driver:
+                with self._open_driver(dossier.plan) as driver:
                     self._ended(self._runner(dossier.plan, driver).recover(plan_id), dossier.plan)
             except ShutdownInterrupt:
                 return True
@@ -158,7 +153,7 @@ class PlanExecutor:
             del frozen
             records = self._ledger.journal.records(plan.plan_id)
             progress = replay_records(records, self._limits)
-            return self._planner.before_altering(
+            return self._planner.recheck(
                 plan,
                 incident,
                 approval,
@@ -167,7 +162,7 @@ class PlanExecutor:
             )
 
         try:
-            with self._drivers.driver(plan) as driver:
+            with self._open_driver(plan) as driver:
                 result = self._runner(plan, driver).run(plan, recheck, against)
         except ShutdownInterrupt:
             return
@@ -185,13 +180,13 @@ class PlanExecutor:
             journal=self._ledger.journal,
             driver=driver,
             clock=self._life.steady,
-            tell=lambda said: _log.info("remedy", plan=plan.plan_id, said=said),
+            report=lambda said: _log.info("remedy", plan=plan.plan_id, said=said),
             pause=self._life.pause,
             limits=self._limits,
-            asked=lambda: self._wanted(plan),
+            find_cancellation=lambda: self._find_cancellation(plan),
         )
 
-    def _wanted(self, plan: Plan) -> InterruptEvent | AbortEvent | None:
+    def _find_cancellation(self, plan: Plan) -> InterruptEvent | AbortEvent | None:
         """Return the event that an operator, or the end of the process, requires; None if none."""
         if self._life.hurry():
             raise ShutdownInterrupt
@@ -200,8 +195,8 @@ class PlanExecutor:
         abort = None if found is None else found.abort
         if abort is not None:
             return AbortEvent(f"{abort.by}: {abort.because}")
-        held = self._life.stopping() or self._ledger.fleet.paused(self._clock.now()) is not None
-        return InterruptEvent() if held or self._planner.killed() else None
+        paused = self._life.stopping() or self._ledger.fleet.paused(self._clock.now()) is not None
+        return InterruptEvent() if paused or self._planner.is_stop_requested() else None
 
     def _ended(self, result: PlanResult, plan: Plan) -> None:
         assert plan.remedy is not None

@@ -6,7 +6,6 @@ the journal before it is made, so that `recover` can continue wherever another r
 
 from __future__ import annotations
 
-import secrets
 import shlex
 import time
 from collections.abc import Callable
@@ -70,8 +69,8 @@ from offsetwatch.remedy.views import plan_text
 ProgressReporter = Callable[[str], None]
 Rechecker = Callable[[FrozenOffsets], tuple[str, ...]]
 CancellationCheck = Callable[[], InterruptEvent | AbortEvent | None]
-"""Called before looks and waits: whether somebody wants the plan to end, or to be undone. It may
-raise, and then leaves the plan to whoever recovers it.
+"""Called before inspections and waits: returns a requested end or rollback of the plan. It may
+raise, and then leaves the plan to the process that recovers it.
 """
 
 _EXIT_CODES: Final = {
@@ -132,12 +131,6 @@ def compute_plan_exit_code(ending: PlanEnding, cause: PlanFailureCause | None) -
     return 0 if cause is None else _EXIT_CODES[cause]
 
 
-def create_plan_id(now: float) -> str:
-    """Create an id that sorts by time and is easy to read out."""
-    moment = datetime.fromtimestamp(now, tz=UTC).strftime("%Y%m%d-%H%M%S")
-    return f"{moment}-{secrets.token_hex(3)}"
-
-
 def read_plan(journal: Journal, plan_id: str) -> Plan:
     """Return the plan with this id. Raises KeyError if the journal has none."""
     records = journal.records(plan_id)
@@ -174,9 +167,9 @@ def _format_time(now: float) -> str:
 class Runner:
     """Runner of plans on one journal, with one driver.
 
-    tell        receives the progress, in sentences for users
-    options     command-line options for the same place (`--config F`), so that commands in messages
-                can be copied
+    report      receives the progress, in sentences for users
+    options     command-line options for the same offset store (`--config F`), so that commands in
+                messages can be copied
     """
 
     def __init__(
@@ -185,25 +178,25 @@ class Runner:
         journal: Journal,
         driver: Driver,
         clock: UnixClock,
-        tell: ProgressReporter,
+        report: ProgressReporter,
         pause: Callable[[float], None] = time.sleep,
         limits: EngineLimits | None = None,
         options: str = "",
-        asked: CancellationCheck = lambda: None,
+        find_cancellation: CancellationCheck = lambda: None,
     ) -> None:
         self._journal = journal
         self._driver = driver
         self._clock = clock
-        self._tell = tell
+        self._report = report
         self._pause = pause
         self._limits = limits or EngineLimits()
         self._options = options
-        self._asked = asked
-        self._answered: tuple[object, ...] = ()
-        self._told = ""
+        self._find_cancellation = find_cancellation
+        self._cancelled_at: tuple[int, bool, int] | None = None
+        self._reported = ""
         self._interrupted = False
         self._reached: PlanProgress | None = None
-        self._looked_at = 0.0
+        self._inspected_at = 0.0
 
     def run(
         self, plan: Plan, recheck: Rechecker | None = None, against: StartCheck = lambda: None
@@ -253,14 +246,14 @@ class Runner:
         """
         self._reached = move.progress
         try:
-            return self._to_its_end(move, recheck)
+            return self._run_to_end(move, recheck)
         except JournalDamaged as exc:  # a full disk: nothing may be done that is not written down
-            return self._result(self._reached, f"{exc}. {self._left_behind()}")
+            return self._result(self._reached, f"{exc}. {self._describe_interruption()}")
         except BaseException:
-            self._say(self._left_behind())
+            self._say(self._describe_interruption())
             raise
 
-    def _to_its_end(self, move: Move, recheck: Rechecker | None) -> PlanResult:
+    def _run_to_end(self, move: Move, recheck: Rechecker | None) -> PlanResult:
         plan = move.progress.plan
         while True:
             self._journal.append(plan.plan_id, move.records)
@@ -269,40 +262,39 @@ class Runner:
                 self._say(plan_text.describe_live_record(record, move.progress))
             if isinstance(move.command, EndCommand):
                 return self._result(move.progress)
-            event: Event | None = self._wanted(move)
+            event: Event | None = self._check_cancellation(move)
             if event is None:  # an event without fields is false
-                event = self._event(move.command, plan, recheck)
+                event = self._execute(move.command, plan, recheck)
             move = engine.compute_next_move(move.progress, event, self._clock.now())
 
-    def _wanted(self, move: Move) -> InterruptEvent | AbortEvent | None:
+    def _check_cancellation(self, move: Move) -> InterruptEvent | AbortEvent | None:
         """Return a requested interruption or rollback; None if there is none.
 
         Each is returned once for each position in the plan: if it is not possible there, the engine
         goes on.
         """
-        plan_progress = move.progress
-        place = (plan_progress.index, plan_progress.undoing, plan_progress.sent)
-        if not isinstance(move.command, _CANCELLABLE_COMMANDS) or place == self._answered[:3]:
+        position = (move.progress.index, move.progress.undoing, move.progress.sent)
+        if not isinstance(move.command, _CANCELLABLE_COMMANDS) or position == self._cancelled_at:
             return None
-        found = self._asked()
-        if found is not None:
-            self._answered = place
-        return found
+        event = self._find_cancellation()
+        if event is not None:
+            self._cancelled_at = position
+        return event
 
-    def _left_behind(self) -> str:
+    def _describe_interruption(self) -> str:
         assert self._reached is not None
         return plan_text.describe_interruption(
             self._reached, format_options(self._journal.folder, self._options)
         )
 
-    def _event(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
+    def _execute(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
         """Carry out the command and return its event.
 
         The first Ctrl-C is an event. The second ends the process; the journal allows another to
         continue.
         """
         try:
-            return self._done(command, plan, recheck)
+            return self._execute_uninterrupted(command, plan, recheck)
         except KeyboardInterrupt:
             if self._interrupted:
                 raise
@@ -313,44 +305,43 @@ class Runner:
                 return AttemptEvent(Outcome(AttemptResult.IN_DOUBT, said))
             return InterruptEvent()
 
-    def _done(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
+    def _execute_uninterrupted(
+        self, command: Command, plan: Plan, recheck: Rechecker | None
+    ) -> Event:
         match command:
             case AttemptCommand():
-                return self._tried(command)
+                return self._attempt(command)
             case WaitCommand():
                 self._say(plan_text.describe_wait(command.said))
                 self._pause(command.seconds)
                 return WaitOverEvent()
+        self._inspected_at = self._clock.now()
         try:
-            return self._seen(command, plan, recheck)
+            match command:
+                case IdentifyCommand():
+                    return IdentityEvent(self._driver.identity())
+                case InspectCommand():
+                    return InspectionEvent(self._driver.inspect(command.step, command.before))
+                case BackUpCommand():
+                    return self._back_up(plan)
+                case RecheckCommand():
+                    return RecheckEvent(self._recheck(plan, command.frozen, recheck))
+                case _:
+                    raise AssertionError(command)
         except AccessDenied as exc:
             return UnavailableEvent(PlanFailureCause.UNAUTHORISED, str(exc))
         except ClientError as exc:
             return UnavailableEvent(PlanFailureCause.UNREACHABLE, str(exc))
 
-    def _seen(self, command: Command, plan: Plan, recheck: Rechecker | None) -> Event:
-        self._looked_at = self._clock.now()
-        match command:
-            case IdentifyCommand():
-                return IdentityEvent(self._driver.identity())
-            case InspectCommand():
-                return InspectionEvent(self._driver.look(command.step, command.before))
-            case BackUpCommand():
-                return self._kept(plan)
-            case RecheckCommand():
-                return RecheckEvent(self._speaks_against(plan, command.frozen, recheck))
-            case _:
-                raise AssertionError(command)
-
-    def _speaks_against(
+    def _recheck(
         self, plan: Plan, frozen: FrozenOffsets, recheck: Rechecker | None
     ) -> tuple[str, ...]:
-        other = self._skipped_by(plan)
+        other = self._find_earlier_skip(plan)
         if other not in {None, plan.plan_id}:
             return (f"this record was skipped by plan {other} already",)
         return () if recheck is None else recheck(frozen)
 
-    def _skipped_by(self, plan: Plan) -> str | None:
+    def _find_earlier_skip(self, plan: Plan) -> str | None:
         if plan.remedy is None or plan.remedy.skip_key is None:
             return None
         other = self._journal.skipped_by(plan.remedy.skip_key)
@@ -364,7 +355,7 @@ class Runner:
         mine = isinstance(first, PlanOpened | PlanProposed) and first.plan.subject.place
         return other if mine == plan.subject.place else None
 
-    def _kept(self, plan: Plan) -> Event:
+    def _back_up(self, plan: Plan) -> Event:
         found = self._driver.offsets()
         try:
             backup = backups.write_backup(
@@ -382,8 +373,8 @@ class Runner:
             return BackupFailureEvent("the offsets are too many for one record of the journal")
         return BackupEvent(frozen)
 
-    def _tried(self, command: AttemptCommand) -> AttemptEvent:
-        idle_s = self._clock.now() - self._looked_at
+    def _attempt(self, command: AttemptCommand) -> AttemptEvent:
+        idle_s = self._clock.now() - self._inspected_at
         if idle_s > INSPECTION_AGE_S_MAX:  # stopped and woken, or the disk hung: others were not
             said = f"it was read {idle_s:.0f} s ago: once more"
             return AttemptEvent(Outcome(AttemptResult.RETRY, said))
@@ -400,10 +391,10 @@ class Runner:
             return AttemptEvent(Outcome(AttemptResult.IN_DOUBT, str(exc)))
 
     def _say(self, said: str) -> None:
-        if said and said != self._told:
-            self._told = said
+        if said and said != self._reported:
+            self._reported = said
             with suppress(OSError):  # nobody listens any more: no reason to stop half way
-                self._tell(said)
+                self._report(said)
 
     def _result(self, progress: PlanProgress, cut_off: str | None = None) -> PlanResult:
         last = progress.ended or progress.parked

@@ -15,17 +15,20 @@ from offsetwatch.clock import UnixClock
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.classify import FailureKind
-from offsetwatch.remedy.drivers.common_steps import parse_position
-from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient, compute_config_sha256
 from offsetwatch.remedy.gather import snapshot_queries as queries
-from offsetwatch.remedy.gather.broker_queries import Brokers, call_or_none
+from offsetwatch.remedy.gather.live_queries import (
+    Brokers,
+    ConnectClient,
+    call_or_none,
+    compute_config_sha256,
+)
 from offsetwatch.remedy.gather.snapshot_queries import (
     LiveConnectorState,
     RemediationCase,
 )
 from offsetwatch.remedy.model import facts, fleet_state
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
-from offsetwatch.remedy.model.plan import Action, PartitionOffset, RecordLocation
+from offsetwatch.remedy.model.plan import Action, PartitionOffset, RecordLocation, parse_position
 from offsetwatch.remedy.model.policy import MassFailure, Policy, update_mass_failure
 from offsetwatch.state.snapshot import Snapshot
 
@@ -50,40 +53,40 @@ class TimeSources(NamedTuple):
 class FactsCollector:
     """Collector of the facts for the guards. For one thread.
 
-    `resource_problem` is StrimziObstacles.problem (remedy/drivers/strimzi/resources.py).
+    `find_resource_problem` is that of remedy/drivers/strimzi/resources.py.
     """
 
     def __init__(
         self,
         *,
-        sight_of: Callable[[str], ConnectClient],
+        client_of: Callable[[str], ConnectClient],
         brokers: Brokers,
         snapshot: Callable[[], Snapshot],
-        past: fleet_state.FleetState,
+        fleet: fleet_state.FleetState,
         policy: Policy,
         state_dir: Path,
         time: TimeSources,
-        resource_problem: Callable[[str, str], str],
+        find_resource_problem: Callable[[str, str], str],
     ) -> None:
-        self._sight_of = sight_of
-        self._resource_problem_of = resource_problem
+        self._client_of = client_of
+        self._find_resource_problem = find_resource_problem
         self._brokers = brokers
         self._snapshot = snapshot
-        self._past = past
+        self._fleet = fleet
         self._policy = policy
         self._state_dir = state_dir
         self._clock, self._pause, self._steady = time.clock, time.pause, time.steady
         self._started_at = self._clock.now()
         self._drift = self._steady.now() - self._clock.now()
-        self._storm = MassFailure()
+        self._mass_failure = MassFailure()
         self._lags: dict[str, int] = {}
 
-    def look_around(self) -> None:
+    def observe_mass_failure(self) -> None:
         """Update whether a mass failure is going on, which needs several observations."""
         snapshot = self._snapshot()
-        unwell = snapshot.index.unhealthy | self._past.at_work()
-        self._storm = update_mass_failure(
-            self._storm,
+        unwell = snapshot.index.unhealthy | self._fleet.at_work()
+        self._mass_failure = update_mass_failure(
+            self._mass_failure,
             connectors=len(snapshot.connectors),
             unhealthy=len(unwell),
             now=self._clock.now(),
@@ -91,7 +94,7 @@ class FactsCollector:
 
     def now(self, connect: str, connector: str) -> LiveConnectorState:
         """Read a connector's state, configuration and offsets from Connect."""
-        client = self._sight_of(connect)
+        client = self._client_of(connect)
         return LiveConnectorState(
             root=call_or_none(client.root),
             seen=call_or_none(client.seen, connector),
@@ -107,13 +110,13 @@ class FactsCollector:
 
         now     the connector as the plan was made from it; None to read it again
         """
-        behind = self._behind(case)  # may wait: all that is looked at is looked at afterwards
+        unread = self._count_unread(case)  # may wait: everything else is read afterwards
         snapshot = self._snapshot()
         view = snapshot.index.connectors.get(case.key)
         now = now or self.now(case.connect, case.connector)
-        # What takes time first: nothing is to be older than it says when guards look at it.
+        # What takes time first: nothing may be older than it says when guards evaluate it.
         connector = self._connector(snapshot, case, now)
-        offsets = self._offsets(snapshot, case, now, behind)
+        offsets = self._offsets(snapshot, case, now, unread)
         return facts.GuardFacts(
             target=facts.ActionTarget(
                 connect=case.connect,
@@ -121,9 +124,9 @@ class FactsCollector:
                 kind=queries.kind_of(view),
                 action=case.action,
             ),
-            ourselves=self._ourselves(case),
-            others=self._others(snapshot, case),
-            past=collect_journal_facts(self._past, case, now.pairs),
+            ourselves=self._daemon_facts(case),
+            others=self._fleet_facts(snapshot, case),
+            past=collect_journal_facts(self._fleet, case, now.pairs),
             evidence=self._evidence(snapshot, case),
             connector=connector,
             offsets=offsets,
@@ -133,21 +136,21 @@ class FactsCollector:
 
     # --- of all ----------------------------------------------------------------------------------
 
-    def _ourselves(self, case: RemediationCase) -> facts.DaemonFacts:
+    def _daemon_facts(self, case: RemediationCase) -> facts.DaemonFacts:
         now = self._clock.now()
-        server = self._sight_of(case.connect).server_time
+        server = self._client_of(case.connect).server_time
         skew_s = None if server is None else now - server
         if skew_s is not None and abs(skew_s) <= ROUNDING_S:
             skew_s = 0.0
-        drifted = abs(self._steady.now() - now - self._drift)
+        drift_s = abs(self._steady.now() - now - self._drift)
         return facts.DaemonFacts(
             kill_switch=self.stop_file(),
-            paused=self._past.paused(now) is not None,
-            mode_lowered=self._past.lowered_mode,
+            paused=self._fleet.paused(now) is not None,
+            mode_lowered=self._fleet.lowered_mode,
             journal_ok=True,  # who gathers has just read it, and JournalDamaged ends everything
             disk_free_bytes=self._free(),
             clock_skew_s=skew_s,
-            clock_steady=drifted < CLOCK_DRIFT_S_MAX,
+            clock_steady=drift_s < CLOCK_DRIFT_S_MAX,
             started_at=self._started_at,
         )
 
@@ -156,7 +159,7 @@ class FactsCollector:
         run, now = incident.worst, self._clock.now()
         if run is None:
             return 0
-        return run.count + count_ineffective_restarts(self._past, incident, now)
+        return run.count + count_ineffective_restarts(self._fleet, incident, now)
 
     def stop_file(self) -> bool | None:
         """Return whether the kill-switch file exists; None if that cannot be read."""
@@ -171,14 +174,14 @@ class FactsCollector:
         except OSError:
             return None
 
-    def _others(self, snapshot: Snapshot, case: RemediationCase) -> facts.FleetFacts:
-        at_work = self._past.at_work()
+    def _fleet_facts(self, snapshot: Snapshot, case: RemediationCase) -> facts.FleetFacts:
+        at_work = self._fleet.at_work()
         begun = case.altering or case.plan is not None
         return facts.FleetFacts(
             connectors=len(snapshot.connectors),
             unhealthy=snapshot.index.unhealthy,
             in_remedy=at_work - {case.key} if begun else at_work,
-            storm_before=self._storm,
+            storm_before=self._mass_failure,
             alike=queries.find_similar_failures(snapshot, case, self._clock.now()),
         )
 
@@ -189,10 +192,10 @@ class FactsCollector:
         if incident is None:
             return facts.EvidenceFacts()
         run = incident.worst
-        incident_detected = self._past.incidents.get(incident.key)
+        incident_detected = self._fleet.incidents.get(incident.key)
         silent = incident.what is IncidentKind.FROZEN
         now = self._clock.now()
-        more = count_ineffective_restarts(self._past, incident, now)
+        more = count_ineffective_restarts(self._fleet, incident, now)
         begun_by = incident.since if run is None else run.first_at
         if run is not None and run.begun_by is not None:
             begun_by = run.begun_by
@@ -253,7 +256,7 @@ class FactsCollector:
         config = None if now.config is None else compute_config_sha256(case.connector, now.config)
         planned = None if case.plan is None else case.plan.remedy
         connector = now.seen
-        state = None if connector is None else connector.standing.state
+        state = None if connector is None else connector.status.state
         incarnation: str | None = None
         token: str | None = None
         if planned is None or case.plan is None:
@@ -267,19 +270,25 @@ class FactsCollector:
                 altering=case.altering,
             )
         tasks = (
-            None if connector is None else max(connector.configured, len(connector.standing.tasks))
+            None if connector is None else max(connector.configured, len(connector.status.tasks))
         )
+        owned, resource_problem = self._client_of(case.connect).operator_managed, None
+        # Once it is stopped it is ourselves who hold the resource.
+        if owned and not case.altering and case.action is not Action.RESTART_FAILED:
+            resource_problem = call_or_none(
+                self._find_resource_problem, case.connect, case.connector
+            )
         return facts.ConnectorFacts(
             connect_version=None if now.root is None else queries.parse_version(now.root.version),
             offsets_api=now.pairs is not None or None,
-            operator_managed=self._sight_of(case.connect).operator_managed or None,
-            resource_problem=self._resource_problem(case),
+            operator_managed=owned or None,
+            resource_problem=resource_problem,
             class_name=None if view is None else view.class_name,
             tasks=tasks if not case.altering else None if view is None else len(view.tasks),
             partitions=None if now.pairs is None else len(now.pairs),
             state=state,
             tasks_now=tasks,
-            group_members=self._members(snapshot, case),
+            group_members=self._count_members(snapshot, case),
             identity_planned=None if case.plan is None else case.plan.subject.identity,
             identity_now=None if now.root is None else now.root.kafka_cluster_id,
             config_planned=None if planned is None else planned.config_sha256,
@@ -291,13 +300,7 @@ class FactsCollector:
             read_at=now.at,
         )
 
-    def _resource_problem(self, case: RemediationCase) -> str | None:
-        owned = self._sight_of(case.connect).operator_managed
-        if not owned or case.altering or case.action is Action.RESTART_FAILED:
-            return None  # once it is stopped it is ourselves who hold the resource
-        return call_or_none(self._resource_problem_of, case.connect, case.connector)
-
-    def _members(self, snapshot: Snapshot, case: RemediationCase) -> int | None:
+    def _count_members(self, snapshot: Snapshot, case: RemediationCase) -> int | None:
         """Return the larger of two member counts, MEMBERS_APART_S apart; None if unknown.
 
         A group that is about to form shows members at the second.
@@ -317,16 +320,22 @@ class FactsCollector:
         snapshot: Snapshot,
         case: RemediationCase,
         now: LiveConnectorState,
-        behind: int | None,
+        unread: int | None,
     ) -> facts.OffsetFacts:
         skipped = queries.find_skipped_record(case)
-        quiet_s = self._quiet_s(snapshot, case) if case.altering else None
+        quiet_s = None
+        if case.altering:
+            # By the daemon's clock, from the newest commit or the stop, whichever is later.
+            views = snapshot.index.source_partitions.get(case.key, ())
+            moments = (case.stopped_at, *(view.read_at for view in views))
+            since = max((moment for moment in moments if moment is not None), default=None)
+            quiet_s = None if since is None else self._clock.now() - since
         if skipped is None or now.pairs is None:
             keys, canonical = queries.find_altered_keys(snapshot, case)
             return facts.OffsetFacts(raw_keys=keys, key_canonical=canonical, quiet_s=quiet_s)
         record, frm, to = skipped
         mine = next((pair for pair in now.pairs if pair.partition == frm.partition), None)
-        stored, wanted = parse_position(mine), parse_position(to)
+        stored, requested = parse_position(mine), parse_position(to)
         plus = 1 if queries.is_mirror_offset(frm) else 0
         next_now = None if stored is None else stored + plus
         partition = TopicPartition(record.topic, record.partition)
@@ -336,9 +345,9 @@ class FactsCollector:
             fence_planned=None if case.plan is None else frm.offset,
             fence_now=None if mine is None else mine.offset,
             next_now=next_now,
-            next_wanted=None if wanted is None else wanted + plus,
+            next_wanted=None if requested is None else requested + plus,
             poison=record.offset,
-            first_existing=self._first(snapshot, case, record, next_now),
+            first_existing=self._find_first_record(snapshot, case, record, next_now),
             earliest=None if bounds is None else bounds.start,
             log_end=None if bounds is None else bounds.end,
             readable_end=None if bounds is None else bounds.stable_end,
@@ -347,12 +356,12 @@ class FactsCollector:
             bounds_read_at=self._clock.now(),
             raw_keys=None if source is None else 1 + source.variants,
             key_canonical=None if source is None else queries.has_canonical_key(source),
-            tail_behind=behind,
-            views_agree=self._agree(snapshot, case, record, mine),
+            tail_behind=unread,
+            views_agree=self._compare_views(snapshot, case, record, mine),
             quiet_s=quiet_s,
         )
 
-    def _first(
+    def _find_first_record(
         self,
         snapshot: Snapshot,
         case: RemediationCase,
@@ -370,7 +379,7 @@ class FactsCollector:
             self._brokers.first, record.kafka, partition, start, committed=committed
         )
 
-    def _behind(self, case: RemediationCase) -> int | None:
+    def _count_unread(self, case: RemediationCase) -> int | None:
         """Count the offsets topic's records up to its end that the tail has not read; else None.
 
         The count is 0 for a connector whose offsets are not in that topic, and None if it is
@@ -388,12 +397,12 @@ class FactsCollector:
         # Others commit all the time: before offsets are set that is no reason to turn back.
         until = self._steady.now() + (TAIL_S_MAX if case.altering else 0.0)
         while (
-            behind := queries.count_unread_records(self._snapshot(), topic, ends)
+            unread := queries.count_unread_records(self._snapshot(), topic, ends)
         ) and self._steady.now() < until:
             self._pause(TAIL_AGAIN_S)
-        return behind
+        return unread
 
-    def _agree(
+    def _compare_views(
         self,
         snapshot: Snapshot,
         case: RemediationCase,
@@ -413,17 +422,6 @@ class FactsCollector:
         partition = TopicPartition(record.topic, record.partition)
         committed = call_or_none(self._brokers.committed, record.kafka, sink.group, partition)
         return None if committed is None else committed == parse_position(mine)
-
-    def _quiet_s(self, snapshot: Snapshot, case: RemediationCase) -> float | None:
-        """Return for how many seconds the offsets have not changed, by the daemon's clock.
-
-        The time counts from the newest commit that was read or from the stop, whichever is later.
-        None if neither is known.
-        """
-        views = snapshot.index.source_partitions.get(case.key, ())
-        moments = (case.stopped_at, *(view.read_at for view in views))
-        since = max((moment for moment in moments if moment is not None), default=None)
-        return None if since is None else self._clock.now() - since
 
 
 def collect_journal_facts(
@@ -459,12 +457,12 @@ def count_ineffective_restarts(past: fleet_state.FleetState, incident: Incident,
     run = incident.worst
     if run is None or not incident.shows:
         return 0
-    told_at = run.last_at if run.read_at is None else run.read_at
+    reported_at = run.last_at if run.read_at is None else run.read_at
     own = (incident.connect_cluster, incident.connector)
     return sum(
         restart.whose == own
         and restart.incident in {incident.key, ""}
-        and told_at < restart.at <= now - SETTLED_S
+        and reported_at < restart.at <= now - SETTLED_S
         for restart in past.restarts
     )
 

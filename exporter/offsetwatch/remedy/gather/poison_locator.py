@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,8 +22,7 @@ from offsetwatch.errors import ClientError, NotFound
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.model.records import Headers
 from offsetwatch.model.topology import MirrorFlow, SinkGroup, TopicPartition
-from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
-from offsetwatch.remedy.gather.broker_queries import Brokers
+from offsetwatch.remedy.gather.live_queries import Brokers, compute_config_sha256
 from offsetwatch.remedy.gather.record_window import (
     DEFAULT_LIMITS,
     BoundedLogReader,
@@ -36,13 +36,8 @@ from offsetwatch.remedy.gather.snapshot_queries import (
     is_label_of,
     parse_version,
 )
-from offsetwatch.remedy.locate.connect_error_log import LOG_CHARS_MAX
-from offsetwatch.remedy.locate.connector_settings import (
-    WORKER_SETTINGS,
-    read_mirror_facts,
-    read_sink_facts,
-)
 from offsetwatch.remedy.locate.search import (
+    WORKER_SETTINGS,
     IdentifiedRecord,
     MirrorSubject,
     NoIdentification,
@@ -53,8 +48,15 @@ from offsetwatch.remedy.locate.search import (
     SearchSubject,
     SinkSubject,
     SubjectPartition,
+    read_mirror_facts,
+    read_sink_facts,
 )
-from offsetwatch.remedy.locate.sinks import find_in_sink, parse_sink_position, refuse_sink
+from offsetwatch.remedy.locate.sinks import (
+    LOG_CHARS_MAX,
+    find_in_sink,
+    parse_sink_position,
+    refuse_sink,
+)
 from offsetwatch.remedy.locate.sources import (
     explain_unsupported_source,
     find_in_mirror,
@@ -302,14 +304,16 @@ def find_record(
             f"{len(stalled)} partitions stand still, of which {limits.partitions} at most are "
             "inspected: a record does not stop so many",
         )
-    with BoundedLogReader(
-        open_reader,
-        brokers,
-        clock,
-        limits,
-        kafka=subject.kafka,
-        committed=subject.facts.read_committed,
-        batch=batch,
+    with closing(
+        BoundedLogReader(
+            open_reader,
+            brokers,
+            clock,
+            limits,
+            kafka=subject.kafka,
+            committed=subject.facts.read_committed,
+            batch=batch,
+        )
     ) as reader:
         if isinstance(subject, MirrorSubject):
             target = None if subject.failure is None else subject.target_kafka
@@ -389,16 +393,16 @@ def _read_end(path: str, size_max: int) -> str:
 class _PositionObservation(NamedTuple):
     """A configuration or a position, and the run of failures when it was first observed.
 
-    what                        the configuration or the position
+    value                       the configuration or the position
     first_at, last_at, times    of the run of failures at that time
     """
 
-    what: str
+    value: str
     first_at: float
     last_at: float
     times: int
 
-    def tells_of(self, run: FailureRun) -> bool:
+    def covers(self, run: FailureRun) -> bool:
         """Return whether the number of this run's failures since the observation is known."""
         return run.first_at == self.first_at or is_later(run.first_at, self.last_at)
 
@@ -427,7 +431,7 @@ class FailurePositions:
         """Return how many failures certainly came under this configuration, given by its hash."""
         if run is None:
             return 0
-        return self._seen(key, None, config, run).failures(run)
+        return self._observe(key, None, config, run).failures(run)
 
     def moved(
         self, key: ConnectorKey, run: FailureRun | None, partition: ReadPosition | None
@@ -442,20 +446,20 @@ class FailurePositions:
             is_label_of(label, partition.at.topic, partition.at.partition) for label, _ in run.same
         ):
             return False
-        since = self._seen(key, partition.at, f"{partition.next} in {run.first_at!r}", run)
+        since = self._observe(key, partition.at, f"{partition.next} in {run.first_at!r}", run)
         if since.failures(run) > 0:
             return False
         return True if run.moved else None
 
-    def _seen(
-        self, key: ConnectorKey, partition: TopicPartition | None, what: str, run: FailureRun
+    def _observe(
+        self, key: ConnectorKey, partition: TopicPartition | None, value: str, run: FailureRun
     ) -> _PositionObservation:
         """Return the observation of this value; if the value is new, record it as of now."""
         known = self._since.get((key, partition))
-        if known is None or known.what != what or not known.tells_of(run):
+        if known is None or known.value != value or not known.covers(run):
             if len(self._since) >= OBSERVATIONS_MAX:
                 self._since.clear()
             known = self._since[key, partition] = _PositionObservation(
-                what, run.first_at, run.last_at, run.count
+                value, run.first_at, run.last_at, run.count
             )
         return known

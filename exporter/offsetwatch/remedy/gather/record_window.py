@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from types import TracebackType
-from typing import Final, Self
+from typing import Final
 
 from offsetwatch.clients.records.reader import RecordReader
 from offsetwatch.clock import UnixClock
@@ -18,7 +17,7 @@ from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, ResponseTimeout, SizeLimitExceeded
 from offsetwatch.model.records import Headers, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.gather.broker_queries import Brokers, find_kafka_cluster
+from offsetwatch.remedy.gather.live_queries import Brokers, find_kafka_cluster
 from offsetwatch.remedy.locate.search import (
     PartitionReading,
     PositionParser,
@@ -84,20 +83,13 @@ class BoundedLogReader:
         self._kafka = kafka
         self._committed = committed
         self._batch = batch
-        self._bytes_left = limits.bytes
+        self._remaining_bytes = limits.bytes
         self._until = clock.now() + limits.total_s
         self._readers: dict[tuple[str, bool, bool], RecordReader] = {}
         self._exits = ExitStack()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def close(self) -> None:
+        """Close all connections."""
         self._exits.close()
 
     def read_partitions(
@@ -123,7 +115,7 @@ class BoundedLogReader:
     def _read_partition(
         self, position: ReadPosition, remote: str | None, target_kafka: str | None
     ) -> PartitionReading:
-        self._left_s()
+        self._remaining_s()
         topic_id = self._brokers.topic_id(self._kafka, position.at.topic)
         bounds = self._brokers.bounds(self._kafka, position.at)
         end = bounds.stable_end if self._committed else bounds.end
@@ -188,16 +180,15 @@ class BoundedLogReader:
             } - known
             if len(others) > self._limits.partitions:
                 return None
-            return frozenset(
-                partition for partition in sorted(others) if self._holds_any(partition)
-            )
+            found = set()
+            for partition in sorted(others):
+                self._remaining_s()
+                bounds = self._brokers.bounds(self._kafka, partition)
+                if bounds.start < bounds.end:
+                    found.add(partition)
+            return frozenset(found)
         except ClientError:
             return None
-
-    def _holds_any(self, partition: TopicPartition) -> bool:
-        self._left_s()
-        bounds = self._brokers.bounds(self._kafka, partition)
-        return bounds.start < bounds.end
 
     def _window(
         self,
@@ -210,8 +201,8 @@ class BoundedLogReader:
         kafka: str | None = None,
     ) -> LogWindow:
         """Read one window within the remaining bytes and time. Raises SizeLimitExceeded."""
-        left_s = self._left_s()
-        if self._bytes_left <= 0:
+        remaining_s = self._remaining_s()
+        if self._remaining_bytes <= 0:
             raise SizeLimitExceeded(self._kafka, "more to read than there is room for")
         key = (kafka or self._kafka, committed, sums)
         if key not in self._readers:
@@ -221,18 +212,18 @@ class BoundedLogReader:
             partition,
             start,
             count_max=self._batch if count is None else count,
-            bytes_max=self._bytes_left,
-            timeout_s=left_s,
+            bytes_max=self._remaining_bytes,
+            timeout_s=remaining_s,
         )
-        self._bytes_left -= sum(record.size_bytes for record in found.records)
+        self._remaining_bytes -= sum(record.size_bytes for record in found.records)
         return found
 
-    def _left_s(self) -> float:
+    def _remaining_s(self) -> float:
         """Return the seconds for the next request. Raises ResponseTimeout if none remain."""
-        left_s = min(self._limits.read_s, self._until - self._clock.now())
-        if left_s <= 0:
+        remaining_s = min(self._limits.read_s, self._until - self._clock.now())
+        if remaining_s <= 0:
             raise ResponseTimeout(self._kafka, "more to read than there is time for")
-        return left_s
+        return remaining_s
 
 
 def _list_offsets(window: LogWindow) -> tuple[int, ...]:

@@ -1,26 +1,20 @@
-"""Facts about a remediation case in the newest snapshot. Pure."""
+"""Facts about a remediation case in the newest snapshot, and pins of its connector. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 import msgspec
 
 from offsetwatch.decode.rest_answers import ConnectRoot
-from offsetwatch.model.connectors import ConnectorKind, StateChange
+from offsetwatch.model.connectors import DELETED, ConnectorKind, StateChange
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.remedy.classify import Failure
-from offsetwatch.remedy.drivers.rest.connect_state import RestConnectorState
-from offsetwatch.remedy.execute.incarnation_pins import (
-    compare_incarnation,
-    compare_state,
-    find_deletion_times,
-    parse_pin,
-)
+from offsetwatch.remedy.gather.live_queries import RestConnectorState
 from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model import facts
 from offsetwatch.remedy.model.fleet_state import ConnectorKey
@@ -34,6 +28,8 @@ from offsetwatch.remedy.model.plan import (
     Plan,
     RecordLocation,
 )
+from offsetwatch.state.clock_skew import is_later
+from offsetwatch.state.connect.state_history import find_deletions
 from offsetwatch.state.snapshot import (
     ConnectorView,
     MirrorPartitionView,
@@ -43,6 +39,8 @@ from offsetwatch.state.snapshot import (
 )
 
 SIMILAR_WITHIN_S: Final = 600.0  # what fails within this time in the same way may have one cause
+_REQUESTABLE_STATES: Final = frozenset({"stopped", "paused", "running"})
+_BY_REST: Final = "rest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +87,22 @@ class LiveConnectorState(NamedTuple):
 
 def kind_of(view: ConnectorView | None) -> facts.SubjectKind:
     """Return the connector's kind in the terms of plans and guards; SOURCE if it is not shown."""
-    if view is None:
-        return facts.SubjectKind.SOURCE
-    match view.kind:
-        case ConnectorKind.SINK:
-            return facts.SubjectKind.SINK
-        case ConnectorKind.MIRROR:
-            return facts.SubjectKind.MIRROR
-    return facts.SubjectKind.SOURCE
+    kinds = {
+        ConnectorKind.SINK: facts.SubjectKind.SINK,
+        ConnectorKind.MIRROR: facts.SubjectKind.MIRROR,
+    }
+    source = facts.SubjectKind.SOURCE
+    return source if view is None else kinds.get(view.kind, source)
+
+
+# --- pins of a connector's incarnation and state -------------------------------------------------
+# Two observations may know different amounts: a daemon has followed the status topic since it
+# started, one that has just started has the newest record of each connector, and without the topic
+# there is only the REST API. So a pin is a state and a record, and a comparison searches for
+# evidence of a change. An observation that knows less finds less of it; it never invents a change.
+# Records are ordered by their position in the topic, as their timestamps are by the clocks of
+# several workers. A record that repeats a state under another generation of the worker group is a
+# rebalance, and no one requested it.
 
 
 def compute_incarnation(snapshot: Snapshot, key: ConnectorKey) -> str:
@@ -106,7 +112,8 @@ def compute_incarnation(snapshot: Snapshot, key: ConnectorKey) -> str:
     incarnations; then comparing the offset and the record does. A status that was taken back is no
     deletion: it may be a hole in its topic.
     """
-    ends = find_deletion_times(find_state_changes(snapshot, key))[-1:]
+    changes = find_state_changes(snapshot, key)
+    ends = [changes[number].at for number in find_deletions(changes)][-1:]
     return " ".join(map(repr, ends + find_unlisted_times(snapshot, key))) or "first"
 
 
@@ -150,6 +157,163 @@ def compare_pins(
         return incarnation, None
     token = compare_state(pin, state, changes, stopped_at=stopped_at, altering=altering)
     return incarnation, None if token is None else token.text
+
+
+class StatePin(NamedTuple):
+    """State that was requested of a connector.
+
+    at          timestamp of its newest record in the status topic; None if only REST was queried
+    generation  of the worker group, by that record; None if the plan does not have it
+    """
+
+    state: str
+    at: float | None
+    generation: int | None = None
+
+    @property
+    def text(self) -> str:
+        """Return the pin as plans have it."""
+        if self.at is None:
+            return f"{self.state}@{_BY_REST}"
+        generation = "" if self.generation is None else f"@{self.generation}"
+        return f"{self.state}@{self.at!r}{generation}"
+
+
+def parse_pin(text: str | None) -> StatePin | None:
+    """Return the pin of a plan; None if it is missing or has another form."""
+    state, mark, record = (text or "").partition("@")
+    if not mark or state not in _REQUESTABLE_STATES:
+        return None
+    if record == _BY_REST:
+        return StatePin(state, None)
+    name, mark, generation = record.partition("@")
+    try:
+        return StatePin(state, float(name), int(generation) if mark else None)
+    except ValueError:
+        return None
+
+
+def requested_state_of(state: str) -> str:
+    """Return the state that was requested: `running` for failed or unassigned."""
+    return state if state in {"stopped", "paused"} else "running"
+
+
+def pin_state(state: str, changes: Sequence[StateChange]) -> StatePin:
+    """Pin a connector's state, as REST (`state`) and its status topic report it."""
+    requests = filter_requests(changes)
+    if not requests:
+        return StatePin(requested_state_of(state), None)
+    return StatePin(requested_state_of(state), requests[-1].at, requests[-1].generation)
+
+
+def compare_state(
+    pin: StatePin,
+    state: str,
+    changes: Sequence[StateChange],
+    *,
+    stopped_at: float | None = None,
+    altering: bool = False,
+) -> StatePin | None:
+    """Return `pin` itself unless other clients requested another state: then that state.
+
+    None if the source of the pin cannot be read now, or if only clocks could tell whether the
+    request came before or after.
+
+    stopped_at    when the plan itself stopped the connector, by our clock; None if it did not
+    altering      it has, and is about to set offsets: the state in REST is the plan's own doing
+    """
+    unordered: Sequence[StateChange] = ()
+    if pin.at is not None:
+        if not filter_requests(changes):
+            return None
+        later, unordered = _split_changes_since(pin, changes)
+        if later and later[-1].state == "stopped" and stopped_at is not None:
+            # The plan's own stop, if nothing came after it.
+            later = later[:-1] if not is_later(stopped_at, later[-1].at) else later
+        if later:
+            return StatePin(later[-1].state, later[-1].at, later[-1].generation)
+    requested = requested_state_of(state)
+    if not altering and requested != pin.state:
+        return StatePin(requested, None)
+    return None if unordered else pin
+
+
+def compare_incarnation(
+    planned: str | None,
+    pin: StatePin | None,
+    changes: Sequence[StateChange],
+    *,
+    unlisted_at: Sequence[float] = (),
+    created_at: float = 0.0,
+) -> str | None:
+    """Return `planned` unless the connector was deleted since the pin: then the times of that.
+
+    None if the source of the pin cannot be read now, or if only clocks could tell whether that was
+    before or after. Without a pin, the offset and the record distinguish the incarnations, as they
+    are compared too.
+
+    unlisted_at    when lists of connectors agreed that it is deleted, by our clock
+    created_at     when it was planned, perhaps by the clock of another replica. So a deletion that
+                   the planner did not know of counts, unless it certainly came before
+    """
+    known, unordered = (planned or "").split(), False
+    ends = [
+        moment
+        for moment in unlisted_at
+        if repr(moment) not in known and not is_later(created_at, moment)
+    ]
+    if pin is not None and pin.at is not None:
+        if not filter_requests(changes):
+            return None
+        later, rest = _split_changes_since(pin, changes)
+        ends += [change.at for change in later if change.state == DELETED]
+        unordered = any(change.state == DELETED for change in rest)
+    return " ".join(map(repr, ends)) or (None if unordered else planned)
+
+
+def _split_changes_since(
+    pin: StatePin, changes: Sequence[StateChange]
+) -> tuple[Sequence[StateChange], Sequence[StateChange]]:
+    """Return the requests after the pinned record, and those that may be before or after it."""
+    for number in range(len(changes) - 1, -1, -1):
+        change = changes[number]
+        if change.at == pin.at and change.state in _REQUESTABLE_STATES:
+            later = filter_requests(changes[number:])[1:]
+            is_pinned = change.state != pin.state and later[:1] and later[0].state == pin.state
+            return later[1:] if is_pinned else later, ()  # REST was quicker than the topic
+    requests = filter_requests(changes)
+    assert pin.at is not None
+    if requests[0].state == pin.state and requests[0].generation != pin.generation:
+        requests = requests[1:]  # written again in a rebalance; nothing tells of a request
+    later = [change for change in requests if is_later(change.at, pin.at)]
+    if later:
+        return later, ()
+    return (), [change for change in requests if not is_later(pin.at, change.at)]
+
+
+def filter_requests(changes: Sequence[StateChange]) -> list[StateChange]:
+    """Return the changes that were requested.
+
+    A status that was lost and is written again is not one, nor is one that is written again in a
+    rebalance.
+    """
+    ends, found, is_lost, generation = find_deletions(changes), list[StateChange](), False, 0
+    for number, change in enumerate(changes):
+        if change.state == DELETED and number not in ends:
+            is_lost = True
+        elif change.state in _REQUESTABLE_STATES or change.state == DELETED:
+            same = bool(found) and found[-1].state == change.state
+            again = same and (
+                change.generation != generation
+                or (is_lost and replace(found[-1], at=change.at) == change)
+            )
+            is_lost, generation = False, change.generation
+            if not again:
+                found.append(change)
+    return found
+
+
+# --- views of the snapshot ------------------------------------------------------------------------
 
 
 def parse_version(version: str) -> tuple[int, ...] | None:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -25,6 +26,7 @@ from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
 import msgspec
 
+from offsetwatch.clock import to_utc
 from offsetwatch.disk import acquire_file_lock, find_ownership_problem, sync_folder
 from offsetwatch.errors import (
     ConnectorBusy,
@@ -422,6 +424,11 @@ class Journal:
             "journal. "
             "Keep the file, inspect the connectors it names, and start with another --state-dir"
         )
+
+
+def create_plan_id(now: float) -> str:
+    """Create an id that sorts by time and is easy to read out."""
+    return f"{to_utc(now):%Y%m%d-%H%M%S}-{secrets.token_hex(3)}"
 
 
 def find_version_problem(v: int) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from offsetwatch.remedy.classify.stages import PUT
+from offsetwatch.remedy.classify.trace_meanings import PUT
 
 # KAFKA-16087: before it, a source that tolerates errors could drop another record than the bad one.
 TOLERANT_SOURCES_FROM: Final = (3, 7)

@@ -14,14 +14,144 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from offsetwatch.decode.java.hash_map import trim_blanks
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.model.findings import Evidence, EvidenceItem
 from offsetwatch.model.offsets import INT64_MAX, Scalar
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.classify import SKIPPABLE, Failure
-from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
+from offsetwatch.remedy.locate.converters import (
+    UNKNOWN_CONVERTERS,
+    ConnectorConverters,
+    SettingsMap,
+    parse_truth,
+    read_converters,
+)
 from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation
+
+BATCH_DEFAULT: Final = 500  # max.poll.records of Kafka's consumer
+# Of a worker's properties; nothing else of them is looked at.
+WORKER_SETTINGS: Final = frozenset(
+    {
+        *(
+            f"{kind}.converter{setting}"
+            for kind in ("key", "value", "header")
+            for setting in ("", ".schemas.enable", ".schema.content")
+        ),
+        "consumer.isolation.level",
+        "consumer.max.poll.records",
+        "producer.compression.type",
+        "producer.max.request.size",
+    }
+)
+_DIGITS_MAX: Final = 10
+_TOPIC_CHARS_MAX: Final = 249
+
+
+@dataclass(frozen=True, slots=True)
+class SinkFacts:
+    """Settings of a sink.
+
+    batch_max       most records in one batch; None where neither it nor the worker sets it
+    tolerant        errors.tolerance is `all`: failures of converters and transforms end no task
+    dead_letters    the topic for these records
+    logs_records    the worker's log names each record that a converter or transform fails on
+    read_committed  None where neither it nor the worker sets it
+    """
+
+    converters: ConnectorConverters = UNKNOWN_CONVERTERS
+    batch_max: int | None = None
+    tolerant: bool | None = False
+    dead_letters: str | None = None
+    logs_records: bool | None = False
+    read_committed: bool | None = None
+
+    @property
+    def batch(self) -> int:
+        """The most records in one batch: BATCH_DEFAULT if no setting is known."""
+        return BATCH_DEFAULT if self.batch_max is None else self.batch_max
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorFacts:
+    """Settings of a MirrorSourceConnector.
+
+    alias           of the cluster that it reads
+    request_max     max.request.size of its producer; None where neither it nor the worker sets it
+    compressed      its producer compresses; None as above
+    """
+
+    alias: str = "source"
+    request_max: int | None = None
+    compressed: bool | None = None
+    read_committed: bool = False
+
+
+def read_sink_facts(config: SettingsMap, worker: SettingsMap | None = None) -> SinkFacts:
+    """Read the settings of a sink. `worker` has the worker's properties, if they are known."""
+    tolerance = _read_literal(config.get("errors.tolerance", "none"))
+    topic = _read_literal(config.get("errors.deadletterqueue.topic.name"))
+    level = _read_client_setting("consumer", "isolation.level", config, worker)
+    logging = {
+        parse_truth(config.get(f"errors.log.{name}"), default=False)
+        for name in ("enable", "include.messages")
+    }
+    return SinkFacts(
+        converters=read_converters(config, worker),
+        batch_max=_parse_number(
+            _read_client_setting("consumer", "max.poll.records", config, worker)
+        ),
+        tolerant=None if tolerance is None else tolerance.lower() == "all",
+        dead_letters=topic if topic and len(topic) <= _TOPIC_CHARS_MAX else None,
+        logs_records=False if False in logging else None if None in logging else True,
+        read_committed=_parse_isolation(level, known=worker is not None),
+    )
+
+
+def read_mirror_facts(config: SettingsMap, worker: SettingsMap | None = None) -> MirrorFacts:
+    """Read the settings of a mirror. `worker` is as in read_sink_facts.
+
+    The worker's consumer settings do not apply, because the consumer is MirrorMaker's own.
+    """
+    compression = _read_client_setting("producer", "compression.type", config, worker)
+    level = config.get("source.consumer.isolation.level", config.get("consumer.isolation.level"))
+    alias = config.get("source.cluster.alias")
+    known = compression is not None or worker is not None
+    return MirrorFacts(
+        alias="source" if alias is None else trim_blanks(alias),
+        request_max=_parse_number(
+            _read_client_setting("producer", "max.request.size", config, worker)
+        ),
+        compressed=trim_blanks(compression or "none").lower() != "none" if known else None,
+        read_committed=level is not None and trim_blanks(level) == "read_committed",
+    )
+
+
+def _read_client_setting(
+    client: str, name: str, config: SettingsMap, worker: SettingsMap | None
+) -> str | None:
+    """Return a setting of the connector's consumer or producer, or else the worker's."""
+    own = config.get(f"{client}.override.{name}")
+    return own if own is not None else (worker or {}).get(f"{client}.{name}")
+
+
+def _parse_isolation(level: str | None, *, known: bool) -> bool | None:
+    if level is None:
+        return False if known else None
+    return {"read_committed": True, "read_uncommitted": False}.get(level.strip().lower())
+
+
+def _read_literal(value: str | None) -> str | None:
+    """Return the stripped value; None if it is missing or externalized."""
+    return None if value is None or "${" in value else value.strip()
+
+
+def _parse_number(value: str | None) -> int | None:
+    text = (value or "").strip()
+    plain = text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX
+    return int(text) if plain and int(text) > 0 else None
+
 
 UNKNOWN_SINK_FACTS: Final = SinkFacts()
 UNKNOWN_MIRROR_FACTS: Final = MirrorFacts()
@@ -368,8 +498,26 @@ def _format_partition(partition: TopicPartition) -> str:
     return f"{partition.topic}-{partition.partition}"
 
 
-def build_record_location(kafka: str, suspect: Suspect, record: RawRecord) -> RecordLocation:
-    """Build the record's location, with the topic's id."""
+def build_identified_record(
+    kafka: str,
+    suspect: Suspect,
+    record: RawRecord,
+    to: PartitionOffset,
+    methods: tuple[str, ...],
+    evidence: Evidence,
+    recommend: tuple[str, ...],
+) -> IdentifiedRecord:
+    """Build the answer that this record blocks the connector; `to` is the offset after a skip."""
     topic_id, partition = suspect.reading.topic_id, suspect.position.at
     assert topic_id is not None
-    return RecordLocation(kafka, partition.topic, topic_id, partition.partition, record.offset)
+    return IdentifiedRecord(
+        RecordLocation(kafka, partition.topic, topic_id, partition.partition, record.offset),
+        frm=suspect.partition.pair,
+        to=to,
+        method=methods[0],
+        sha256=record.sha256,
+        size_bytes=record.size_bytes,
+        evidence=evidence,
+        also=methods[1:],
+        recommend=recommend,
+    )

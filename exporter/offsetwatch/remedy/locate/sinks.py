@@ -12,6 +12,7 @@ record is identified, and settings of Connect are recommended instead.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -19,14 +20,8 @@ from typing import Final, NamedTuple
 from offsetwatch.model.findings import PARTITIONS, RECORDS, Evidence, EvidenceItem
 from offsetwatch.model.records import Headers, RawRecord
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, TRANSFORM, VALUE
+from offsetwatch.remedy.classify.trace_meanings import CONVERTER, HEADER, KEY, PUT, TRANSFORM, VALUE
 from offsetwatch.remedy.locate import recommendations
-from offsetwatch.remedy.locate.connect_error_log import (
-    Coordinates,
-    parse_dead_letters,
-    parse_error_log,
-)
-from offsetwatch.remedy.locate.connector_settings import SinkFacts
 from offsetwatch.remedy.locate.converters import (
     ConnectorConverters,
     ConversionCheck,
@@ -41,9 +36,10 @@ from offsetwatch.remedy.locate.search import (
     PartitionReading,
     ReadPosition,
     SearchAnswer,
+    SinkFacts,
     SinkSubject,
     Suspect,
-    build_record_location,
+    build_identified_record,
     find_only_corrupt,
     find_suspects,
     parse_fields,
@@ -111,7 +107,7 @@ class DecodeResult:
 
 def decode_suspects(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -> DecodeResult:
     """Decode the windows of all suspects. `stage` is where the task failed."""
-    looked_at = find_converter_stages(stage)
+    converter_stages = find_converter_stages(stage)
     bad: list[FailingRecord] = []
     unknown = framed = records = 0
     whole = True
@@ -127,7 +123,7 @@ def decode_suspects(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -
             if failing is not None:
                 bad.append(FailingRecord(suspect, record, failing, found[failing].why))
                 continue
-            readings = {found[name].reading for name in looked_at}
+            readings = {found[name].reading for name in converter_stages}
             unknown += ConversionVerdict.UNKNOWN in readings
             framed += (
                 ConversionVerdict.FRAMED in readings and ConversionVerdict.UNKNOWN not in readings
@@ -138,13 +134,13 @@ def decode_suspects(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -
 def find_contradiction(record: RawRecord, facts: SinkFacts, stage: str) -> str | None:
     """Return why this record cannot be the one that fails at this stage; None if it can."""
     found = {name: said.reading for name, said in _check_record(facts.converters, record).items()}
-    looked_at = find_converter_stages(stage)
+    converter_stages = find_converter_stages(stage)
     for earlier in CONVERTER_STAGES:
-        if earlier in looked_at:
+        if earlier in converter_stages:
             break
         if found[earlier] is ConversionVerdict.FAILS:
             return f"it would not even get past {earlier}"
-    if looked_at and all(found[name] is ConversionVerdict.FINE for name in looked_at):
+    if converter_stages and all(found[name] is ConversionVerdict.FINE for name in converter_stages):
         return f"{stage} takes it"
     return None
 
@@ -274,18 +270,8 @@ def _build_identified(
     recommend: tuple[str, ...],
 ) -> IdentifiedRecord:
     assert record.offset == suspect.position.next
-    frm = suspect.partition.pair
-    return IdentifiedRecord(
-        record=build_record_location(subject.kafka, suspect, record),
-        frm=frm,
-        to=replace_offset_field(frm, OFFSET_FIELD, record.offset + 1),
-        method=methods[0],
-        sha256=record.sha256,
-        size_bytes=record.size_bytes,
-        evidence=evidence,
-        also=methods[1:],
-        recommend=recommend,
-    )
+    to = replace_offset_field(suspect.partition.pair, OFFSET_FIELD, record.offset + 1)
+    return build_identified_record(subject.kafka, suspect, record, to, methods, evidence, recommend)
 
 
 def _explain_gap(suspect: Suspect, record: RawRecord) -> NoIdentification:
@@ -320,7 +306,7 @@ class _Search:
     def answer(self) -> SearchAnswer:
         """Return the record that all methods name, if its offset is the committed one."""
         if any(suspect.window.corrupt_at is not None for suspect in self._suspects):
-            return self._none(
+            return self._refuse(
                 "window_corrupt",
                 "a record that it will come to is corrupt, which is not what it failed for",
             )
@@ -336,8 +322,8 @@ class _Search:
         if len({(pointer.at, pointer.offset) for pointer in pointers}) > 1:
             return self._disagree(pointers)
         if not pointers:
-            return self._nothing()
-        return self._pointed(pointers)
+            return self._explain_no_method()
+        return self._check_pointers(pointers)
 
     # --- methods -------------------------------------------------------------------------------
 
@@ -349,23 +335,23 @@ class _Search:
                 for failing in decoded.bad
                 if failing.stage in self._converters
             )
-        yield from self._alone()
+        yield from self._point_to_only_record()
         if self._facts.logs_records and self._subject.log is not None:
             said = parse_error_log(self._subject.log, self._subject.connector)
-            yield from self._said("error_log", said)
+            yield from self._point_by_report("error_log", said)
         if self._facts.dead_letters is not None and self._letters is not None:
             said = parse_dead_letters(self._letters, self._subject.connector)
-            yield from self._said("dead_letter", said)
+            yield from self._point_by_report("dead_letter", said)
 
-    def _alone(self) -> Iterator[_Pointer]:
+    def _point_to_only_record(self) -> Iterator[_Pointer]:
         """Yield the only record in the window, if there is no other that it could have failed on.
 
         An exception from put() may be about an earlier record, unless the sink is known not to
         buffer.
         """
-        sure = self._stage != PUT or self._subject.put_at_once
+        put_is_certain = self._stage != PUT or self._subject.put_at_once
         all_known = self._uncommitted is not None and not self._uncommitted
-        if len(self._suspects) != 1 or not all_known or not sure:
+        if len(self._suspects) != 1 or not all_known or not put_is_certain:
             return
         suspect = self._suspects[0]
         if suspect.partition.moved is not False:
@@ -379,9 +365,9 @@ class _Search:
         if self._facts.batch_max == 1 and self._subject.failures_alone >= SINGLE_FAILURES_MIN:
             yield pointer._replace(method="one_at_a_time")
 
-    def _said(self, method: str, found: frozenset[Coordinates]) -> Iterator[_Pointer]:
+    def _point_by_report(self, method: str, found: frozenset[Coordinates]) -> Iterator[_Pointer]:
         """Yield the records that Connect reported for this stage from the committed offset on."""
-        positions = (parse_sink_position(each.pair) for each in self._subject.partitions)
+        positions = (parse_sink_position(partition.pair) for partition in self._subject.partitions)
         committed = {position.at: position.next for position in positions if position is not None}
         for said in found:
             here = said.stage == self._stage or said.stage in self._converters
@@ -390,17 +376,19 @@ class _Search:
 
     # --- answers -------------------------------------------------------------------------------
 
-    def _pointed(self, pointers: list[_Pointer]) -> SearchAnswer:
+    def _check_pointers(self, pointers: list[_Pointer]) -> SearchAnswer:
         _, partition, offset = pointers[0]
-        suspect = next((each for each in self._suspects if each.position.at == partition), None)
+        suspect = next(
+            (suspect for suspect in self._suspects if suspect.position.at == partition), None
+        )
         if suspect is None:
             return self._disagree(pointers, "nothing there stands still")
         where, window = f"{partition.topic}-{partition.partition}@{offset}", suspect.window
-        record = next((each for each in window.records if each.offset == offset), None)
+        record = next((record for record in window.records if record.offset == offset), None)
         if record is None and offset < window.next_offset:
-            return self._none("record_is_gone", f"{where} failed, and is no longer there")
+            return self._refuse("record_is_gone", f"{where} failed, and is no longer there")
         if record is None or record is not window.records[0]:
-            return self._none(
+            return self._refuse(
                 "committed_before_poison",
                 f"{where} fails, and {suspect.position.next} is committed: a skip would also skip "
                 "the good records in between",
@@ -429,22 +417,22 @@ class _Search:
             self._recommend,
         )
 
-    def _nothing(self) -> NoIdentification:
+    def _explain_no_method(self) -> NoIdentification:
         """Explain why no method names a record."""
         decoded = self._decoded
         if not self._converters:
-            return self._none(
+            return self._refuse(
                 "ambiguous_window",
                 f"any of {decoded.records} records may be the one: what a transform or put() makes "
                 "of them is not visible from outside",
             )
         if not decoded.whole:
-            return self._none(
+            return self._refuse(
                 "window_too_large", "what it takes at once is more than is read of a log here"
             )
         if decoded.bad and not decoded.unknown:
             bad = decoded.bad[0]
-            return self._none(
+            return self._refuse(
                 "methods_disagree",
                 f"{bad.record.offset} fails our own decode at {bad.stage}, and the task failed at "
                 f"{self._stage}",
@@ -452,16 +440,16 @@ class _Search:
         if decoded.unknown or decoded.framed:
             if has_unknown_converter(self._facts.converters, self._stage):
                 self._recommend = (*self._recommend, recommendations.GIVE_WORKER_PROPERTIES)
-            return self._none(
+            return self._refuse(
                 "not_decoded",
                 f"{decoded.unknown + decoded.framed} of {decoded.records} records cannot be "
                 "decoded here as its converter does it",
             )
-        return self._none(
+        return self._refuse(
             "nothing_fails_here", f"none of {decoded.records} records fails our own decode"
         )
 
-    def _none(self, reason: str, said: str, *more: EvidenceItem) -> NoIdentification:
+    def _refuse(self, reason: str, said: str, *more: EvidenceItem) -> NoIdentification:
         return NoIdentification(reason, said, (*more, *self._evidence()), self._recommend)
 
     def _evidence(self) -> Evidence:
@@ -474,3 +462,87 @@ class _Search:
         dead_letters = EvidenceItem("dead letters", "could not be read")
         unread = (dead_letters,) if self._letters is None else ()
         return (*found, *unread, *self._decoded.evidence(self._facts.converters, self._stage))
+
+
+# --- records that Connect itself reports as failed ------------------------------------------------
+# Writers of records can forge both: a log line follows a trace that quotes records, and a record
+# may have headers of the same names. So coordinates are only a hint, which is compared with all
+# other facts. A line that is not exactly as Connect writes it invalidates the whole log. Of
+# repeated headers the last counts, because Connect appends its own.
+
+LOG_CHARS_MAX: Final = 2_000_000  # of the end of a log
+LINE_CHARS_MAX: Final = 4_000
+_MARK: Final = "Error encountered in task "
+_REST: Final = re.compile(
+    r"Executing stage '(?P<stage>[A-Z_]{1,40})' with class '(?P<class>[\w.$]{1,300})'"
+    r"(?P<record>, where consumed record is \{topic='(?P<topic>[\w.-]{1,249})'"
+    r", partition=(?P<partition>[0-9]{1,10}), offset=(?P<offset>[0-9]{1,19})"
+    r"(?:, timestamp=-?[0-9]{1,19}, timestampType=[A-Za-z]{1,20})?\})?\."
+    r"(?: ?\([\w.$:]{1,200}\))?",
+    re.ASCII,
+)
+_HEADER: Final = "__connect.errors."
+_NUMBER: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
+
+# Connect's words for its stages -> classify's.
+REPORTED_STAGES: Final = {
+    "KEY_CONVERTER": "converter_key",
+    "VALUE_CONVERTER": "converter_value",
+    "HEADER_CONVERTER": "converter_header",
+    "TRANSFORMATION": "transform",
+    "TASK_PUT": "put",
+}
+
+
+class Coordinates(NamedTuple):
+    """A record that Connect reports as failed: classify's stage and the class that threw."""
+
+    at: TopicPartition
+    offset: int
+    stage: str
+    class_name: str
+
+
+def parse_error_log(text: str, connector: str) -> frozenset[Coordinates]:
+    """Parse the failed records of this connector from the end of a worker's log.
+
+    The result is empty if a line about the connector names no record, or differs from Connect's
+    format.
+    """
+    found = set()
+    ours = re.compile(re.escape(connector) + r"-[0-9]{1,9}\. ", re.ASCII)
+    for line in text[-LOG_CHARS_MAX:].splitlines():
+        before, _, rest = line.partition(_MARK)
+        task = ours.match(rest)
+        if task is None:
+            continue
+        is_short = len(line) <= LINE_CHARS_MAX
+        is_plain = is_short and "ERROR" in before and not set(before) & set("'\"{}")
+        said = _REST.fullmatch(rest[task.end() :].rstrip()) if is_plain else None
+        if said is None or said["record"] is None or said["stage"] not in REPORTED_STAGES:
+            return frozenset()
+        partition = TopicPartition(said["topic"], int(said["partition"]))
+        stage = REPORTED_STAGES[said["stage"]]
+        found.add(Coordinates(partition, int(said["offset"]), stage, said["class"]))
+    return frozenset(found)
+
+
+def parse_dead_letters(records: Iterable[Headers], connector: str) -> frozenset[Coordinates]:
+    """Parse the failed records of this connector from the headers of dead letters.
+
+    Letters of another connector, or without context headers, are left out.
+    """
+    found = set()
+    for headers in records:
+        said = {
+            name.removeprefix(_HEADER): value.decode(errors="replace")
+            for name, value in headers
+            if name.startswith(_HEADER) and value is not None and len(value) <= LINE_CHARS_MAX
+        }
+        stage = REPORTED_STAGES.get(said.get("stage", ""))
+        number, offset = said.get("partition", ""), said.get("offset", "")
+        numbers = _NUMBER.fullmatch(number) and _NUMBER.fullmatch(offset)
+        if said.get("connector.name") == connector and stage is not None and numbers:
+            partition = TopicPartition(said.get("topic", ""), int(number))
+            found.add(Coordinates(partition, int(offset), stage, said.get("class.name", "")))
+    return frozenset(found)

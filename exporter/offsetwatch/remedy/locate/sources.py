@@ -38,7 +38,7 @@ from offsetwatch.remedy.locate.search import (
     SearchAnswer,
     SubjectPartition,
     Suspect,
-    build_record_location,
+    build_identified_record,
     find_only_corrupt,
     find_suspects,
     parse_fields,
@@ -159,10 +159,10 @@ def _find_large_record(
         for record in suspect.window.records
         if _is_refused(subject, suspect, record, size)
     ]
-    first = [each for each in large if each.record is each.suspect.window.records[0]]
+    first = [entry for entry in large if entry.record is entry.suspect.window.records[0]]
     if not first:
         return _explain_none_first(large, evidence, recommend)
-    if len({each.suspect.position.at for each in large}) > 1:
+    if len({entry.suspect.position.at for entry in large}) > 1:
         return NoIdentification(
             "more_than_one_partition",
             "records of several partitions are too large: it is unknown on which one it failed",
@@ -251,16 +251,9 @@ def _build_identified(
 ) -> IdentifiedRecord:
     assert record.offset >= suspect.position.next
     assert all(other.offset >= record.offset for other in suspect.window.records)
-    frm = suspect.partition.pair
-    return IdentifiedRecord(
-        record=build_record_location(subject.kafka, suspect, record),
-        frm=frm,
-        to=replace_offset_field(frm, OFFSET_FIELD, record.offset),
-        method=method,
-        sha256=record.sha256,
-        size_bytes=record.size_bytes,
-        evidence=evidence,
-        recommend=recommend,
+    to = replace_offset_field(suspect.partition.pair, OFFSET_FIELD, record.offset)
+    return build_identified_record(
+        subject.kafka, suspect, record, to, (method,), evidence, recommend
     )
 
 

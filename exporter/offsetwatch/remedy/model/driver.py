@@ -34,7 +34,7 @@ class StepStatus(StrEnum):
 class StepInspection(NamedTuple):
     """Result of inspecting a step; `said` is for users, without secrets."""
 
-    standing: StepStatus
+    status: StepStatus
     said: str
 
 
@@ -78,9 +78,9 @@ class DriverOffsets(NamedTuple):
 class Driver(Protocol):
     """Driver of one connector. Every call may raise ClientError.
 
-    From `look` and `offsets` the error means that the state is unknown. From `carry_out` it means
-    that nothing was tried (TargetUnreachable, RemoteRefusal), or that the attempt is in doubt (all
-    others). A driver that knows better returns an Outcome.
+    From `inspect` and `offsets` the error means that the state is unknown. From `carry_out` it
+    means that nothing was tried (TargetUnreachable, RemoteRefusal), or that the attempt is in doubt
+    (all others). A driver that knows better returns an Outcome.
     """
 
     def identity(self) -> str | None:
@@ -89,7 +89,7 @@ class Driver(Protocol):
     def offsets(self) -> DriverOffsets:
         """Return all current offsets, as `Freeze` backs them up."""
 
-    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
+    def inspect(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """Inspect the connector for this step; `frozen` is None until offsets are backed up."""
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import hashlib
 from enum import StrEnum
+from typing import Final
 
 import msgspec
 
 from offsetwatch.model.findings import Evidence
 from offsetwatch.model.moments import Moment, read_moment
+
+_POSITION_FIELDS: Final = ("kafka_offset", "offset")  # of a sink, and of a MirrorSourceConnector
 
 
 class RequestedState(StrEnum):
@@ -34,6 +37,18 @@ class PartitionOffset(msgspec.Struct, frozen=True, order=True, omit_defaults=Tru
     partition: str
     offset: str | None
     key: str | None = None
+
+
+def parse_position(pair: PartitionOffset | None) -> int | None:
+    """Return the number in a sink's or MirrorSourceConnector's offset; None if it has none."""
+    if pair is None or pair.offset is None:
+        return None
+    offset = msgspec.json.decode(pair.offset)
+    for name in _POSITION_FIELDS:
+        found = offset.get(name) if isinstance(offset, dict) else None
+        if isinstance(found, int) and not isinstance(found, bool):
+            return found
+    return None
 
 
 class RawOffsetRecord(msgspec.Struct, frozen=True):

@@ -32,6 +32,7 @@ from offsetwatch.remedy.model.plan import (
 )
 
 DETECTOR: Final = "detector"
+FAILURE_EVIDENCE: Final = "failure"  # of a plan: its kind and the exception's class
 RESTART_QUIET_S: Final = 30.0  # most tasks that fail again do so at their first poll or record
 QUIET_S: Final = 16.0  # a cancelled task may write once more; guards want fifteen
 

@@ -12,13 +12,13 @@ from offsetwatch.model.commands import format_connector_command
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
-from offsetwatch.remedy.drivers.rest.connect_state import (
+from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.gather.live_queries import (
     ConnectClient,
     WorkerVersions,
     parse_kafka_version,
     query_worker_versions,
 )
-from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import (
     Alter,

@@ -174,7 +174,7 @@ class StrimziOffsetStore:
         if problem is not None:
             return problem
         settings = self.settings(connector)
-        notes = [MOVING_OFFSETS_NOTE] if resource.wanted is RequestedState.RUNNING else []
+        notes = [MOVING_OFFSETS_NOTE] if resource.requested_state is RequestedState.RUNNING else []
         notes += [_FAILED_NOTE] if resource.state == "failed" else []
         subject = PlanSubject(
             driver="strimzi",
@@ -183,7 +183,7 @@ class StrimziOffsetStore:
             kind=subject_kind(ConnectorKind.UNKNOWN if settings is None else settings.kind),
             identity=str(resource.metadata.get("uid")),
         )
-        return StateBeforeChange(subject, resource.wanted, tuple(notes))
+        return StateBeforeChange(subject, resource.requested_state, tuple(notes))
 
     def _find_obstacle(
         self, connector: str, resource: ConnectorResource

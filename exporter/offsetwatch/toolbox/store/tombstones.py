@@ -23,8 +23,8 @@ from offsetwatch.clients.kafka.whole_topic import (
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, NotFound
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
-from offsetwatch.remedy.drivers.rest.connect_state import parse_kafka_version
 from offsetwatch.remedy.drivers.storage import build_contents
+from offsetwatch.remedy.gather.live_queries import parse_kafka_version
 from offsetwatch.remedy.model.plan import PartitionOffset, Write
 from offsetwatch.remedy.model.stored_offsets import (
     OffsetStoreContents,

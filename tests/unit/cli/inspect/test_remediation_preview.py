@@ -16,7 +16,7 @@ from offsetwatch.cli.inspect.remediation import (
 from offsetwatch.config import Config, load
 from offsetwatch.daemon.remediation_parts import RemediationParts
 from offsetwatch.errors import TargetUnreachable
-from offsetwatch.remedy.gather.broker_queries import Brokers
+from offsetwatch.remedy.gather.live_queries import Brokers
 from offsetwatch.remedy.guards import Permission
 from offsetwatch.remedy.model.service_api import Mode
 from tests.changed import replace

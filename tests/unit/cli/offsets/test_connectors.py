@@ -221,7 +221,7 @@ def dies_deleting(shell: Shell) -> None:
             journal=journal,
             driver=Mortal(connect, "src", None),
             clock=SystemClock(),
-            tell=lambda _said: None,
+            report=lambda _said: None,
         ).run(prepared.plan)
 
 

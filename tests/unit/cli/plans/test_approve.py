@@ -482,6 +482,6 @@ def test_a_remedy_is_recovered_by_the_driver_that_knows_its_steps(bureau):
         recover.open_driver(plan, home) as driver,
         pytest.raises(RemoteRefusal, match="no Kafka cluster"),
     ):
-        driver.look(plan.steps[0], None)  # it looks for the copy, and then for the record
+        driver.inspect(plan.steps[0], None)  # it looks for the copy, and then for the record
     with recover.open_driver(plan_of(), home) as driver:
-        assert "this cannot be done over REST" in driver.look(plan.steps[0], None).said
+        assert "this cannot be done over REST" in driver.inspect(plan.steps[0], None).said

@@ -143,7 +143,7 @@ def test_recovering_ends_the_plan(parked, monkeypatch):
             journal=journal,
             driver=driver,
             clock=parked.clock,
-            tell=output.print_error,
+            report=output.print_error,
             pause=parked.clock.advance,
         ),
     )

@@ -16,7 +16,7 @@ from offsetwatch.clients.http.webhook import WebhookClient
 from offsetwatch.clients.kubernetes.access import KubernetesAccess, send_kubernetes_request
 from offsetwatch.clients.write.connect import ConnectWriter
 from offsetwatch.errors import ClientError, OffsetwatchError
-from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
+from offsetwatch.remedy.drivers.rest.driver import classify_offsets_reply, classify_request_reply
 from offsetwatch.remedy.model.driver import AttemptResult
 from tests.fakes.worker import ok, serving
 

@@ -42,17 +42,17 @@ class Topics:
 def test_a_topic_that_is_there_can_be_deleted_and_then_it_is_done():
     topics = Topics({SYNCS: "old", "orders": "other"})
     steps = DeleteTopicHandler(lambda _kafka: topics)
-    assert steps.look(STEP).standing is StepStatus.READY
+    assert steps.inspect(STEP).status is StepStatus.READY
     assert steps.carry_out(STEP).answer is AttemptResult.ACK
     assert topics.ids == {"orders": "other"}
-    assert steps.look(STEP).standing is StepStatus.DONE
+    assert steps.inspect(STEP).status is StepStatus.DONE
     assert topics.closed == 3
 
 
 def test_a_topic_of_the_same_name_that_was_created_since_is_left_alone():
     topics = Topics({SYNCS: "new"})
     steps = DeleteTopicHandler(lambda _kafka: topics)
-    assert steps.look(STEP).standing is StepStatus.DONE
+    assert steps.inspect(STEP).status is StepStatus.DONE
     assert steps.carry_out(STEP).answer is AttemptResult.NACK
     assert topics.ids == {SYNCS: "new"}
 
@@ -74,7 +74,7 @@ class Other:
     def offsets(self) -> DriverOffsets:
         return DriverOffsets(())
 
-    def look(self, step, frozen) -> StepInspection:
+    def inspect(self, step, frozen) -> StepInspection:
         return StepInspection(StepStatus.NOT_YET, type(step).__name__)
 
     def carry_out(self, step, frozen) -> Outcome:
@@ -86,12 +86,12 @@ def test_a_driver_with_topics_does_all_else_as_before():
         Other(), {DeleteTopic: DeleteTopicHandler(lambda _kafka: Topics({SYNCS: "old"}))}
     )
     assert (driver.identity(), driver.offsets()) == ("cluster", DriverOffsets(()))
-    assert driver.look(Freeze(), None) == (StepStatus.NOT_YET, "Freeze")
+    assert driver.inspect(Freeze(), None) == (StepStatus.NOT_YET, "Freeze")
     assert driver.carry_out(Freeze(), None).said == "Freeze"
-    assert driver.look(STEP, None).standing is StepStatus.READY
+    assert driver.inspect(STEP, None).status is StepStatus.READY
     assert driver.carry_out(STEP, None).answer is AttemptResult.ACK
 
 
 def test_a_cluster_that_is_not_configured_is_not_guessed_at():
     with pytest.raises(RemoteRefusal, match="west"):
-        add_topic_deletion(Other(), {}).look(STEP, None)
+        add_topic_deletion(Other(), {}).inspect(STEP, None)

@@ -11,7 +11,7 @@ from offsetwatch.config import Connect
 from offsetwatch.errors import NotFound
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.common_steps import ProbationChecker, build_last_record_check
-from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
+from offsetwatch.remedy.gather.live_queries import ConnectClient
 from offsetwatch.remedy.model.driver import StepInspection, StepStatus
 from offsetwatch.remedy.model.plan import PartitionOffset, Prove, RecordLocation
 from tests.fakes.clock import VirtualClock
@@ -32,12 +32,12 @@ def look(listed: httpx.Response, answer: httpx.Response) -> StepInspection:
     )
     connect = Connect.model_validate({"name": "lab", "kafka": "east", "url": "http://w:8083"})
     with closing(ConnectClient(connect, transport=transport)) as client:
-        return ProbationChecker(client, "c", VirtualClock(), lambda _: True).look(STEP)
+        return ProbationChecker(client, "c", VirtualClock(), lambda _: True).inspect(STEP)
 
 
 def test_a_connector_that_is_not_listed_any_more_was_deleted():
     inspection = look(httpx.Response(200, json={}), NO_CONNECTOR)
-    assert inspection.standing is StepStatus.DONE
+    assert inspection.status is StepStatus.DONE
 
 
 def test_a_worker_that_is_still_starting_does_not_say_that_a_connector_was_deleted():
@@ -60,7 +60,7 @@ def test_a_connector_that_is_listed_and_not_yet_found_was_not_deleted():
             }
         },
     )
-    assert look(listed, NO_CONNECTOR).standing is StepStatus.NOT_YET
+    assert look(listed, NO_CONNECTOR).status is StepStatus.NOT_YET
 
 
 # --- whether records wait behind the one that was skipped ----------------------------------------

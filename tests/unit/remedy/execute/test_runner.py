@@ -312,7 +312,7 @@ def test_a_clock_that_was_set_back_meanwhile_does_not_keep_a_recovery_waiting(be
 
 
 def test_who_stood_still_after_a_look_looks_again_before_it_asks_for_anything(bench):
-    poll, observed = bench.driver.look, []
+    poll, observed = bench.driver.inspect, []
 
     def stands_still_once(step, frozen):
         result = poll(step, frozen)
@@ -323,7 +323,7 @@ def test_who_stood_still_after_a_look_looks_again_before_it_asks_for_anything(be
         return result
 
     requests = []
-    bench.driver.look = stands_still_once
+    bench.driver.inspect = stands_still_once
     bench.driver.misbehave = lambda step: (
         requests.append(bench.clock.now()) if step == ALTER else None
     )

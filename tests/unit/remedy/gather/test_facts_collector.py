@@ -15,9 +15,8 @@ from offsetwatch.config.schema.root import Strimzi
 from offsetwatch.errors import NotFound
 from offsetwatch.model.observations import InputId
 from offsetwatch.model.topology import KafkaTopic, OffsetsTopic
-from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
-from offsetwatch.remedy.gather.broker_queries import Brokers
 from offsetwatch.remedy.gather.facts_collector import TAIL_S_MAX, FactsCollector, TimeSources
+from offsetwatch.remedy.gather.live_queries import Brokers, ConnectClient
 from offsetwatch.remedy.gather.snapshot_queries import LiveConnectorState, RemediationCase
 from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model import fleet_state
@@ -98,14 +97,14 @@ class Looker:
     def __init__(self, polls: Iterator[Snapshot]) -> None:
         self.clock, self.more, self._now = VirtualClock(), polls, next(polls)
         self.gatherer = FactsCollector(
-            sight_of=cast(Any, lambda _: NoSight()),
+            client_of=cast(Any, lambda _: NoSight()),
             brokers=cast(Brokers, Ends()),
             snapshot=lambda: self._now,
-            past=fleet_state.FleetState(),
+            fleet=fleet_state.FleetState(),
             policy=Policy(),
             state_dir=Path(),
             time=TimeSources(self.clock, self.clock, self.pause),
-            resource_problem=no_problem,
+            find_resource_problem=no_problem,
         )
 
     def pause(self, seconds: float) -> None:
@@ -113,7 +112,7 @@ class Looker:
         self._now = next(self.more, self._now)
 
     def behind(self, case: RemediationCase) -> int | None:
-        return self.gatherer._behind(case)
+        return self.gatherer._count_unread(case)
 
 
 def test_before_offsets_are_set_it_waits_for_what_others_wrote_just_now():
@@ -160,9 +159,9 @@ def test_what_an_entry_says_that_strimzi_owns_is_known_to_be_put_back(
 ):
     connect = Connect(name="lab", kafka="east", url="http://127.0.0.1:9", strimzi=strimzi)
     gatherer = Looker(iter([EMPTY_SNAPSHOT])).gatherer
-    gatherer._sight_of = lambda _: ConnectClient(connect)
+    gatherer._client_of = lambda _: ConnectClient(connect)
     now = LiveConnectorState(None, None, None, None, 0.0)
-    gatherer._resource_problem_of = lambda *_: "somebody holds it"
+    gatherer._find_resource_problem = lambda *_: "somebody holds it"
     facts = gatherer._connector(EMPTY_SNAPSHOT, replace(CASE, altering=False), now)
     assert facts.operator_managed is managed
     assert facts.resource_problem == ("somebody holds it" if managed else None)

@@ -19,8 +19,13 @@ from offsetwatch.model.records import IncompleteRead, LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.gather.poison_locator import find_record
 from offsetwatch.remedy.gather.record_window import FindLimits, open_record_reader
-from offsetwatch.remedy.locate.connector_settings import MirrorFacts, SinkFacts
-from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification, OpaqueSubject
+from offsetwatch.remedy.locate.search import (
+    IdentifiedRecord,
+    MirrorFacts,
+    NoIdentification,
+    OpaqueSubject,
+    SinkFacts,
+)
 from offsetwatch.remedy.model.plan import PartitionOffset
 from tests.fakes.batches import batch, store
 from tests.fakes.batches import record as in_batch

@@ -9,15 +9,17 @@ import pytest
 
 from offsetwatch.model.connectors import DELETED, StateChange, StateHistory
 from offsetwatch.model.findings import FailureRun
-from offsetwatch.remedy.execute.incarnation_pins import StatePin, compare_state, pin_state
 from offsetwatch.remedy.gather.facts_collector import count_ineffective_restarts
 from offsetwatch.remedy.gather.snapshot_queries import (
     RemediationCase,
+    StatePin,
+    compare_state,
     compute_incarnation,
     find_similar_failures,
     find_skipped_record,
     find_state_changes,
     parse_version,
+    pin_state,
 )
 from offsetwatch.remedy.locate.search import IdentifiedRecord
 from offsetwatch.remedy.model.fleet_state import ConnectorRestart, FleetState

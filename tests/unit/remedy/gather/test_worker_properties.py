@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.remedy.gather import poison_locator
-from offsetwatch.remedy.locate.connect_error_log import LOG_CHARS_MAX
-from offsetwatch.remedy.locate.connector_settings import read_mirror_facts, read_sink_facts
 from offsetwatch.remedy.locate.converters import Converter
+from offsetwatch.remedy.locate.search import read_mirror_facts, read_sink_facts
+from offsetwatch.remedy.locate.sinks import LOG_CHARS_MAX
 from tests.unit.remedy.standstills import JSON, STRING
 
 WORKER = f"""

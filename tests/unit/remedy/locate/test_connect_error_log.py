@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.remedy.locate.connect_error_log import (
+from offsetwatch.remedy.locate.sinks import (
     LINE_CHARS_MAX,
     LOG_CHARS_MAX,
     Coordinates,

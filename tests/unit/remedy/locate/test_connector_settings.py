@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.remedy.locate.connector_settings import (
+from offsetwatch.remedy.locate.search import (
     WORKER_SETTINGS,
     MirrorFacts,
     SinkFacts,

@@ -6,10 +6,9 @@ import pytest
 
 from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.model.records import LogWindow, RawRecord
-from offsetwatch.remedy.classify.stages import CONVERTER, HEADER, KEY, PUT, VALUE
-from offsetwatch.remedy.locate.connector_settings import SinkFacts
+from offsetwatch.remedy.classify.trace_meanings import CONVERTER, HEADER, KEY, PUT, VALUE
 from offsetwatch.remedy.locate.converters import UNKNOWN_CONVERTERS, ConnectorConverters, Converter
-from offsetwatch.remedy.locate.search import PartitionReading, ReadPosition, Suspect
+from offsetwatch.remedy.locate.search import PartitionReading, ReadPosition, SinkFacts, Suspect
 from offsetwatch.remedy.locate.sinks import (
     EXAMPLES_MAX,
     decode_suspects,

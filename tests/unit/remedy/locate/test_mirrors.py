@@ -10,9 +10,9 @@ from offsetwatch.model.findings import EvidenceItem, format_value
 from offsetwatch.model.records import LogWindow, RawRecord
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate import recommendations
-from offsetwatch.remedy.locate.connector_settings import MirrorFacts
 from offsetwatch.remedy.locate.search import (
     IdentifiedRecord,
+    MirrorFacts,
     MirrorSubject,
     NoIdentification,
     PartitionReading,

@@ -9,12 +9,12 @@ import pytest
 from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.locate import recommendations
-from offsetwatch.remedy.locate.connector_settings import SinkFacts
 from offsetwatch.remedy.locate.converters import ConnectorConverters, Converter
 from offsetwatch.remedy.locate.search import (
     IdentifiedRecord,
     NoIdentification,
     PartitionReading,
+    SinkFacts,
     SinkSubject,
 )
 from offsetwatch.remedy.locate.sinks import find_in_sink

@@ -6,6 +6,7 @@ request may be repeated.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from itertools import chain
@@ -25,15 +26,14 @@ from offsetwatch.remedy.drivers.common_steps import (
     check_expected_offsets,
     compare_offsets,
 )
-from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
-from offsetwatch.remedy.drivers.rest.connect_state import (
+from offsetwatch.remedy.drivers.storage import TopicStorage, inspect_write
+from offsetwatch.remedy.engine.requests import build_step_request
+from offsetwatch.remedy.gather.live_queries import (
     ConnectClient,
     RestConnectorState,
     compute_config_sha256,
     parse_kafka_version,
 )
-from offsetwatch.remedy.drivers.storage import TopicStorage, inspect_write
-from offsetwatch.remedy.engine.requests import build_step_request
 from offsetwatch.remedy.model.driver import (
     AttemptResult,
     DriverOffsets,
@@ -68,38 +68,6 @@ CREATE_STOPPED_SINCE: Final = (3, 7)  # KIP-980
 _UNSUPPORTED_STEP = StepInspection(StepStatus.IMPOSSIBLE, "this cannot be done over REST")
 
 
-class WorkersKafkaClient:
-    """The Kafka cluster of one Connect cluster. Keeps no connection open between calls."""
-
-    def __init__(self, connect: Connect, kafka: Kafka) -> None:
-        self.name = connect.home
-        self._kafka = kafka
-        self._unavailable = False
-
-    def sink_members(self, connector: str, config: Mapping[Any, Any]) -> tuple[str, ...] | None:
-        """Return the consumers that are still in a sink's group; None if that is unknown.
-
-        A worker checks for members itself when it alters a sink's offsets.
-        """
-        sink = parse_connector_settings(connector, config, kind="sink").sink
-        if (
-            self._unavailable
-            or sink is None
-            or (sink.addresses and not sink.addresses & self._kafka.addresses)
-        ):
-            return None
-        try:
-            with closing(StorageAdmin(self.name, self._kafka.client_properties())) as admin:
-                return admin.members(sink.group)
-        except ClientError:
-            self._unavailable = True  # queried again with every inspection, it would take as long
-            return None
-
-    def storage(self, topic: str) -> TopicStorage:
-        """Open the offsets topic of a connector that is stopped, so that no task writes to it."""
-        return TopicStorage(self.name, self._kafka.client_properties(), topic, workers=None)
-
-
 class RestDriver:
     """Driver for one connector over REST.
 
@@ -122,13 +90,14 @@ class RestDriver:
         check: Callable[[], None] = lambda: None,
     ) -> None:
         self._connector = connector
-        self._kafka = None if kafka is None else WorkersKafkaClient(connect, kafka)
+        self._kafka_name, self._kafka = connect.home, kafka
+        self._kafka_unavailable = False
         self._offsets_topics = offsets_topics
         self._client = ConnectClient(connect, transport=transport)
         self._writer = writer_of(connect, transport=transport, check=check)
         self._create_config = create_config
         self._clock = SteadyClock() if clock is None else clock
-        self._asked: dict[AnyStep, float] = {}
+        self._requested_at: dict[AnyStep, float] = {}
         self._quiet = QuietPeriod(self._clock)
         self._watched_at: float | None = None
         self._runs_at: float | None = None
@@ -148,22 +117,26 @@ class RestDriver:
         return DriverOffsets(found, tuple(chain.from_iterable(records)))
 
     def _contents(self, topic: str) -> OffsetStoreContents:
-        assert self._kafka is not None, "who plans to write to a topic can reach it"
-        with closing(self._kafka.storage(topic)) as storage:
+        with closing(self._open_storage(topic)) as storage:
             return storage.contents()
+
+    def _open_storage(self, topic: str) -> TopicStorage:
+        """Open the offsets topic of a connector that is stopped, so that no task writes to it."""
+        assert self._kafka is not None, "who plans to write to a topic can reach it"
+        return TopicStorage(self._kafka_name, self._kafka.client_properties(), topic, workers=None)
 
     def close(self) -> None:
         """Close connections."""
         self._client.close()
 
-    # --- looking ---------------------------------------------------------------------------------
+    # --- inspections ------------------------------------------------------------------------------
 
-    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
+    def inspect(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """Inspect a step: NOT_YET during a rebalance, FOREIGN if the connector is gone."""
         if isinstance(step, DeleteTopic) or (isinstance(step, Write) and self._kafka is None):
             return _UNSUPPORTED_STEP
         try:
-            return self._look(step, frozen)
+            return self._inspect_step(step, frozen)
         except Conflict as exc:
             return StepInspection(StepStatus.NOT_YET, f"Connect rebalances: {exc.detail}")
         except NotFound:
@@ -173,26 +146,26 @@ class RestDriver:
                 StepStatus.FOREIGN, f"there is no connector {self._connector} any more"
             )
 
-    def _look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
+    def _inspect_step(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         match step:
             case ToState(state=state):
-                return self._look_for_state(step, state, self._client.seen(self._connector))
+                return self._inspect_state(step, state, self._client.seen(self._connector))
             case Settle(quiet_s=quiet_s):
-                return self._look_for_quiet(QUIET_S if quiet_s is None else quiet_s)
+                return self._inspect_quiet(QUIET_S if quiet_s is None else quiet_s)
             case Write(pairs=()):
-                return self._look_for_records(step, frozen)
+                return self._inspect_records(step, frozen)
             case Alter(pairs=pairs) | Write(pairs=pairs):
-                return self._look_for_offsets(pairs, frozen)
+                return self._inspect_offsets(pairs, frozen)
             case Reset():
-                return self._look_for_offsets(None, frozen)
+                return self._inspect_offsets(None, frozen)
             case Create():
-                return self._look_for_creation(step)
+                return self._inspect_creation(step)
             case Delete():
-                return self._look_for_deletion(step)
+                return self._inspect_deletion(step)
             case Restart():
-                return self._look_for_restart(step)
+                return self._inspect_restart(step)
             case Watch(quiet_s=quiet_s):
-                return self._look_for_run(quiet_s)
+                return self._inspect_run(quiet_s)
             case Expect(pairs=pairs):
                 return check_expected_offsets(self._client.pairs(self._connector), pairs)
             case Freeze():
@@ -200,33 +173,33 @@ class RestDriver:
             case _:
                 return _UNSUPPORTED_STEP
 
-    def _look_for_state(
+    def _inspect_state(
         self, step: AnyStep, state: RequestedState, connector: RestConnectorState | None
     ) -> StepInspection:
         if connector is None:
             return StepInspection(StepStatus.NOT_YET, "no worker has said anything of it yet")
         said = _describe_state(connector)
-        requested_at = self._asked.get(step)
+        requested_at = self._requested_at.get(step)
         match state:
             case RequestedState.STOPPED:
                 return StepInspection(_check_stopped(connector), said)
             case RequestedState.PAUSED:
-                done = connector.standing.state == "paused" or (
-                    requested_at is not None and connector.standing.state == "failed"
+                done = connector.status.state == "paused" or (
+                    requested_at is not None and connector.status.state == "failed"
                 )
-                still = {"running", "restarting", "unassigned"} & set(connector.standing.tasks)
+                still = {"running", "restarting", "unassigned"} & set(connector.status.tasks)
                 if not done and requested_at is None:
                     return StepInspection(StepStatus.READY, said)
                 return StepInspection(
                     StepStatus.NOT_YET if still or not done else StepStatus.DONE, said
                 )
-        return self._running(connector, said, requested_at)
+        return self._inspect_running(connector, said, requested_at)
 
-    def _running(
+    def _inspect_running(
         self, connector: RestConnectorState, said: str, requested_at: float | None
     ) -> StepInspection:
         """Inspect a resume: DONE also if the connector has failed since it was requested."""
-        state, tasks = connector.standing.state, connector.standing.tasks
+        state, tasks = connector.status.state, connector.status.tasks
         if state in {"paused", "stopped"} or (state == "failed" and requested_at is None):
             return StepInspection(StepStatus.READY, said)
         if state not in {"running", "failed"}:
@@ -243,38 +216,56 @@ class RestDriver:
             StepStatus.DONE if there or state == "failed" else StepStatus.NOT_YET, said
         )
 
-    def _look_for_quiet(self, wanted_s: float) -> StepInspection:
+    def _inspect_quiet(self, required_s: float) -> StepInspection:
         connector = self._client.seen(self._connector)
-        if connector is None or connector.standing.state != "stopped":
+        if connector is None or connector.status.state != "stopped":
             return StepInspection(
                 StepStatus.FOREIGN, f"it is no longer stopped: {_describe_state(connector)}"
             )
-        members = self._members() if connector.standing.kind == "sink" else ()
+        members = self._members() if connector.status.kind == "sink" else ()
         if members:
             self._quiet.restart()
             return StepInspection(
                 StepStatus.NOT_YET, f"still in its group: {', '.join(members[:3])}"
             )
-        return self._quiet.inspect(self._client.pairs(self._connector), wanted_s)
+        return self._quiet.inspect(self._client.pairs(self._connector), required_s)
 
     def _members(self) -> tuple[str, ...] | None:
+        """Return the consumers that are still in a sink's group; None if that is unknown.
+
+        A worker checks for members itself when it alters a sink's offsets.
+        """
         if self._kafka is None:
             return None
-        return self._kafka.sink_members(self._connector, self._client.config(self._connector))
+        config: Mapping[Any, Any] = self._client.config(self._connector)
+        sink = parse_connector_settings(self._connector, config, kind="sink").sink
+        if (
+            self._kafka_unavailable
+            or sink is None
+            or (sink.addresses and not sink.addresses & self._kafka.addresses)
+        ):
+            return None
+        try:
+            properties = self._kafka.client_properties()
+            with closing(StorageAdmin(self._kafka_name, properties)) as admin:
+                return admin.members(sink.group)
+        except ClientError:
+            self._kafka_unavailable = True  # queried at every inspection, it would take as long
+            return None
 
-    def _look_for_offsets(
+    def _inspect_offsets(
         self, target: tuple[PartitionOffset, ...] | None, frozen: FrozenOffsets | None
     ) -> StepInspection:
         now = self._client.pairs(self._connector)
-        return self._stopped_before(compare_offsets(now, frozen, target))
+        return self._require_stopped(compare_offsets(now, frozen, target))
 
-    def _look_for_records(self, step: Write, frozen: FrozenOffsets | None) -> StepInspection:
+    def _inspect_records(self, step: Write, frozen: FrozenOffsets | None) -> StepInspection:
         contents = self._contents(_parse_topic(step))
-        return self._stopped_before(inspect_write(contents, self._connector, step, frozen))
+        return self._require_stopped(inspect_write(contents, self._connector, step, frozen))
 
-    def _stopped_before(self, inspection: StepInspection) -> StepInspection:
+    def _require_stopped(self, inspection: StepInspection) -> StepInspection:
         """Return the inspection, or FOREIGN if another client has resumed the connector."""
-        if inspection.standing not in {StepStatus.READY, StepStatus.PARTLY}:
+        if inspection.status not in {StepStatus.READY, StepStatus.PARTLY}:
             return inspection
         connector = self._client.seen(self._connector)
         said = _describe_state(connector)
@@ -285,7 +276,7 @@ class RestDriver:
             return StepInspection(StepStatus.FOREIGN, f"it is no longer stopped: {said}")
         return inspection
 
-    def _look_for_creation(self, step: Create) -> StepInspection:
+    def _inspect_creation(self, step: Create) -> StepInspection:
         if self._exists():
             if self._has_other_config(step.config_sha256):
                 return StepInspection(StepStatus.FOREIGN, "it is there with another configuration")
@@ -299,7 +290,7 @@ class RestDriver:
             return StepInspection(StepStatus.IMPOSSIBLE, said)
         return StepInspection(StepStatus.READY, "it is not there")
 
-    def _look_for_deletion(self, step: Delete) -> StepInspection:
+    def _inspect_deletion(self, step: Delete) -> StepInspection:
         if not self._exists():
             return StepInspection(StepStatus.DONE, "it is gone")
         if step.config_sha256 is not None and self._has_other_config(step.config_sha256):
@@ -311,15 +302,15 @@ class RestDriver:
         config = self._client.config(self._connector)
         return compute_config_sha256(self._connector, config) != sha256
 
-    def _look_for_restart(self, step: Restart) -> StepInspection:
+    def _inspect_restart(self, step: Restart) -> StepInspection:
         connector = self._client.seen(self._connector)
         said = _describe_state(connector)
-        if step not in self._asked:
+        if step not in self._requested_at:
             return StepInspection(StepStatus.READY, said)
         busy = connector is None or {"restarting", "unassigned"} & _list_states(connector)
         return StepInspection(StepStatus.NOT_YET if busy else StepStatus.DONE, said)
 
-    def _look_for_run(self, wanted_s: float) -> StepInspection:
+    def _inspect_run(self, required_s: float) -> StepInspection:
         """Inspect whether the connector runs without failing for the required time.
 
         A failure is FOREIGN once the connector has run or RESTART_S have passed; before, it may be
@@ -331,7 +322,7 @@ class RestDriver:
         self._watched_at = now if self._watched_at is None else self._watched_at
         if connector is None:
             return StepInspection(StepStatus.NOT_YET, said)
-        if connector.standing.state in {"stopped", "paused"}:
+        if connector.status.state in {"stopped", "paused"}:
             return StepInspection(StepStatus.DONE, said)
         if "failed" in _list_states(connector):
             self._runs_at = None
@@ -339,20 +330,22 @@ class RestDriver:
                 return StepInspection(StepStatus.FOREIGN, f"it failed again: {said}")
             return StepInspection(StepStatus.NOT_YET, f"{said}, perhaps from before")
         self._has_run = True
-        starting = len(connector.standing.tasks) < connector.configured
+        starting = len(connector.status.tasks) < connector.configured
         if starting or _list_states(connector) != {"running"}:
             self._runs_at = None
             return StepInspection(StepStatus.NOT_YET, said)
         self._runs_at = now if self._runs_at is None else self._runs_at
         ran_s = now - self._runs_at
-        if ran_s < (wanted_s if connector.configured else max(wanted_s, IDLE_S)):
-            return StepInspection(StepStatus.NOT_YET, f"{said}; it is watched for {wanted_s:.0f} s")
+        if ran_s < (required_s if connector.configured else max(required_s, IDLE_S)):
+            return StepInspection(
+                StepStatus.NOT_YET, f"{said}; it is watched for {required_s:.0f} s"
+            )
         return StepInspection(StepStatus.DONE, f"{said}, for {ran_s:.0f} s")
 
     def _exists(self) -> bool:
         return any(connector.name == self._connector for connector in self._client.connectors())
 
-    # --- changing --------------------------------------------------------------------------------
+    # --- changes ----------------------------------------------------------------------------------
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         """Send the step's single request.
@@ -362,36 +355,36 @@ class RestDriver:
         del frozen
         outcome = self._carry_out(step)
         if outcome.answer is AttemptResult.ACK:
-            self.was_asked(step)
+            self.mark_requested(step)
         return outcome
 
-    def was_asked(self, step: AnyStep) -> None:
+    def mark_requested(self, step: AnyStep) -> None:
         """Record that Connect received this request just now, from this driver or on its behalf."""
-        self._asked.setdefault(step, self._clock.now())
+        self._requested_at.setdefault(step, self._clock.now())
 
     def _carry_out(self, step: AnyStep) -> Outcome:
         match step:
             case ToState(state=state):
                 done = 204 if state is RequestedState.STOPPED else 202
-                return classify_request_reply(self._sent(step), done=frozenset({done}))
+                return classify_request_reply(self._send_step(step), done=frozenset({done}))
             case Alter() | Reset():
-                return classify_offsets_reply(self._sent(step))
+                return classify_offsets_reply(self._send_step(step))
             case Create():
                 return self._create()
             case Delete():
-                return classify_request_reply(self._sent(step), done=frozenset({204}))
+                return classify_request_reply(self._send_step(step), done=frozenset({204}))
             case Restart():
-                return classify_request_reply(self._sent(step), done=frozenset({202, 204}))
+                return classify_request_reply(self._send_step(step), done=frozenset({202, 204}))
             case Write():
                 return self._write(step)
             case Settle() | Freeze() | Watch():
                 return Outcome(AttemptResult.ACK, "nothing to request")
         return Outcome(AttemptResult.NACK, _UNSUPPORTED_STEP.said)
 
-    def _sent(self, step: AnyStep) -> ConnectReply:
+    def _send_step(self, step: AnyStep) -> ConnectReply:
         request = build_step_request(self._connector, step)
         assert request is not None
-        return self._heard(self._writer.send(*request))
+        return self._require_access(self._writer.send(*request))
 
     def _write(self, step: Write) -> Outcome:
         """Write to the topic directly, if the connector is still stopped.
@@ -404,19 +397,19 @@ class RestDriver:
         if connector is None or _check_stopped(connector) is not StepStatus.DONE:
             said = f"nothing was written: it is no longer stopped: {_describe_state(connector)}"
             return Outcome(AttemptResult.NACK, said)
-        with closing(self._kafka.storage(_parse_topic(step))) as storage:
+        with closing(self._open_storage(_parse_topic(step))) as storage:
             return storage.write(step.records)
 
     def _create(self) -> Outcome:
-        assert self._create_config is not None, "the look says that it is impossible"
+        assert self._create_config is not None, "the inspection says that it is impossible"
         version = parse_kafka_version(self._client.root().version)
         if version is not None and version < CREATE_STOPPED_SINCE:
             return Outcome(AttemptResult.NACK, "Connect creates connectors stopped since Kafka 3.7")
         config = format_config_texts(self._create_config)
         reply = self._writer.create(self._connector, config, initial_state="STOPPED")
-        return classify_request_reply(self._heard(reply), done=frozenset({201}))
+        return classify_request_reply(self._require_access(reply), done=frozenset({201}))
 
-    def _heard(self, reply: ConnectReply) -> ConnectReply:
+    def _require_access(self, reply: ConnectReply) -> ConnectReply:
         if reply.status in {401, 403}:
             raise AccessDenied(self._client.name, f"HTTP {reply.status}")
         return reply
@@ -431,19 +424,108 @@ def _check_stopped(connector: RestConnectorState) -> StepStatus:
 
     Connect removes the configurations first.
     """
-    if connector.standing.state != "stopped":
+    if connector.status.state != "stopped":
         return StepStatus.READY if connector.configured else StepStatus.PARTLY
-    left = connector.configured or connector.standing.tasks
-    return StepStatus.NOT_YET if left else StepStatus.DONE
+    remaining = connector.configured or connector.status.tasks
+    return StepStatus.NOT_YET if remaining else StepStatus.DONE
 
 
 def _list_states(connector: RestConnectorState) -> set[str]:
-    return {connector.standing.state, *connector.standing.tasks}
+    return {connector.status.state, *connector.status.tasks}
 
 
 def _describe_state(connector: RestConnectorState | None) -> str:
     if connector is None:
         return "of unknown state"
-    if not connector.standing.tasks:
-        return f"{connector.standing.state}, no tasks"
-    return f"{connector.standing.state}, tasks: {' '.join(connector.standing.tasks)}"
+    if not connector.status.tasks:
+        return f"{connector.status.state}, no tasks"
+    return f"{connector.status.state}, tasks: {' '.join(connector.status.tasks)}"
+
+
+# --- replies to requests that change something ----------------------------------------------------
+# The status code is not enough: 500 may be a refusal in the connector's own words, consumers that
+# have not left yet, a worker that could not be reached, or a reply that took longer than 90 s while
+# the work continues. Connect's own messages are known; all others are the connector's.
+
+# Connect's own sentences for a change of offsets (Kafka 4.3.1: Worker, HerderRequestHandler,
+# RestClient). Any other is what the connector refuses with: it is asked before anything is written.
+_IN_DOUBT_MESSAGE = re.compile(
+    r"\btimed? ?out|\binterrupted|IO Error trying to forward|Worker is shutting down",
+    re.IGNORECASE,
+)
+# The attempt has ended, perhaps halfway. "Failed to modify offsets for source connector c" also
+# stands for whatever a connector throws that is no ConnectException; its words are not passed on.
+# An exception without words is "null".
+_FAILURES = re.compile(
+    r"^Failed to (?:modify|alter|reset|write|perform|delete|list|read)\b|^(?:null)?$",
+    re.IGNORECASE,
+)
+_UNSUPPORTED = re.compile(
+    r"^Failed to modify offsets for connector .* because it doesn't support", re.DOTALL
+)
+# Of other requests a 500 is a refusal only where the request could not be read.
+_UNREADABLE_REQUEST = re.compile(
+    r"Unrecognized field|Cannot deserialize|Cannot construct instance|Unexpected (?:character|end)"
+    r"|JSON parse",
+    re.IGNORECASE,
+)
+_RETRIABLE_MESSAGE = re.compile(
+    r"can be safely retried|zombie sink task|because a rebalance is expected", re.IGNORECASE
+)
+# The worker that answered could not even connect to its leader, which is gone or just starting.
+_NOT_FORWARDED = re.compile(r"IO Error trying to forward.*ConnectException", re.IGNORECASE)
+_NOT_STOPPED: Final = "must be in the STOPPED state"
+_OFFSETS_CHANGED_MESSAGE = re.compile(
+    r"The offsets for this connector have been (?:altered|reset) successfully\.?"
+)
+_NO_ROUTE: Final = "HTTP 404 Not Found"
+_EXISTS: Final = "already exists"
+
+
+def classify_request_reply(reply: ConnectReply, *, done: frozenset[int]) -> Outcome:
+    """Classify a reply to a request for a state, a restart, a creation or a deletion.
+
+    `done` has the status codes that mean success.
+    """
+    said = _format_reply(reply)
+    if reply.status in done:
+        return Outcome(AttemptResult.ACK, said)
+    if reply.status == 409 and _EXISTS in said:
+        return Outcome(AttemptResult.IN_DOUBT, said)  # an attempt of ours may have come late
+    if reply.status in {409, 429} or (reply.status == 404 and reply.said == _NO_ROUTE):
+        return Outcome(AttemptResult.RETRY, said)
+    if reply.status == 500 and _NOT_FORWARDED.search(said):
+        return Outcome(AttemptResult.RETRY, said)
+    if 300 <= reply.status < 500:
+        return Outcome(AttemptResult.NACK, said)
+    if reply.status == 500 and reply.said is not None and _UNREADABLE_REQUEST.search(reply.said):
+        return Outcome(AttemptResult.NACK, said)
+    return Outcome(AttemptResult.IN_DOUBT, said)
+
+
+def classify_offsets_reply(reply: ConnectReply) -> Outcome:
+    """Classify a reply to a PATCH or a DELETE of offsets."""
+    said = _format_reply(reply)
+    if reply.status == 200 and reply.said is not None:
+        definite = _OFFSETS_CHANGED_MESSAGE.fullmatch(reply.said) is not None
+        return Outcome(AttemptResult.ACK, said, definite=definite)
+    if reply.status == 400 and _NOT_STOPPED in said:
+        return Outcome(
+            AttemptResult.RETRY, said
+        )  # a leader may hear of a stop later than its worker
+    if reply.status == 500 and _RETRIABLE_MESSAGE.search(said):
+        return Outcome(AttemptResult.RETRY, said)
+    if reply.status == 500 and reply.said and not _IN_DOUBT_MESSAGE.search(reply.said):
+        return Outcome(_classify_refusal(reply.said), said)
+    return classify_request_reply(reply, done=frozenset())
+
+
+def _classify_refusal(message: str) -> AttemptResult:
+    ended_halfway = _FAILURES.search(message) and not _UNSUPPORTED.search(message)
+    return AttemptResult.FAILED if ended_halfway else AttemptResult.NACK
+
+
+def _format_reply(reply: ConnectReply) -> str:
+    code = f"HTTP {reply.status}"
+    said = reply.said or reply.other
+    return code if not said else f"{code}: {said}"

@@ -24,8 +24,7 @@ from offsetwatch.remedy.drivers.common_steps import (
     check_expected_offsets,
     compare_offsets,
 )
-from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply
-from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.drivers.rest.driver import RestDriver, classify_offsets_reply
 from offsetwatch.remedy.drivers.strimzi.operator import (
     OPERATION_S,
     OperatorRefusal,
@@ -99,44 +98,44 @@ class StrimziDriver:
             clock=self._clock,
             pause=pause,
         )
-        self._asked: set[AnyStep] = set()
+        self._requested: set[AnyStep] = set()
         self._quiet = QuietPeriod(self._clock)
 
     def identity(self) -> str | None:
         """Return the resource's uid, which differs after it is recreated."""
-        return str(self._operator.seen().metadata.get("uid"))
+        return str(self._operator.read().metadata.get("uid"))
 
     def offsets(self) -> DriverOffsets:
         """Return the offsets that the operator lists."""
-        return DriverOffsets(self._operator.listed())
+        return DriverOffsets(self._operator.list_offsets())
 
-    # --- looking ---------------------------------------------------------------------------------
+    # --- inspections ------------------------------------------------------------------------------
 
-    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
+    def inspect(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """Inspect a step; offsets are read by a listing of the operator."""
         try:
-            return self._look(step, frozen)
+            return self._inspect_step(step, frozen)
         except NotFound as exc:
             return StepInspection(StepStatus.FOREIGN, exc.detail)
 
-    def _look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
-        resource = self._operator.seen()
+    def _inspect_step(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
+        resource = self._operator.read()
         if not resource.reconciled:
             said = f"{self._owner.said} is paused: the operator does nothing with it"
             return StepInspection(StepStatus.IMPOSSIBLE, said)
         match step:
             case ToState(state=RequestedState.STOPPED):
-                return self._look_for_stop(step, resource)
+                return self._inspect_stop(step, resource)
             case ToState(state=state):
                 return _check_state(state, resource)
             case Settle(quiet_s=quiet_s):
-                return self._look_for_quiet(resource, QUIET_S if quiet_s is None else quiet_s)
+                return self._inspect_quiet(resource, QUIET_S if quiet_s is None else quiet_s)
             case Alter(pairs=pairs):
-                return self._look_for_offsets(resource, frozen, pairs)
+                return self._inspect_offsets(resource, frozen, pairs)
             case Reset():
-                return self._look_for_offsets(resource, frozen, None)
+                return self._inspect_offsets(resource, frozen, None)
             case Expect(pairs=pairs):
-                return check_expected_offsets(self._operator.listed(), pairs)
+                return check_expected_offsets(self._operator.list_offsets(), pairs)
             case Freeze():
                 return StepInspection(StepStatus.READY, "offsets can be read")
         return StepInspection(
@@ -149,66 +148,66 @@ class StrimziDriver:
         Raises ClientError.
         """
         try:
-            resource = self._operator.seen()
+            resource = self._operator.read()
         except NotFound as exc:
             return StepInspection(StepStatus.FOREIGN, exc.detail)
-        held = state is not RequestedState.STOPPED and "state" in (resource.held or {})
-        says = resource.wanted is state and not held
+        changed = state is not RequestedState.STOPPED and "state" in (resource.backup or {})
+        says = resource.requested_state is state and not changed
         return StepInspection(StepStatus.DONE if says else StepStatus.READY, resource.said)
 
-    def _look_for_stop(self, step: AnyStep, resource: ConnectorResource) -> StepInspection:
-        if resource.wanted is not RequestedState.STOPPED:
-            if step in self._asked:
+    def _inspect_stop(self, step: AnyStep, resource: ConnectorResource) -> StepInspection:
+        if resource.requested_state is not RequestedState.STOPPED:
+            if step in self._requested:
                 said = f"another client has reverted {self._owner.said}: {resource.said}"
                 return StepInspection(StepStatus.FOREIGN, said)
             return StepInspection(StepStatus.READY, resource.said)
         if resource.observed and not _is_stopped(resource):
             # The operator asked Connect right after the stop, and asks again when it is asked for
             # anything; left alone, two minutes later.
-            self._operator.listed()
-            resource = self._operator.seen()
+            self._operator.list_offsets()
+            resource = self._operator.read()
         done = resource.observed and _is_stopped(resource)
-        standing = StepStatus.DONE if done else StepStatus.NOT_YET
-        return StepInspection(standing, _describe_with_warnings(resource))
+        status = StepStatus.DONE if done else StepStatus.NOT_YET
+        return StepInspection(status, _describe_with_warnings(resource))
 
-    def _look_for_quiet(self, resource: ConnectorResource, wanted_s: float) -> StepInspection:
-        if resource.wanted is not RequestedState.STOPPED:
+    def _inspect_quiet(self, resource: ConnectorResource, required_s: float) -> StepInspection:
+        if resource.requested_state is not RequestedState.STOPPED:
             return _report_resumed(resource.said)
-        pairs = self._operator.listed()
-        if not _is_stopped(self._operator.seen()):
+        pairs = self._operator.list_offsets()
+        if not _is_stopped(self._operator.read()):
             self._quiet.restart()
             return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(resource))
-        return self._quiet.inspect(pairs, wanted_s)
+        return self._quiet.inspect(pairs, required_s)
 
-    def _look_for_offsets(
+    def _inspect_offsets(
         self,
         resource: ConnectorResource,
         frozen: FrozenOffsets | None,
         target: tuple[PartitionOffset, ...] | None,
     ) -> StepInspection:
-        inspection = compare_offsets(self._operator.listed(), frozen, target)
-        changeable = inspection.standing in {StepStatus.READY, StepStatus.PARTLY}
+        inspection = compare_offsets(self._operator.list_offsets(), frozen, target)
+        changeable = inspection.status in {StepStatus.READY, StepStatus.PARTLY}
         if not changeable or _is_stopped(resource):
             return inspection
-        if resource.wanted is not RequestedState.STOPPED:
+        if resource.requested_state is not RequestedState.STOPPED:
             return _report_resumed(resource.said)
         return StepInspection(StepStatus.NOT_YET, _describe_with_warnings(resource))
 
-    # --- changing --------------------------------------------------------------------------------
+    # --- changes ----------------------------------------------------------------------------------
 
     def carry_out(self, step: AnyStep, frozen: FrozenOffsets | None) -> Outcome:
         """Execute the step's one operation to its end, so that no request of ours remains."""
         del frozen
         match step:
             case ToState(state=state):
-                self._operator.take_back()  # what a process that was killed has left
+                self._operator.withdraw()  # what a process that was killed has left
                 self._operator.edit(lambda resource: self._to_state(resource, state))
-                self._asked.add(step)
+                self._requested.add(step)
                 return Outcome(AttemptResult.ACK, f"{self._owner.said} says {state}")
             case Alter(pairs=pairs):
-                return self._changed("alter", build_offsets_body(pairs))
+                return self._alter("alter", build_offsets_body(pairs))
             case Reset():
-                return self._changed("reset", None)
+                return self._alter("reset", None)
             case Settle() | Freeze() | Expect():
                 return Outcome(AttemptResult.ACK, "nothing to request")
         return Outcome(AttemptResult.NACK, "this cannot be done through Strimzi's resources")
@@ -218,34 +217,34 @@ class StrimziDriver:
 
         A resume restores exactly the earlier fields if they mean the same.
         """
-        held = resource.held
-        if held is None:
+        backup = resource.backup
+        if backup is None:
             said = f"{self._owner.said} is held for another connector"
             raise RemoteRefusal(self._operator.name, said)
         if state is RequestedState.STOPPED:
-            if resource.wanted is RequestedState.STOPPED:
+            if resource.requested_state is RequestedState.STOPPED:
                 return []
             if self._stays:
                 return resource.field("state", state.value)
-            return resource.changed({"state": state.value})
-        was = {**resource.part, "state": held.get("state")}
-        if "state" in held and parse_target_state(was) is state:
-            return resource.restored(
+            return resource.patch_fields({"state": state.value})
+        was = {**resource.part, "state": backup.get("state")}
+        if "state" in backup and parse_target_state(was) is state:
+            return resource.patch_restore(
                 {"state": RequestedState.STOPPED.value, **build_config_map_fields(self._owner)}
             )
         kept = {"state": None, **build_config_map_fields(self._owner)}
-        return [*resource.field("state", state.value), *resource.restored(kept)]
+        return [*resource.field("state", state.value), *resource.patch_restore(kept)]
 
-    def _changed(self, operation: str, body: bytes | None) -> Outcome:
-        resource = self._operator.seen()
+    def _alter(self, operation: str, body: bytes | None) -> Outcome:
+        resource = self._operator.read()
         if not _is_stopped(resource):
             return Outcome(AttemptResult.NACK, f"nothing was requested: {resource.said}")
         try:
             if body is not None:
-                self._operator.put(
+                self._operator.put_config_map(
                     resource, build_config_map_name(self._owner, "alter"), body.decode()
                 )
-            self._operator.through(operation)
+            self._operator.run(operation)
         except OperatorRefusal as exc:
             return classify_operator_message(exc.detail)
         except ResponseTimeout as exc:
@@ -254,11 +253,11 @@ class StrimziDriver:
 
     def requests(self, step: AnyStep) -> tuple[str, ...]:
         """Return the patches of a step in the current state, for users."""
-        resource = self._operator.seen()
+        resource = self._operator.read()
         config_maps: tuple[str, ...] = ()
         match step:
             case ToState(state=RequestedState.STOPPED):
-                return (_format_patch(resource, resource.changed({"state": "stopped"})),)
+                return (_format_patch(resource, resource.patch_fields({"state": "stopped"})),)
             case ToState(state=state):
                 before = resource.part.get("state")
                 value = before if parse_target_state(resource.part) is state else state.value
@@ -276,7 +275,7 @@ class StrimziDriver:
                 operation = "reset"
             case _:
                 return ()
-        ops = resource.asked_for(operation, self._operator.fields(resource, operation))
+        ops = resource.patch_operation(operation, self._operator.fields(resource, operation))
         reverted = "and, once the operator is done with it, all of that taken back"
         return (*config_maps, _format_patch(resource, ops), reverted)
 
@@ -299,7 +298,7 @@ def _is_stopped(resource: ConnectorResource) -> bool:
     refuses unless the connector is stopped.
     """
     return (
-        resource.wanted is RequestedState.STOPPED
+        resource.requested_state is RequestedState.STOPPED
         and resource.state == "stopped"
         and not resource.tasks
     )
@@ -311,15 +310,15 @@ def _report_resumed(said: str) -> StepInspection:
 
 def _check_state(state: RequestedState, resource: ConnectorResource) -> StepInspection:
     """Inspect a resume or a pause: DONE also if the connector has failed since."""
-    if resource.wanted is not state or "state" in (resource.held or {}):
+    if resource.requested_state is not state or "state" in (resource.backup or {}):
         return StepInspection(StepStatus.READY, resource.said)
     there = {"running", "failed"} if state is RequestedState.RUNNING else {"paused", "failed"}
-    standing = StepStatus.DONE if resource.state in there else StepStatus.NOT_YET
-    return StepInspection(standing, _describe_with_warnings(resource))
+    status = StepStatus.DONE if resource.state in there else StepStatus.NOT_YET
+    return StepInspection(status, _describe_with_warnings(resource))
 
 
 def _describe_with_warnings(resource: ConnectorResource) -> str:
-    return "; the operator complains: ".join((resource.said, *resource.complaints[:1]))
+    return "; the operator complains: ".join((resource.said, *resource.warning_texts[:1]))
 
 
 def _format_patch(resource: ConnectorResource, ops: list[PatchOp]) -> str:
@@ -332,7 +331,7 @@ class RestObservedStrimziDriver:
     def __init__(self, rest: RestDriver, strimzi: StrimziDriver) -> None:
         self._rest = rest
         self._strimzi = strimzi
-        self._asked: set[AnyStep] = set()
+        self._requested: set[AnyStep] = set()
 
     def identity(self) -> str | None:
         """Return the id of the Kafka cluster, so that no driver skips a record a second time."""
@@ -342,25 +341,25 @@ class RestObservedStrimziDriver:
         """Return the offsets that Connect would pass to tasks."""
         return self._rest.offsets()
 
-    def look(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
+    def inspect(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         """See Driver."""
         match step:
             case ToState(state=RequestedState.STOPPED):
-                # Strimzi's own look has the operator look again, who changes no offsets before.
-                return self._both(step, self._strimzi.look(step, frozen))
+                # Strimzi's own inspection has the operator poll, which changes no offsets before.
+                return self._inspect_both(step, self._strimzi.inspect(step, frozen))
             case ToState(state=state):
-                return self._both(step, self._strimzi.declared(state))
+                return self._inspect_both(step, self._strimzi.declared(state))
             case Settle() | Alter():
                 declared = self._strimzi.declared(RequestedState.STOPPED)
-                if declared.standing is not StepStatus.DONE:
+                if declared.status is not StepStatus.DONE:
                     return _report_resumed(declared.said)
-        return self._rest.look(step, frozen)
+        return self._rest.inspect(step, frozen)
 
-    def _both(self, step: ToState, declared: StepInspection) -> StepInspection:
-        if declared.standing is not StepStatus.DONE:
+    def _inspect_both(self, step: ToState, declared: StepInspection) -> StepInspection:
+        if declared.status is not StepStatus.DONE:
             return declared
-        inspection = self._rest.look(step, None)
-        if inspection.standing in {StepStatus.READY, StepStatus.PARTLY} and step in self._asked:
+        inspection = self._rest.inspect(step, None)
+        if inspection.status in {StepStatus.READY, StepStatus.PARTLY} and step in self._requested:
             said = f"its resource says {step.state}; Connect says it is {inspection.said}"
             return StepInspection(StepStatus.NOT_YET, said)
         return inspection
@@ -371,6 +370,6 @@ class RestObservedStrimziDriver:
             return self._rest.carry_out(step, frozen)
         outcome = self._strimzi.carry_out(step, frozen)
         if outcome.answer is AttemptResult.ACK:
-            self._asked.add(step)
-            self._rest.was_asked(step)
+            self._requested.add(step)
+            self._rest.mark_requested(step)
         return outcome

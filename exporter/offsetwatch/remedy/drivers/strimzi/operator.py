@@ -78,7 +78,7 @@ class StrimziOperatorClient:
         """The name of the API server, for messages."""
         return self._read.name
 
-    def seen(self) -> ConnectorResource:
+    def read(self) -> ConnectorResource:
         """Read the resource. Raises NotFound where the connector is no longer in it."""
         owner = self._owner
         found = ConnectorResource(
@@ -90,14 +90,14 @@ class StrimziOperatorClient:
             )
         return found
 
-    def listed(self) -> tuple[PartitionOffset, ...]:
+    def list_offsets(self) -> tuple[PartitionOffset, ...]:
         """List all offsets of the connector, sorted.
 
         Raises OperatorRefusal; ResponseTimeout if the operator does not react; Conflict if another
         client has requested an operation.
         """
-        resource = self.through("list")
-        namespace, name = self._owner.namespace, self._map_of(resource, "list")
+        resource = self.run("list")
+        namespace, name = self._owner.namespace, self._config_map_of(resource, "list")
         where = f"ConfigMap {namespace}/{name}"
         try:
             document = self._read.config_map(namespace, name)
@@ -113,7 +113,7 @@ class StrimziOperatorClient:
         pairs = (PartitionOffset(partition, offset) for partition, offset in found)
         return tuple(sorted(pairs, key=lambda pair: pair.partition))
 
-    def _map_of(self, resource: ConnectorResource, operation: str) -> str:
+    def _config_map_of(self, resource: ConnectorResource, operation: str) -> str:
         """Return the ConfigMap of an operation.
 
         An existing ConfigMap for listings is used; the one with offsets to set is always
@@ -129,31 +129,31 @@ class StrimziOperatorClient:
         if operation not in _CONFIG_MAP_OF:
             return {}
         field, inner = _CONFIG_MAP_OF[operation]
-        ours = {inner: {"name": self._map_of(resource, operation)}}
+        ours = {inner: {"name": self._config_map_of(resource, operation)}}
         return {} if resource.part.get(field) == ours else {field: ours}
 
-    def through(self, operation: str) -> ConnectorResource:
+    def run(self, operation: str) -> ConnectorResource:
         """Request an operation, wait for its end and remove it; return the resource with it."""
-        self.take_back()  # what a process that was killed has left
+        self.withdraw()  # what a process that was killed has left
         known: list[frozenset[tuple[str, str]]] = []
 
-        def ask(seen: ConnectorResource) -> list[PatchOp]:
-            if seen.operation is not None:
-                said = f"another client has requested this of the operator: {seen.operation}"
+        def ask(resource: ConnectorResource) -> list[PatchOp]:
+            if resource.operation is not None:
+                said = f"another client has requested this of the operator: {resource.operation}"
                 raise Conflict(self._read.name, f"{self._owner.said}: {said}")
-            if seen.held is None:
+            if resource.backup is None:
                 raise Conflict(self._read.name, f"{self._owner.said} is held for another connector")
-            known[:] = [seen.warnings]
-            return seen.asked_for(operation, self.fields(seen, operation))
+            known[:] = [resource.warnings]
+            return resource.patch_operation(operation, self.fields(resource, operation))
 
         try:
             resource = self.edit(ask)
             self._await(operation, known[0])
         finally:
-            self.take_back()
+            self.withdraw()
         return resource
 
-    def take_back(self) -> None:
+    def withdraw(self) -> None:
         """Remove the pending operation of offsetwatch.
 
         The annotation is removed first, because it makes the operator act.
@@ -161,18 +161,19 @@ class StrimziOperatorClient:
 
         def undo(resource: ConnectorResource) -> list[PatchOp]:
             fields = build_config_map_fields(self._owner)
-            if "state" in (resource.held or {}):  # of a plan that lists again: each change of it is
-                del fields["listOffsets"]  # one more generation for the operator to look at
-            return resource.taken_back(fields)
+            if "state" in (resource.backup or {}):
+                # Of a plan that lists again: each change is one more generation for the operator.
+                del fields["listOffsets"]
+            return resource.patch_withdrawal(fields)
 
         with suppress(NotFound):  # and with it all that was there
             self.edit(undo)
 
     def _await(self, operation: str, known: frozenset[tuple[str, str]]) -> None:
         """Wait until the annotation is gone; warnings from before it are reported at a timeout."""
-        since, looks = self._clock.now(), 0
+        since, polls = self._clock.now(), 0
         while True:
-            resource = self.seen()
+            resource = self.read()
             if resource.operation is None:
                 return
             if resource.operation != resource.operation_of(operation):
@@ -183,17 +184,17 @@ class StrimziOperatorClient:
                     raise OperatorRefusal(self._read.name, redact_secrets(message))
             if self._clock.now() - since >= self._wait_s:
                 waited = f"the operator did not {operation} the offsets within {self._wait_s:.0f} s"
-                said = "; ".join(resource.complaints)
+                said = "; ".join(resource.warning_texts)
                 heard = f"the operator complains: {said}" if said else "is the operator running?"
                 said = f"{self._owner.said}: {waited}, and is no longer asked to; {heard}"
                 raise ResponseTimeout(self._read.name, said)
-            self._pause(_PAUSES_S[min(looks, len(_PAUSES_S) - 1)])
-            looks += 1
+            self._pause(_PAUSES_S[min(polls, len(_PAUSES_S) - 1)])
+            polls += 1
 
     def edit(self, edit: Callable[[ConnectorResource], list[PatchOp]]) -> ConnectorResource:
         """Read the resource and patch it; repeat after a conflict with the operator."""
         for attempt in range(EDITS_MAX):
-            resource = self.seen()
+            resource = self.read()
             ops = edit(resource)
             if not ops:
                 return resource
@@ -206,7 +207,7 @@ class StrimziOperatorClient:
                 self._pause(_PAUSES_S[min(attempt, len(_PAUSES_S) - 1)])
         raise AssertionError
 
-    def put(self, resource: ConnectorResource, name: str, text: str) -> None:
+    def put_config_map(self, resource: ConnectorResource, name: str, text: str) -> None:
         """Write offsetwatch's ConfigMap with the requested offsets."""
         namespace = self._owner.namespace
         try:

@@ -122,7 +122,7 @@ class ConnectorResource:
         return None, {}
 
     @property
-    def wanted(self) -> RequestedState:
+    def requested_state(self) -> RequestedState:
         """The state in the specification; the oldest versions have `pause` instead of `state`."""
         return parse_target_state(self.part)
 
@@ -157,7 +157,7 @@ class ConnectorResource:
         tasks = f", tasks: {' '.join(self.tasks)}" if self.tasks else ", no tasks"
         stale = "" if self.observed else "; the operator has not seen the newest change yet"
         status = f"{self.state}{tasks}" if self.state else "nothing"
-        return f"wanted is {self.wanted}, and the operator last saw {status}{stale}"
+        return f"wanted is {self.requested_state}, and the operator last saw {status}{stale}"
 
     @property
     def warnings(self) -> frozenset[tuple[str, str]]:
@@ -171,7 +171,7 @@ class ConnectorResource:
         )
 
     @property
-    def complaints(self) -> tuple[str, ...]:
+    def warning_texts(self) -> tuple[str, ...]:
         """The operator's warnings for users, without secrets."""
         return tuple(redact_secrets(f"{why}: {text}") for why, text in sorted(self.warnings))
 
@@ -184,7 +184,7 @@ class ConnectorResource:
         return f"{asked} {self.annotations.get(MIRROR_CONNECTOR_ANNOTATION, '')}".strip()
 
     @property
-    def held(self) -> Json | None:
+    def backup(self) -> Json | None:
         """The fields that offsetwatch changed for this connector, with their earlier values.
 
         Empty if there are none; None if they belong to another connector of the same resource.
@@ -217,47 +217,47 @@ class ConnectorResource:
 
     # --- what is to be said ----------------------------------------------------------------------
 
-    def changed(self, fields: Mapping[str, Any]) -> list[PatchOp]:
+    def patch_fields(self, fields: Mapping[str, Any]) -> list[PatchOp]:
         """Build the patch that sets fields and keeps their earlier values in an annotation."""
-        was = dict(self.held or {})
+        was = dict(self.backup or {})
         ops = self._set(was, fields)
-        return [*ops, *self._annotated({BACKUP_ANNOTATION: self._holding(was)})]
+        return [*ops, *self._patch_annotations({BACKUP_ANNOTATION: self._encode_backup(was)})]
 
-    def restored(self, fields: Mapping[str, Any]) -> list[PatchOp]:
+    def patch_restore(self, fields: Mapping[str, Any]) -> list[PatchOp]:
         """Build the patch that restores the earlier values of fields.
 
         `fields` has the values of offsetwatch: a field that another client has set since stays.
         """
-        was = dict(self.held or {})
+        was = dict(self.backup or {})
         ops = self._put_back(was, fields)
-        return [*ops, *self._annotated({BACKUP_ANNOTATION: self._holding(was)})]
+        return [*ops, *self._patch_annotations({BACKUP_ANNOTATION: self._encode_backup(was)})]
 
-    def asked_for(self, operation: str, fields: Mapping[str, Any]) -> list[PatchOp]:
+    def patch_operation(self, operation: str, fields: Mapping[str, Any]) -> list[PatchOp]:
         """Build the patch that requests an operation, with the fields that it needs.
 
         The annotation records both as offsetwatch's, so that any later process can remove them.
         """
-        was = {**(self.held or {}), OPERATION_KEY: operation}
+        was = {**(self.backup or {}), OPERATION_KEY: operation}
         ops = self._set(was, fields)
         wanted: dict[str, str | None] = {
             OFFSETS_ANNOTATION: operation,
-            BACKUP_ANNOTATION: self._holding(was),
+            BACKUP_ANNOTATION: self._encode_backup(was),
         }
         if self.owner.plural == KAFKA_MIRROR_MAKERS:
             wanted[MIRROR_CONNECTOR_ANNOTATION] = self.owner.connector
-        return [*ops, *self._annotated(wanted)]
+        return [*ops, *self._patch_annotations(wanted)]
 
-    def taken_back(self, fields: Mapping[str, Any]) -> list[PatchOp]:
+    def patch_withdrawal(self, fields: Mapping[str, Any]) -> list[PatchOp]:
         """Build the patch that removes our operation and its fields; empty if there is none."""
-        was = dict(self.held or {})
+        was = dict(self.backup or {})
         operation = was.pop(OPERATION_KEY, None)
         if operation is None:
             return []
         ops = self._put_back(was, fields)
-        notes: dict[str, str | None] = {BACKUP_ANNOTATION: self._holding(was)}
+        notes: dict[str, str | None] = {BACKUP_ANNOTATION: self._encode_backup(was)}
         if self.operation == self.operation_of(operation):
             notes |= dict.fromkeys((OFFSETS_ANNOTATION, MIRROR_CONNECTOR_ANNOTATION))
-        return [*self._annotated(notes), *ops]
+        return [*self._patch_annotations(notes), *ops]
 
     def operation_of(self, operation: str) -> str:
         """Return the value of `operation` as if this operation were requested now."""
@@ -291,7 +291,7 @@ class ConnectorResource:
             return [{"op": "remove", "path": path}] if name in self.part else []
         return [{"op": "add", "path": path, "value": value}]
 
-    def _annotated(self, wanted: Mapping[str, str | None]) -> list[PatchOp]:
+    def _patch_annotations(self, wanted: Mapping[str, str | None]) -> list[PatchOp]:
         """Build one patch of all annotations, because JSON pointers escape slashes in names."""
         then = {**self.annotations, **wanted}
         kept = {name: value for name, value in then.items() if value is not None}
@@ -299,7 +299,7 @@ class ConnectorResource:
             return []
         return [{"op": "add", "path": "/metadata/annotations", "value": kept}]
 
-    def _holding(self, was: Json) -> str | None:
+    def _encode_backup(self, was: Json) -> str | None:
         if not was:
             return None
         held = {"connector": self.owner.connector, "was": was}
@@ -448,29 +448,23 @@ def find_obstacle(resource: ConnectorResource) -> tuple[str, str] | None:
     if not resource.reconciled:
         wrong = f"{resource.owner.said} is annotated with strimzi.io/pause-reconciliation"
         return wrong, "the operator would not act: remove it first"
-    if resource.held is None:
+    if resource.backup is None:
         wrong = f"{resource.owner.said} is held by a change of another of its connectors"
         return wrong, "finish that first: `plan list`"
-    if resource.operation is not None and "asked" not in resource.held:
+    if resource.operation is not None and "asked" not in resource.backup:
         wrong = f"another client has requested this of the operator: {resource.operation}"
         return wrong, "wait for it, or remove the annotation"
     return None
 
 
-class StrimziObstacles:
-    """Obstacles to changing connectors through the resources that own them, for guards."""
+def find_resource_problem(connects: Mapping[str, Connect], connect: str, connector: str) -> str:
+    """Return what forbids a change of the connector's resource; "" if nothing does.
 
-    def __init__(self, connects: Mapping[str, Connect]) -> None:
-        self._connects = connects
-
-    def problem(self, connect: str, connector: str) -> str:
-        """Return what forbids a change of the connector's resource; "" if nothing does.
-
-        Raises ClientError.
-        """
-        strimzi = self._connects[connect].strimzi
-        assert strimzi is not None, "the caller has checked that it is linked"
-        return find_change_problem(build_kube_reader(strimzi), strimzi, connector)
+    Raises ClientError.
+    """
+    strimzi = connects[connect].strimzi
+    assert strimzi is not None, "the caller has checked that it is linked"
+    return find_change_problem(build_kube_reader(strimzi), strimzi, connector)
 
 
 def build_kube_reader(strimzi: Strimzi) -> KubeReader:

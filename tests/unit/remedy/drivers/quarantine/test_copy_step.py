@@ -11,16 +11,15 @@ import pytest
 from offsetwatch.config import QuarantineConfig
 from offsetwatch.errors import ClientError, RemoteRefusal, ResponseTimeout, SizeLimitExceeded
 from offsetwatch.model.records import RawRecord
-from offsetwatch.remedy.drivers.common_steps import StepDispatcher
-from offsetwatch.remedy.drivers.quarantine.copy_step import (
+from offsetwatch.remedy.drivers.common_steps import (
     RecordCopier,
+    StepDispatcher,
     build_copy_context,
     build_record_copier,
 )
 from offsetwatch.remedy.drivers.quarantine.stores import (
     CombinedQuarantine,
     FileQuarantine,
-    QuarantineTopic,
     TopicQuarantine,
     build_quarantine,
 )
@@ -74,7 +73,7 @@ def kept() -> FakeLogs:
 @pytest.fixture
 def quarantine(kept: FakeLogs, tmp_path: Path) -> CombinedQuarantine:
     topic = TopicQuarantine(
-        QuarantineTopic("east", "set-aside"), reader=kept.open, writer=kept.open, clock=kept.clock
+        "east", "set-aside", reader=kept.open, writer=kept.open, clock=kept.clock
     )
     return CombinedQuarantine(FileQuarantine(tmp_path, kept.clock), topic)
 
@@ -96,15 +95,15 @@ def step(**more) -> Copy:
 
 
 def test_a_record_is_copied_and_then_there_is_a_receipt(source, kept, steps, quarantine):
-    assert steps.look(step()).standing is StepStatus.READY
+    assert steps.inspect(step()).status is StepStatus.READY
     outcome = steps.carry_out(step())
     assert outcome.answer is AttemptResult.ACK
     receipt = quarantine.find(KEY)
     assert receipt is not None
     assert receipt.where in outcome.said
     assert record(OFFSET).sha256 in outcome.said
-    result = steps.look(step())
-    assert (result.standing, receipt.where in result.said) == (StepStatus.DONE, True)
+    result = steps.inspect(step())
+    assert (result.status, receipt.where in result.said) == (StepStatus.DONE, True)
     assert source.opened == kept.opened == 0
 
 
@@ -122,16 +121,16 @@ def test_a_copy_tells_why_it_was_made_and_where_it_came_from(steps, quarantine):
 def test_a_copy_that_is_there_is_enough_even_if_the_record_has_gone_since(source, steps):
     steps.carry_out(step())
     source.part("orders", 0).start = 5
-    assert steps.look(step()).standing is StepStatus.DONE
+    assert steps.inspect(step()).status is StepStatus.DONE
     source.down = AWAY
-    assert steps.look(step()).standing is StepStatus.DONE
+    assert steps.inspect(step()).status is StepStatus.DONE
 
 
 def test_a_copy_of_another_record_under_the_same_key_is_not_enough(source, steps):
     steps.carry_out(step())
     other = record(OFFSET, b"other")
     source.part("orders", 0).records[OFFSET] = other
-    assert steps.look(step(sha256=other.sha256)).standing is StepStatus.READY
+    assert steps.inspect(step(sha256=other.sha256)).status is StepStatus.READY
 
 
 def gone(source: FakeLogs) -> None:
@@ -183,7 +182,7 @@ def test_a_record_that_is_not_what_was_looked_at_is_not_copied(
     source, kept, steps, quarantine, happens, status
 ):
     happens(source)
-    assert steps.look(step()).standing is status
+    assert steps.inspect(step()).status is status
     outcome = steps.carry_out(step())
     assert outcome.answer is AttemptResult.NACK
     assert quarantine.find(KEY) is None
@@ -192,9 +191,9 @@ def test_a_record_that_is_not_what_was_looked_at_is_not_copied(
 
 def test_on_a_broker_without_topic_ids_the_record_itself_is_what_counts(source, steps):
     source.topics["orders"] = replace(SETTINGS, topic_id="")
-    assert steps.look(step()).standing is StepStatus.READY
+    assert steps.inspect(step()).status is StepStatus.READY
     assert (
-        steps.look(step(record=msgspec.structs.replace(STEP_AT, topic_id=""))).standing
+        steps.inspect(step(record=msgspec.structs.replace(STEP_AT, topic_id=""))).status
         is StepStatus.READY
     )
 
@@ -202,7 +201,7 @@ def test_on_a_broker_without_topic_ids_the_record_itself_is_what_counts(source, 
 def test_a_record_that_does_not_come_in_time_is_not_known_to_be_gone(source, steps):
     source.silent = True
     with pytest.raises(ResponseTimeout):
-        steps.look(step())
+        steps.inspect(step())
     with pytest.raises(ResponseTimeout):
         steps.carry_out(step())
 
@@ -210,12 +209,12 @@ def test_a_record_that_does_not_come_in_time_is_not_known_to_be_gone(source, ste
 def test_clusters_that_are_away_leave_nothing_known_and_no_receipt(source, kept, steps):
     kept.down = AWAY
     with pytest.raises(ClientError):
-        steps.look(step())
+        steps.inspect(step())
     with pytest.raises(ClientError):
         steps.carry_out(step())
     kept.down, source.down = None, AWAY
     with pytest.raises(ClientError):
-        steps.look(step())
+        steps.inspect(step())
     assert copies(kept) == 0
 
 
@@ -224,7 +223,7 @@ def test_an_answer_that_was_lost_is_an_error_and_the_next_look_finds_the_copy(ke
     with pytest.raises(ResponseTimeout):
         steps.carry_out(step())
     kept.lost = None
-    assert steps.look(step()).standing is StepStatus.DONE
+    assert steps.inspect(step()).status is StepStatus.DONE
 
 
 def test_a_record_too_large_for_the_topic_becomes_a_file(source, kept, steps, quarantine):
@@ -236,7 +235,7 @@ def test_a_record_too_large_for_the_topic_becomes_a_file(source, kept, steps, qu
     assert result is not None
     assert result.path is not None
     assert copies(kept) == 0
-    assert steps.look(expected).standing is StepStatus.DONE
+    assert steps.inspect(expected).status is StepStatus.DONE
 
 
 def test_a_disk_that_fails_is_a_no(source, tmp_path):
@@ -256,9 +255,9 @@ def test_a_topic_that_will_not_do_is_refused_and_no_file_is_made_instead(kept, s
 def test_a_driver_that_copies_leaves_all_other_steps_to_the_one_within(source, steps):
     world = World(source.clock)
     driver = StepDispatcher(WorldDriver(world), {Copy: steps})
-    assert driver.look(step(), None).standing is StepStatus.READY
+    assert driver.inspect(step(), None).status is StepStatus.READY
     assert driver.carry_out(step(), None).answer is AttemptResult.ACK
-    assert driver.look(ToState(RequestedState.RUNNING), None).standing is StepStatus.DONE
+    assert driver.inspect(ToState(RequestedState.RUNNING), None).status is StepStatus.DONE
     assert driver.carry_out(ToState(RequestedState.STOPPED), None).answer is AttemptResult.ACK
     assert world.state is RequestedState.STOPPED
     assert driver.offsets().pairs == ()
@@ -268,7 +267,7 @@ def test_a_cluster_that_is_not_configured_is_refused(tmp_path, source):
     quarantine = build_quarantine(QuarantineConfig(), {}, tmp_path)
     copier = build_record_copier({}, quarantine, build_copy_context(PLAN))
     with pytest.raises(RemoteRefusal):
-        copier.look(step())
+        copier.inspect(step())
 
 
 def test_without_a_cluster_in_the_configuration_there_are_files_alone(tmp_path):

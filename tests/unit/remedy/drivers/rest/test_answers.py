@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offsetwatch.clients.write.connect import ConnectReply
-from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
+from offsetwatch.remedy.drivers.rest.driver import classify_offsets_reply, classify_request_reply
 from offsetwatch.remedy.model.driver import AttemptResult
 
 GOLDEN = Path(__file__).parents[4] / "golden" / "connect-alter.json"

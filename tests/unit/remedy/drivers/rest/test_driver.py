@@ -12,12 +12,12 @@ import pytest
 from lab.processes.ports import free_port
 from offsetwatch.config import Connect, Kafka
 from offsetwatch.errors import AccessDenied, IncompleteResponse, NotFound, TargetUnreachable
-from offsetwatch.remedy.drivers.rest.connect_state import (
+from offsetwatch.remedy.drivers.rest.driver import IDLE_S, QUIET_S, RestDriver
+from offsetwatch.remedy.gather.live_queries import (
     compute_config_sha256,
     parse_kafka_version,
     query_worker_versions,
 )
-from offsetwatch.remedy.drivers.rest.driver import IDLE_S, QUIET_S, RestDriver, WorkersKafkaClient
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepStatus
 from offsetwatch.remedy.model.plan import (
     Alter,
@@ -83,7 +83,7 @@ def frozen_of(worker: fake.Connect, name: str = "src") -> FrozenOffsets:
 
 
 def standing(driver: RestDriver, step: AnyStep, frozen: FrozenOffsets | None = None) -> StepStatus:
-    return driver.look(step, frozen).standing
+    return driver.inspect(step, frozen).status
 
 
 # --- states --------------------------------------------------------------------------------------
@@ -117,8 +117,8 @@ def test_running_is_done_once_every_configured_task_has_been_heard_of(worker):
 
 def test_a_task_that_fails_again_does_not_keep_its_connector_from_being_resumed(worker):
     worker.add("src", failing=True)
-    inspection = driver_of(worker).look(RUN, None)
-    assert inspection.standing is StepStatus.DONE
+    inspection = driver_of(worker).inspect(RUN, None)
+    assert inspection.status is StepStatus.DONE
     assert "failed" in inspection.said
 
 
@@ -155,7 +155,7 @@ def test_a_rebalance_is_not_yet_and_asked_again_later(stopped):
 def test_a_worker_that_is_starting_is_no_deleted_connector(stopped):
     stopped.fail("GET", "/tasks", 404, fake.ROUTE)
     with pytest.raises(NotFound):
-        driver_of(stopped).look(STOP, None)
+        driver_of(stopped).inspect(STOP, None)
     stopped.fail("PUT", "/stop", 404, fake.ROUTE)
     assert driver_of(stopped).carry_out(STOP, None).answer is AttemptResult.RETRY
 
@@ -193,12 +193,12 @@ def test_nothing_settles_while_somebody_has_resumed_it(stopped):
 def test_a_sink_has_not_settled_while_its_group_has_members(
     worker, monkeypatch, kind, members, expected
 ):
-    monkeypatch.setattr(WorkersKafkaClient, "sink_members", lambda *_: members)
+    monkeypatch.setattr(RestDriver, "_members", lambda _: members)
     worker.add("snk", kind=kind, state="STOPPED", tasks=0)
     kafka = Kafka(bootstrap="broker:9092")
     driver = RestDriver(config_of(worker.url), "snk", kafka, clock=VirtualClock())
-    inspection = driver.look(Settle(quiet_s=0.0), None)
-    assert inspection.standing is expected
+    inspection = driver.inspect(Settle(quiet_s=0.0), None)
+    assert inspection.status is expected
     assert ("consumer-1" in inspection.said) is (expected is StepStatus.NOT_YET)
 
 
@@ -233,8 +233,8 @@ def test_null_removes_one_partition_and_leaves_the_others(stopped):
 def test_another_partition_that_moved_since_it_was_frozen_is_foreign(stopped):
     driver, frozen = driver_of(stopped), frozen_of(stopped)
     stopped.commit("src", B, {"position": 3})
-    inspection = driver.look(Alter((pair(A, {"position": 5}),)), frozen)
-    assert inspection.standing is StepStatus.FOREIGN
+    inspection = driver.inspect(Alter((pair(A, {"position": 5}),)), frozen)
+    assert inspection.status is StepStatus.FOREIGN
     assert "/b" in inspection.said
 
 
@@ -496,7 +496,7 @@ def test_a_deletion_of_what_was_created_leaves_a_namesake_alone(worker):
 def test_a_starting_worker_does_not_make_a_connector_deleted(stopped):
     stopped.fail("GET", "/connectors", 404, fake.ROUTE)
     with pytest.raises(NotFound):
-        driver_of(stopped).look(Delete(), None)
+        driver_of(stopped).inspect(Delete(), None)
 
 
 def test_a_restart_is_asked_for_once(worker):
@@ -561,7 +561,7 @@ def test_records_that_no_task_is_handed_are_inspected_in_their_topic(stopped, mo
         Kafka(bootstrap="127.0.0.1:1"),
         offsets_topics=("own", "shared"),
     )
-    monkeypatch.setattr(driver._kafka, "storage", topics)
+    monkeypatch.setattr(driver, "_open_storage", topics)
     offsets = driver.offsets()
     assert [(located_raw.where, b64decode(located_raw.key)) for located_raw in offsets.raw] == [
         ("k/own", key),

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from offsetwatch.config import Connect
-from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
+from offsetwatch.remedy.gather.live_queries import compute_config_sha256
 from offsetwatch.remedy.model.driver import Outcome
 from offsetwatch.remedy.model.journal_records import PlanEnding
 from offsetwatch.remedy.model.plan import (
@@ -88,7 +88,7 @@ class Creation:
                 journal=journal,
                 driver=driver,
                 clock=self.clock,
-                tell=lambda _said: None,
+                report=lambda _said: None,
                 pause=self.clock.advance,
             )
             return runner.finish_earlier("cc", "new") if again else runner.run(self.plan)

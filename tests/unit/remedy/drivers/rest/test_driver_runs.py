@@ -102,7 +102,7 @@ class Run:
                 journal=journal,
                 driver=driver or self.driver(),
                 clock=self.clock,
-                tell=lambda _said: None,
+                report=lambda _said: None,
                 pause=self.clock.advance,
             )
             if not again:

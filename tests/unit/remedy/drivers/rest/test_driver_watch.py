@@ -8,8 +8,8 @@ import httpx
 import pytest
 
 from offsetwatch.config import Connect
-from offsetwatch.remedy.drivers.rest.connect_state import ConnectClient
 from offsetwatch.remedy.drivers.rest.driver import IDLE_S, RESTART_S, RestDriver
+from offsetwatch.remedy.gather.live_queries import ConnectClient
 from offsetwatch.remedy.model.driver import StepInspection, StepStatus
 from offsetwatch.remedy.model.plan import AnyStep, RequestedState, ToState, Watch
 from tests.fakes.clock import VirtualClock
@@ -49,16 +49,16 @@ class Worker:
         self.began = int(self.clock.now())
         return RestDriver(CONNECT, "c", None, clock=self.clock, transport=httpx.MockTransport(self))
 
-    def look(self, step: AnyStep) -> StepInspection:
+    def inspect(self, step: AnyStep) -> StepInspection:
         with closing(self.driver()) as driver:
-            return driver.look(step, None)
+            return driver.inspect(step, None)
 
     def watched(self, most_s: int = 60) -> tuple[StepInspection, int]:
         """The first look that is not NOT_YET, and after how many seconds it came."""
         with closing(self.driver()) as driver:
             for seconds in range(most_s):
-                inspection = driver.look(Watch(QUIET_S), None)
-                if inspection.standing is not StepStatus.NOT_YET:
+                inspection = driver.inspect(Watch(QUIET_S), None)
+                if inspection.status is not StepStatus.NOT_YET:
                     return inspection, seconds
                 self.clock.advance(1.0)
         return inspection, most_s
@@ -83,13 +83,13 @@ class Worker:
 )
 def test_it_has_helped_once_all_tasks_ran_for_so_long(states, status, seconds):
     inspection, took = Worker(*states).watched()
-    assert (inspection.standing, took) == (status, seconds)
+    assert (inspection.status, took) == (status, seconds)
 
 
 @pytest.mark.parametrize("remaining", ["FAILED", "UNASSIGNED"])
 def test_what_a_task_of_an_earlier_configuration_left_is_no_failure(remaining):
     inspection, took = Worker(f"RUNNING RUNNING {remaining}").watched()
-    assert (inspection.standing, took) == (StepStatus.DONE, 5)
+    assert (inspection.status, took) == (StepStatus.DONE, 5)
 
 
 def test_a_trace_that_is_left_of_another_task_is_none_of_its_failures():
@@ -101,9 +101,9 @@ def test_a_trace_that_is_left_of_another_task_is_none_of_its_failures():
 
 def test_a_stop_is_done_although_tasks_of_an_earlier_configuration_left_a_status():
     worker = Worker("STOPPED FAILED UNASSIGNED", configured=0)
-    assert worker.look(ToState(RequestedState.STOPPED)).standing is StepStatus.DONE
+    assert worker.inspect(ToState(RequestedState.STOPPED)).status is StepStatus.DONE
 
 
 def test_a_connector_without_tasks_runs_once_none_have_come_for_a_while():
     inspection, took = Worker("RUNNING", configured=0).watched()
-    assert (inspection.standing, took) == (StepStatus.DONE, int(IDLE_S))
+    assert (inspection.status, took) == (StepStatus.DONE, int(IDLE_S))

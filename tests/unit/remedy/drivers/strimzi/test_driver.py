@@ -90,7 +90,7 @@ def test_the_connectors_of_a_mirror_maker_are_named_as_strimzi_names_them(
 def test_what_a_resource_wants_is_read_as_strimzi_reads_it(
     spec: dict[str, Any], expected: RequestedState
 ) -> None:
-    assert ConnectorResource(OWNER, {"spec": spec}).wanted is expected
+    assert ConnectorResource(OWNER, {"spec": spec}).requested_state is expected
 
 
 @pytest.mark.parametrize(
@@ -287,7 +287,7 @@ def test_who_sets_it_going_in_between_has_the_last_word() -> None:
     driver.carry_out(ToState(RequestedState.STOPPED), None)
     server.resource["spec"]["state"] = "running"
     server.touch()
-    assert driver.look(ToState(RequestedState.STOPPED), None).standing is StepStatus.FOREIGN
+    assert driver.inspect(ToState(RequestedState.STOPPED), None).status is StepStatus.FOREIGN
 
 
 def test_offsets_of_what_is_not_stopped_are_not_asked_to_be_changed() -> None:
@@ -319,8 +319,8 @@ def test_a_silent_operator_leaves_it_in_doubt_whether_offsets_were_set() -> None
 def test_a_resource_that_the_operator_may_not_touch_is_not_touched_by_us() -> None:
     server = stopped()
     server.resource["metadata"]["annotations"] = {"strimzi.io/pause-reconciliation": "true"}
-    inspection = driver_at(server).look(ToState(RequestedState.RUNNING), None)
-    assert inspection.standing is StepStatus.IMPOSSIBLE
+    inspection = driver_at(server).inspect(ToState(RequestedState.RUNNING), None)
+    assert inspection.status is StepStatus.IMPOSSIBLE
 
 
 def test_the_key_of_a_mirrors_offsets_is_its_name_without_an_arrow() -> None:
@@ -329,7 +329,7 @@ def test_the_key_of_a_mirrors_offsets_is_its_name_without_an_arrow() -> None:
     assert observed.key == "east--west.MirrorSourceConnector.json"
     (op,) = [
         entry
-        for entry in observed.asked_for("list", {})
+        for entry in observed.patch_operation("list", {})
         if entry["path"] == "/metadata/annotations"
     ]
     assert op["value"]["strimzi.io/mirrormaker-connector"] == owner.connector

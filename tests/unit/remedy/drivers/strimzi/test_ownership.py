@@ -17,10 +17,10 @@ from offsetwatch.remedy.drivers.strimzi.resources import (
     CLUSTER_LABEL,
     OFFSETS_ANNOTATION,
     USE_RESOURCES_ANNOTATION,
-    StrimziObstacles,
     find_change_problem,
     find_cluster_resources,
     find_connector_resource,
+    find_resource_problem,
 )
 from tests.fakes.kube import Server
 
@@ -108,7 +108,7 @@ def test_without_a_way_to_the_server_nothing_is_said(tmp_path):
     strimzi = Strimzi(namespace="kafka", name="pipes", kubeconfig_file=file)
     linked = Connect(name="lab", kafka="east", url="http://127.0.0.1:9", strimzi=strimzi)
     with pytest.raises(RemoteRefusal, match="no kubeconfig"):
-        StrimziObstacles({"lab": linked}).problem("lab", "c")
+        find_resource_problem({"lab": linked}, "lab", "c")
 
 
 def test_a_connector_of_its_name_may_be_of_another_cluster():

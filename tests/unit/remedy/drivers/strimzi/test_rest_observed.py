@@ -107,9 +107,9 @@ def world() -> Iterator[World]:
 def test_it_is_stopped_skipped_and_set_going_by_its_resource_and_nothing_over_rest(world):
     driver = world.driver()
     for step in (STOP, SKIP, RUN):
-        assert driver.look(step, None).standing is StepStatus.READY
+        assert driver.inspect(step, None).status is StepStatus.READY
         assert driver.carry_out(step, None).answer is AttemptResult.ACK
-        assert driver.look(step, None).standing is StepStatus.DONE
+        assert driver.inspect(step, None).status is StepStatus.DONE
     assert world.worker.changes() == []
     assert [pair.offset for pair in driver.offsets().pairs] == ['{"position":16}']
     assert world.spec == {}
@@ -120,18 +120,18 @@ def test_a_stop_is_not_done_before_connect_says_so_whatever_the_resource_says(wo
     driver = world.driver()
     assert driver.carry_out(STOP, None).answer is AttemptResult.ACK
     world.worker.connectors["c"].tasks = 1  # one that has not ended yet
-    assert driver.look(STOP, None).standing is StepStatus.NOT_YET
+    assert driver.inspect(STOP, None).status is StepStatus.NOT_YET
     world.worker.connectors["c"].state = "RUNNING"  # somebody has resumed it over REST
-    assert driver.look(STOP, None).standing is StepStatus.NOT_YET
+    assert driver.inspect(STOP, None).status is StepStatus.NOT_YET
     world.reconcile()
-    assert driver.look(STOP, None).standing is StepStatus.DONE
+    assert driver.inspect(STOP, None).status is StepStatus.DONE
 
 
 def test_an_operator_that_has_not_looked_yet_is_waited_for(world):
     driver = world.driver()
     world.prompt = False
     assert driver.carry_out(STOP, None).answer is AttemptResult.ACK
-    assert driver.look(STOP, None).standing is StepStatus.NOT_YET
+    assert driver.inspect(STOP, None).status is StepStatus.NOT_YET
 
 
 @pytest.mark.parametrize("step", [Settle(6.0), SKIP])
@@ -140,13 +140,13 @@ def test_what_somebody_has_set_going_in_the_resource_is_let_go(world, step):
     driver.carry_out(STOP, None)
     world.spec["state"] = "running"
     world.reconcile()
-    assert driver.look(step, None).standing is StepStatus.FOREIGN
+    assert driver.inspect(step, None).status is StepStatus.FOREIGN
 
 
 def test_a_stop_for_good_keeps_nothing_of_how_it_was(world):
     driver = world.driver(stays=True)
     assert driver.carry_out(STOP, None).answer is AttemptResult.ACK
-    assert driver.look(STOP, None).standing is StepStatus.DONE
+    assert driver.inspect(STOP, None).status is StepStatus.DONE
     assert world.spec["state"] == "stopped"
     assert BACKUP_ANNOTATION not in world.server.notes
 
@@ -173,7 +173,7 @@ def test_what_a_process_that_is_gone_had_asked_for_is_taken_back_before_it_runs_
     was["was"]["asked"] = "alter"
     world.server.notes.update({OFFSETS_ANNOTATION: "alter", BACKUP_ANNOTATION: json.dumps(was)})
     after = world.driver()
-    assert after.look(RUN, None).standing is StepStatus.READY
+    assert after.inspect(RUN, None).status is StepStatus.READY
     assert after.carry_out(RUN, None).answer is AttemptResult.ACK
     assert world.server.notes == {}
     assert world.spec == {}

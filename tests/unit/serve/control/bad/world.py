@@ -20,7 +20,7 @@ from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.decode.stack_trace import failure_of
 from offsetwatch.errors import ConfigError, JournalDamaged, MalformedResponse, SizeLimitExceeded
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.remedy.drivers.rest.answers import classify_offsets_reply, classify_request_reply
+from offsetwatch.remedy.drivers.rest.driver import classify_offsets_reply, classify_request_reply
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
 from offsetwatch.remedy.model.driver import AttemptResult
 from tests.fakes.endpoint import endpoint

@@ -11,9 +11,9 @@ import pytest
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.config import Kafka
 from offsetwatch.errors import ClientError, NotFound, ResponseTimeout
-from offsetwatch.remedy.drivers.quarantine.copy_step import KafkaSource
-from offsetwatch.remedy.gather import broker_queries
-from offsetwatch.remedy.gather.broker_queries import IDLE_S, Brokers
+from offsetwatch.remedy.drivers.common_steps import KafkaSource
+from offsetwatch.remedy.gather import live_queries
+from offsetwatch.remedy.gather.live_queries import IDLE_S, Brokers
 from tests.fakes.clock import VirtualClock
 
 
@@ -38,7 +38,7 @@ class _Admin:
 def admins(monkeypatch: pytest.MonkeyPatch) -> list[_Admin]:
     results: list[_Admin] = []
     monkeypatch.setattr(_Admin, "made", results, raising=False)
-    monkeypatch.setattr(broker_queries, "StorageAdmin", _Admin)
+    monkeypatch.setattr(live_queries, "StorageAdmin", _Admin)
     return results
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.model.connectors import DELETED, StateChange
-from offsetwatch.remedy.execute.incarnation_pins import (
+from offsetwatch.remedy.gather.snapshot_queries import (
     StatePin,
     compare_incarnation,
     compare_state,
-    find_deletion_times,
     parse_pin,
     pin_state,
 )
+from offsetwatch.state.connect.state_history import find_deletions
 
 RUNS = (StateChange(100.0, "running"),)
 FAILED = (*RUNS, StateChange(120.0, "failed"))
@@ -64,7 +64,7 @@ def test_a_deletion_that_was_before_the_plan_is_not_held_against_it():
     shallow = pin_state("running", RECREATED[3:])
     assert compare_incarnation("first", shallow, RECREATED) == "first"
     assert compare_incarnation("first", pin_state("running", RUNS), RECREATED) == "140.0"
-    assert find_deletion_times(RECREATED) == [140.0]
+    assert [RECREATED[number].at for number in find_deletions(RECREATED)] == [140.0]
 
 
 def test_lists_that_agree_tell_of_a_deletion_since():

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from offsetwatch.remedy.classify.exception_classes import (
+from offsetwatch.remedy.classify.trace_meanings import (
     CALLS,
     RULES,
     SKIPPABLE,

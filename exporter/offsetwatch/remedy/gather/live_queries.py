@@ -1,18 +1,23 @@
-"""State of a connector as its Connect cluster returns it over REST. Changes nothing.
+"""Queries of the configured Connect and Kafka clusters for remediation. Changes nothing.
 
-Raises ClientError; an answer that differs from Connect's API is a MalformedResponse.
+A query without an answer raises ClientError; nothing is guessed. An answer that differs from
+Connect's API is a MalformedResponse.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from offsetwatch.clients.connect.reader import ConnectReader, reader_of
 from offsetwatch.clients.http.exchange import Transport
-from offsetwatch.config import Connect
+from offsetwatch.clients.kafka.whole_topic import StorageAdmin
+from offsetwatch.clients.records.probe import ProbeReader
+from offsetwatch.clock import SteadyClock, UnixClock
+from offsetwatch.config import Connect, Kafka
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.rest_answers import (
     ConnectRoot,
@@ -29,22 +34,143 @@ from offsetwatch.decode.rest_answers import (
     decode_traces,
     format_config_texts,
 )
-from offsetwatch.errors import ClientError, MalformedResponse, NotFound
+from offsetwatch.errors import (
+    ClientError,
+    LeaderNotAvailable,
+    MalformedResponse,
+    NotFound,
+    RemoteRefusal,
+)
 from offsetwatch.model.connectors import Connector
+from offsetwatch.model.observations import LogBounds, NoRecordBefore
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
 
+PROBE_S: Final = 5.0
 OFFSETS_TIMEOUT_S: Final = 100.0  # Connect itself may take 90 s for this answer
 READ_TIMEOUT_S: Final = 30.0  # the others come from memory, behind a rebalance at worst
+IDLE_S: Final = 30.0  # then connections that nobody needed are given back
 
+
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def call_or_none(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+    """Return the result of a query, or None where it raises ClientError."""
+    try:
+        return ask(*args, **kwargs)
+    except ClientError:
+        return None
+
+
+def find_kafka_cluster(clusters: Mapping[str, Kafka], name: str) -> Kafka:
+    """Return the configured cluster. Raises RemoteRefusal if there is none of this name."""
+    if name not in clusters:
+        raise RemoteRefusal(name, "no Kafka cluster of this name is configured here")
+    return clusters[name]
+
+
+class Brokers:
+    """Queries of each Kafka cluster by its configured name. Each may raise ClientError.
+
+    Its clients stay connected between calls, until `rest`. For one thread.
+    """
+
+    def __init__(self, clusters: Mapping[str, Kafka], steady: UnixClock | None = None) -> None:
+        self._clusters = clusters
+        self._steady = steady or SteadyClock()
+        self._admins: dict[str, StorageAdmin] = {}
+        self._used_at = 0.0
+
+    def cluster_id(self, kafka: str) -> str | None:
+        """Return the cluster's id, which does not depend on its configured name."""
+        return self._admin(kafka).cluster_id()
+
+    def topic_id(self, kafka: str, topic: str) -> str | None:
+        """Return the topic's id; None where the broker has no topic ids. Raises NotFound."""
+        return self._admin(kafka).topic_id_now(topic)
+
+    def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
+        """Return the log start, log end and last stable offset."""
+        found = self._admin(kafka).bounds([partition], stable=True)
+        if partition not in found:
+            raise LeaderNotAvailable(
+                kafka, f"{partition.topic}-{partition.partition} has no leader, or is not there"
+            )
+        return found[partition]
+
+    def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
+        """Return the end of the committed records of each partition."""
+        admin = self._admin(kafka)
+        _, count = admin.shape(topic)
+        found = admin.readable_ends([TopicPartition(topic, number) for number in range(count)])
+        return {partition.partition: end.stable for partition, end in found.items()}
+
+    def first(
+        self, kafka: str, partition: TopicPartition, offset: int, *, committed: bool
+    ) -> int | None:
+        """Return the offset of the first record at or after one; None if there is none yet.
+
+        committed   among committed records only
+        """
+        properties = find_kafka_cluster(self._clusters, kafka).client_properties()
+        with closing(ProbeReader(kafka, properties, committed=committed)) as reader:
+            found = reader.first({partition: offset}, PROBE_S).get(partition)
+        match found:
+            case None:
+                raise LeaderNotAvailable(
+                    kafka, f"{partition.topic}-{partition.partition}: no answer in {PROBE_S:.0f} s"
+                )
+            case ClientError():
+                raise found
+            case NoRecordBefore():
+                return None
+            case _:
+                return found.offset
+
+    def committed(self, kafka: str, group: str, partition: TopicPartition) -> int | None:
+        """Return the offset that a group has committed, which is that of its NEXT record."""
+        return self._admin(kafka).group_offsets(group, [partition]).get(partition)
+
+    def members(self, kafka: str, group: str) -> int:
+        """Return the number of members of a group."""
+        return len(self._admin(kafka).members(group))
+
+    def message_bytes_max(self, kafka: str, topic: str) -> int | None:
+        """Return max.message.bytes of the topic; None where the daemon may not read it."""
+        return self._admin(kafka).message_bytes_max(topic)
+
+    def rest(self) -> None:
+        """Close connections that were not used for IDLE_S.
+
+        Each cluster has three clients here, of several threads and connections each, and incidents
+        are rare.
+        """
+        if self._admins and self._steady.now() - self._used_at >= IDLE_S:
+            self.close()
+
+    def close(self) -> None:
+        """Close all connections; the next query opens new ones."""
+        while self._admins:
+            self._admins.popitem()[1].close()
+
+    def _admin(self, kafka: str) -> StorageAdmin:
+        self._used_at = self._steady.now()
+        found = self._admins.get(kafka)
+        if found is None:
+            found = StorageAdmin(
+                kafka, find_kafka_cluster(self._clusters, kafka).client_properties()
+            )
+            self._admins[kafka] = found
+        return found
 
 
 class RestConnectorState(NamedTuple):
     """The status of a connector from its worker, and the number of configured tasks."""
 
-    standing: RestConnectorStatus
+    status: RestConnectorStatus
     configured: int
 
 
