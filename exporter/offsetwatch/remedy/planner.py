@@ -252,7 +252,6 @@ class Planner:
     def _read_backup(
         self, request: service_api.PlanRequest
     ) -> _RestoredOffsets | service_api.ProposalRefused | service_api.RequestTargetNotFound:
-        """Return the connector's offsets in the requested backup, and the backup's name."""
         if request.backup is None:
             return service_api.ProposalRefused(said="a restore needs the name of a backup")
         paths = {backup.path.name: backup.path for backup in backups.list_backups(self._state_dir)}

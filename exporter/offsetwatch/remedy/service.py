@@ -311,7 +311,6 @@ class RemediationService:
         return ChangeRecorded(row=self._row(plan_id)) if closed else self._decided(plan_id)
 
     def _dossier(self, plan_id: str) -> PlanHistory:
-        """Return the history of an existing plan."""
         found = self._read().dossier(plan_id)
         assert found is not None
         return found

@@ -318,7 +318,6 @@ class RecordCopier:
 
 
 def _read_planned_record(source: KafkaSource, step: Copy) -> RawRecord | StepInspection:
-    """Read the planned record, or return why it is not the planned one."""
     location = step.record
     topic, name = f"{location.kafka}/{location.topic}", _format_record(location)
     partition = TopicPartition(location.topic, location.partition)

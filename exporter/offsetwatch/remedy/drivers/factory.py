@@ -97,7 +97,6 @@ def _build_strimzi_driver(
 
 
 def _find_exception_class(plan: Plan) -> str | None:
-    """Return the class of the exception in the plan's evidence; None if there is none."""
     evidence = () if plan.remedy is None else plan.remedy.evidence
     failure = next((item.value for item in evidence if item.name == FAILURE_EVIDENCE), None)
     return None if failure is None else str(failure).rpartition(": ")[2]

@@ -422,7 +422,6 @@ def inspect_write(
 
 
 def _check_read_back(contents: OffsetStoreContents, connector: str, step: Write) -> StepInspection:
-    """Check whether the written records give a task the requested offsets."""
     found = {pair.partition: pair.offset for pair in list_pairs(contents, connector)}
     wrong = [pair for pair in step.pairs if found.get(pair.partition) != pair.offset]
     if wrong:

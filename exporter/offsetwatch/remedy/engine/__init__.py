@@ -329,7 +329,6 @@ def _build_next_move(progress: PlanProgress) -> Move:
 
 
 def _choose_command(progress: PlanProgress) -> Command:
-    """Return the command that inspects the next step."""
     if not progress.identified:
         return IdentifyCommand()
     if isinstance(progress.step, Freeze):

@@ -246,7 +246,6 @@ class PoisonLocator:
     def _find_between(
         self, kafka: str, mine: PartitionOffset, to: PartitionOffset, parse: PositionParser
     ) -> SearchAnswer:
-        """Identify the single record between the current and the requested position."""
         before, after = parse(mine), parse(to)
         if before is None or after is None or before.at != after.at:
             return NoIdentification("offset_shape", f"{to.offset} is no offset of such a connector")

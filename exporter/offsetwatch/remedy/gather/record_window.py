@@ -142,7 +142,6 @@ class BoundedLogReader:
         )
 
     def _salvage(self, position: ReadPosition) -> tuple[RawRecord | None, bool]:
-        """Return the record that fails its checksum, and whether later records can be read."""
         committed = self._committed or False
         torn = self._window(position.at, position.next, committed=committed, sums=False, count=1)
         if not torn.records:

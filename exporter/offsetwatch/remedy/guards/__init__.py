@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -237,7 +237,7 @@ def evaluate(
     by_person   the plan is an operator's own: guards about evidence, about budgets and about acting
                 without approval are skipped. An approval of the daemon's own plan is in its facts.
     """
-    values = facts.by_name() | {"policy": policy, "stage": stage, "by_person": by_person}
+    values = index_facts(facts) | {"policy": policy, "stage": stage, "by_person": by_person}
     exempt: set[GuardReach] = set()
     if by_person:
         exempt = {GuardReach.DETECTED, GuardReach.AUTOMATIC}
@@ -251,6 +251,15 @@ def evaluate(
         and facts.target.kind in guard.kinds
         and guard.reach not in exempt
     )
+
+
+def index_facts(facts: GuardFacts) -> dict[str, Any]:
+    """Return every fact by its own name."""
+    found: dict[str, Any] = {"now": facts.now}
+    for each in fields(facts)[1:]:
+        group = getattr(facts, each.name)
+        found |= {field.name: getattr(group, field.name) for field in fields(group)}
+    return found
 
 
 def _ask_guard(guard: PlanGuard, values: dict[str, Any]) -> GuardAnswer:

@@ -138,7 +138,6 @@ def _find_value_end(raw: bytes) -> int:
 
 
 def _skip_scalar_or_bracket(raw: bytes, position: int, opened: list[int]) -> int:
-    """Return the position after a scalar, or after the bracket that opens a list or a map."""
     first = raw[position : position + 1]
     if first in {b"[", b"{"}:
         if len(opened) >= DEPTH_MAX:
@@ -162,7 +161,6 @@ def _skip_scalar_or_bracket(raw: bytes, position: int, opened: list[int]) -> int
 
 
 def _find_name_end(raw: bytes, position: int) -> int:
-    """Return the position of the value after a name and its colon."""
     position = _skip_space(raw, _find_string_end(raw, position))
     if raw[position : position + 1] != b":":
         raise _InvalidJson

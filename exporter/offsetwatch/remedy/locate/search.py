@@ -413,7 +413,6 @@ def find_suspects(
 def _build_suspect(
     partition: SubjectPartition, position: ReadPosition, reading: PartitionReading
 ) -> Suspect | NoIdentification | None:
-    """Build the suspect from its reading; None if the partition has nothing to read."""
     name, window = _format_partition(position.at), reading.window
     if window is None:
         return NoIdentification("window_not_read", f"{name} could not be read: {reading.unread}")

@@ -165,7 +165,6 @@ def _map_converters(by: ConnectorConverters) -> dict[str, Converter]:
 
 
 def _check_record(by: ConnectorConverters, record: RawRecord) -> dict[str, ConversionCheck]:
-    """Check the record at each stage, in Connect's order."""
     return {
         KEY: check_conversion(by.key, record.key, record.headers),
         VALUE: check_conversion(by.value, record.value, record.headers),
@@ -418,7 +417,6 @@ class _Search:
         )
 
     def _explain_no_method(self) -> NoIdentification:
-        """Explain why no method names a record."""
         decoded = self._decoded
         if not self._converters:
             return self._refuse(

@@ -6,9 +6,8 @@ Times are Unix seconds. Kafka offsets are those of records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from offsetwatch.remedy.model.fleet_state import Breaker, ConnectorKey, RecordSkip
 from offsetwatch.remedy.model.plan import Action
@@ -288,11 +287,3 @@ class GuardFacts:
     connector: ConnectorFacts = ConnectorFacts()
     offsets: OffsetFacts = OffsetFacts()
     plan: PlanFacts = PlanFacts()
-
-    def by_name(self) -> dict[str, Any]:
-        """Return every fact by its own name."""
-        found: dict[str, Any] = {"now": self.now}
-        for each in fields(self)[1:]:
-            group = getattr(self, each.name)
-            found |= {field.name: getattr(group, field.name) for field in fields(group)}
-        return found

@@ -194,8 +194,6 @@ CopyPosition = tuple[int, int, str]  # partition, offset, sha256 of the record
 
 @dataclass(slots=True)
 class _CopyIndex:
-    """Positions of the copies that were read so far, valid for one topic id."""
-
     topic_id: str
     next: dict[int, int] = field(default_factory=dict)
     copies: dict[str, list[CopyPosition]] = field(default_factory=dict)
@@ -337,7 +335,6 @@ class TopicQuarantine:
     def _read_new(
         self, reader: RecordReader, settings: TopicSettings, partition: int
     ) -> Iterator[tuple[RawRecord, QuarantinedRecord | DamagedCopy]]:
-        """Yield each copy that was not read before."""
         if self._index.topic_id != settings.topic_id:
             self._index = _CopyIndex(settings.topic_id)
         topic_partition = TopicPartition(self._topic, partition)
