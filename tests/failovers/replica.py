@@ -125,7 +125,7 @@ class Actor:
         self._ledger = JournalIndex(folder, term.publish)
         self._sight = ConnectClient(cluster)
         self._numbers = itertools.count()
-        self._conductor = PlanExecutor(
+        self._executor = PlanExecutor(
             ledger=self._ledger,
             planner=Bystander(),
             open_driver=self.driver,
@@ -138,15 +138,15 @@ class Actor:
         with closing(self._ledger.journal), closing(self._sight):
             while not self._term.over:
                 self._ledger.read_on()
-                if not self._conductor.recover() and not self._begin():
+                if not self._executor.recover() and not self._begin():
                     with suppress(ClientError):
                         self._propose()
                 time.sleep(LOOK_S)
 
     def _begin(self) -> bool:
         for plan_id, plan in self._ledger.fleet.approved().items():
-            grounds = self._conductor.grounds()
-            self._conductor.carry_out(plan, None, self._ledger.dossiers[plan_id], grounds)
+            grounds = self._executor.read_guard_inputs()
+            self._executor.carry_out(plan, None, self._ledger.dossiers[plan_id], grounds)
             return True
         return False
 
@@ -198,7 +198,7 @@ class Actor:
 
     @contextmanager
     def driver(self, _plan: Plan):
-        """See conductor.Drivers."""
+        """See PlanExecutor."""
         rest = RestDriver(
             self._site,
             SINK_NAME,

@@ -144,7 +144,7 @@ class Remediation:
         with open_remediation_parts(
             config, self._snapshot, self._folder, self._clock, pause, publish
         ) as parts:
-            conductor = PlanExecutor(
+            executor = PlanExecutor(
                 ledger=parts.ledger,
                 planner=parts.planner,
                 open_driver=partial(
@@ -158,7 +158,7 @@ class Remediation:
             agent = RemediationLoop(
                 ledger=parts.ledger,
                 planner=parts.planner,
-                conductor=conductor,
+                executor=executor,
                 policy=parts.policy,
                 snapshot=self._snapshot,
                 clock=self._clock,

@@ -169,7 +169,7 @@ class RemediationLoop:
         *,
         ledger: JournalIndex,
         planner: Planner,
-        conductor: PlanExecutor,
+        executor: PlanExecutor,
         policy: Policy,
         snapshot: Callable[[], Snapshot],
         clock: UnixClock,
@@ -177,7 +177,7 @@ class RemediationLoop:
     ) -> None:
         self.ledger = ledger
         self._planner = planner
-        self._conductor = conductor
+        self._executor = executor
         self._policy = policy
         self._snapshot = snapshot
         self._clock = clock
@@ -191,7 +191,7 @@ class RemediationLoop:
     @property
     def counts(self) -> RemediationCounts:
         """Return this process's counts: finished plans, and actions that were blocked."""
-        return self._conductor.counts
+        return self._executor.counts
 
     @property
     def fleet(self) -> FleetState:
@@ -208,7 +208,7 @@ class RemediationLoop:
         Raises JournalDamaged.
         """
         self.ledger.read_on()
-        if self._conductor.recover():
+        if self._executor.recover():
             return
         snapshot = self._snapshot()
         if not snapshot.ready:
@@ -264,7 +264,7 @@ class RemediationLoop:
         except RemedyError:
             raise
         except Exception as exc:  # noqa: BLE001 - a bug or a library's surprise, about one of many
-            self._count_blocked(key, action, UNEXPECTED)
+            self.counts.blocked[*key, action, UNEXPECTED] += 1
             place = raised_at(exc)
             if place not in self._logged_places and len(self._logged_places) < ERROR_PLACES_MAX:
                 self._logged_places.add(place)
@@ -344,12 +344,9 @@ class RemediationLoop:
         if reasons == tracked.said:
             return
         tracked.said = reasons
-        key = incident.connector_key
-        for answer in answers:
-            self._count_blocked(key, evaluation.action.value, answer.guard)
-        self._write_refusal(
+        self._record_refusal(
             incident.key,
-            key,
+            incident.connector_key,
             evaluation.action,
             answers,
             would=would,
@@ -357,7 +354,7 @@ class RemediationLoop:
         )
         self.ledger.read_on()
 
-    def _write_refusal(
+    def _record_refusal(
         self,
         incident: str,
         key: ConnectorKey,
@@ -367,6 +364,8 @@ class RemediationLoop:
         would: bool = False,
         recommend: tuple[str, ...] = (),
     ) -> None:
+        for answer in answers:
+            self.counts.blocked[*key, action.value, answer.guard] += 1
         self.ledger.journal.control(
             ActionRefused(
                 at=self._clock.now(),
@@ -439,9 +438,9 @@ class RemediationLoop:
         }
         for plan_id, plan in approved.items():
             dossier = self.ledger.dossiers[plan_id]
-            grounds = self._conductor.grounds()
-            admitted, key = None, plan.connector_key
-            with self._contained(key, _action_name_of(plan)):
+            guard_inputs = self._executor.read_guard_inputs()
+            admitted = None
+            with self._contained(plan.connector_key, _action_name_of(plan)):
                 approval = approval_of(dossier, self._not_before(plan))
                 admitted = self._planner.admit(plan, self._incident(plan), approval)
             if admitted is None:
@@ -449,7 +448,7 @@ class RemediationLoop:
             self._trip(admitted.tripped)
             blocking = select_denying(admitted.answers)
             if not blocking:
-                self._conductor.carry_out(plan, self._incident(plan), dossier, grounds)
+                self._executor.carry_out(plan, self._incident(plan), dossier, guard_inputs)
                 return True
             self._hold_back(plan_id, dossier, blocking)
         return False
@@ -457,24 +456,20 @@ class RemediationLoop:
     def _hold_back(
         self, plan_id: str, dossier: PlanHistory, blocking: tuple[GuardAnswer, ...]
     ) -> None:
-        """Keep the plan waiting for transient guards and record them; withdraw it otherwise."""
+        """Record what blocks the plan; withdraw it unless only transient guards do."""
         plan, now = dossier.plan, self._clock.now()
         assert plan.remedy is not None
-        guards = tuple((guard_answer.guard, guard_answer.answer) for guard_answer in blocking)
+        guards = tuple((answer.guard, answer.answer) for answer in blocking)
         if self._blocking.get(plan_id) != guards:
             self._blocking[plan_id] = guards
-            key = plan.connector_key
-            for guard_answer in blocking:
-                self._count_blocked(key, plan.remedy.action.value, guard_answer.guard)
-            self._write_refusal(plan.remedy.incident, key, plan.remedy.action, blocking)
+            remedy = plan.remedy
+            self._record_refusal(remedy.incident, plan.connector_key, remedy.action, blocking)
         passing = all(
-            guard_answer.guard in _TRANSIENT_GUARDS or guard_answer.answer is GuardResult.UNKNOWN
-            for guard_answer in blocking
+            answer.guard in _TRANSIENT_GUARDS or answer.answer is GuardResult.UNKNOWN
+            for answer in blocking
         )
         if not passing or now - max(dossier.at, self._not_before(plan)) >= ADMISSION_WAIT_S_MAX:
-            said = "; ".join(
-                f"{guard_answer.guard}: {guard_answer.said}" for guard_answer in blocking
-            )
+            said = "; ".join(f"{answer.guard}: {answer.said}" for answer in blocking)
             self._withdraw(plan_id, void=True, said=said)
         self.ledger.read_on()
 
@@ -486,10 +481,6 @@ class RemediationLoop:
             return None
         tracked = self._incidents.tracked.get(plan.remedy.incident)
         return None if tracked is None else tracked.incident
-
-    def _count_blocked(self, row_key: ConnectorKey, action: str, guard: str) -> None:
-        key = (*row_key, action, guard)
-        self._conductor.counts.blocked[key] = self._conductor.counts.blocked.get(key, 0) + 1
 
 
 def _action_name_of(plan: Plan) -> str:

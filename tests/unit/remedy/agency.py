@@ -234,7 +234,7 @@ class Agency:
             state_dir=self.folder,
             clock=clock.now,
         )
-        conductor = PlanExecutor(
+        executor = PlanExecutor(
             ledger=self.ledger,
             planner=self.planner,
             open_driver=self.driver,
@@ -244,7 +244,7 @@ class Agency:
         self.agent = RemediationLoop(
             ledger=self.ledger,
             planner=self.planner,
-            conductor=conductor,
+            executor=executor,
             policy=self.policy,
             snapshot=lambda: self.snapshot,
             clock=clock,
@@ -252,7 +252,7 @@ class Agency:
 
     @contextmanager
     def driver(self, plan: Plan):
-        """See conductor.Drivers."""
+        """See PlanExecutor."""
         clock = self.connect.line
         rest = RestDriver(self.site, SINK_NAME, None, clock=clock, transport=self.door)
         client = ConnectClient(self.site, transport=self.door)

@@ -5,6 +5,7 @@ It runs one plan at a time, in the loop's thread (remedy/loop.py).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -26,9 +27,7 @@ from offsetwatch.remedy.model.incidents import Incident
 from offsetwatch.remedy.model.plan import FrozenOffsets, Plan
 from offsetwatch.remedy.planner import Planner
 
-GUARD_ANSWERS_AGE_S_MAX: Final = (
-    60.0  # a slow Connect may take so long to answer all that guards ask
-)
+GUARD_ANSWERS_AGE_S_MAX: Final = 60.0  # a slow Connect may take so long to answer all queries
 
 _log = structlog.get_logger()
 
@@ -79,8 +78,8 @@ class RemediationCounts:
     The keys are Connect cluster, connector, action, and how it ended or which guard blocked it.
     """
 
-    actions: dict[tuple[str, str, str, str], int] = field(default_factory=dict)
-    blocked: dict[tuple[str, str, str, str], int] = field(default_factory=dict)
+    actions: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
+    blocked: Counter[tuple[str, str, str, str]] = field(default_factory=Counter)
 
 
 class PlanExecutor:
@@ -122,7 +121,9 @@ class PlanExecutor:
             _log.info("remedy_recovering", plan=plan_id, connector=subject.connector)
             try:
                 with self._open_driver(dossier.plan) as driver:
-                    self._ended(self._runner(dossier.plan, driver).recover(plan_id), dossier.plan)
+                    self._count_ending(
+                        self._runner(dossier.plan, driver).recover(plan_id), dossier.plan
+                    )
             except ShutdownInterrupt:
                 return True
             except (ConnectorBusy, ClientError) as exc:
@@ -132,12 +133,12 @@ class PlanExecutor:
             return True
         return False
 
-    def grounds(self) -> GuardInputs:
+    def read_guard_inputs(self) -> GuardInputs:
         """Return the inputs of the guards; to be called before they are evaluated."""
         return GuardInputs(self._life.steady.now(), self._ledger.fleet.bounds())
 
     def carry_out(
-        self, plan: Plan, incident: Incident | None, dossier: PlanHistory, grounds: GuardInputs
+        self, plan: Plan, incident: Incident | None, dossier: PlanHistory, guard_inputs: GuardInputs
     ) -> None:
         """Carry out a plan as far as it goes.
 
@@ -147,10 +148,9 @@ class PlanExecutor:
 
         def against() -> str | None:
             self._ledger.read_on()
-            return grounds.against(self._life.steady.now(), self._ledger.fleet.bounds())
+            return guard_inputs.against(self._life.steady.now(), self._ledger.fleet.bounds())
 
-        def recheck(frozen: FrozenOffsets) -> tuple[str, ...]:
-            del frozen
+        def recheck(_: FrozenOffsets) -> tuple[str, ...]:
             records = self._ledger.journal.records(plan.plan_id)
             progress = replay_records(records, self._limits)
             return self._planner.recheck(
@@ -172,7 +172,7 @@ class PlanExecutor:
         except PlanStateConflict as exc:
             _log.info("remedy_not_begun", plan=plan.plan_id, why=str(exc))
             return
-        self._ended(result, plan)
+        self._count_ending(result, plan)
         self._ledger.read_on()
 
     def _runner(self, plan: Plan, driver: Driver) -> Runner:
@@ -198,16 +198,11 @@ class PlanExecutor:
         paused = self._life.stopping() or self._ledger.fleet.paused(self._clock.now()) is not None
         return InterruptEvent() if paused or self._planner.is_stop_requested() else None
 
-    def _ended(self, result: PlanResult, plan: Plan) -> None:
+    def _count_ending(self, result: PlanResult, plan: Plan) -> None:
         assert plan.remedy is not None
         _log.info("remedy_ended", plan=plan.plan_id, ending=result.ending.value)
-        key = (
-            plan.subject.place,
-            plan.subject.connector,
-            plan.remedy.action.value,
-            result.ending.value,
-        )
-        self.counts.actions[key] = self.counts.actions.get(key, 0) + 1
+        ending = (plan.remedy.action.value, result.ending.value)
+        self.counts.actions[*plan.connector_key, *ending] += 1
 
 
 def approval_of(dossier: PlanHistory, not_before: float = 0.0) -> PlanApproval | None:
