@@ -168,7 +168,7 @@ class Remediation:
             try:
                 while not stop.wait(ROUND_S) and not over():
                     agent.step()
-                    parts.brokers.rest()
+                    parts.brokers.close_idle()
                     self._put(_summarize_agent(agent, self._clock.now()))
             finally:
                 turn.agent = None

@@ -149,7 +149,7 @@ class Planner:
         assert plan.remedy is not None
         case, pins = self._case_of_plan(plan, None, None), plan.remedy
         client, snapshot = self._client_of(case.connect), self._snapshot()
-        connector = call_or_none(client.seen, case.connector)
+        connector = call_or_none(client.read_state, case.connector)
         config = call_or_none(client.config, case.connector)
         if connector is None or config is None:
             return None
@@ -324,11 +324,11 @@ class Planner:
         because: str,
     ) -> plan_templates.PlanHeader | None:
         snapshot = self._snapshot()
-        if now.root is None or now.seen is None or now.config is None:
+        if now.root is None or now.connector is None or now.config is None:
             return None
         changes = queries.find_state_changes(snapshot, case.key)
         moment = self._clock()
-        state = now.seen.status.state
+        state = now.connector.status.state
         # A restart changes nothing declared that the operator would revert.
         owned = self._client_of(case.connect).operator_managed
         reconciled = owned and case.action is not Action.RESTART_FAILED

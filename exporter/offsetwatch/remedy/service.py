@@ -104,7 +104,7 @@ class RemediationService:
     def __init__(
         self,
         folder: Path,
-        world: ServiceCallbacks,
+        callbacks: ServiceCallbacks,
         clock: UnixClock,
         *,
         mode: Mode,
@@ -114,25 +114,27 @@ class RemediationService:
     ) -> None:
         self._publish = publish
         self.folder = folder
-        self._world = world
+        self._callbacks = callbacks
         self._clock = clock
         self._mode = mode
         self._second_person = second_person
         self._cool_down_s = cool_down_s
         self._hints: dict[tuple[str, str, bool], None] = {}
-        self._mine = threading.local()  # SQLite's connections stay in the thread that made them
+        self._thread_local = (
+            threading.local()
+        )  # SQLite's connections stay in the thread that made them
 
     def close(self) -> None:
         """Close this thread's connection to the journal."""
-        ledger: JournalIndex | None = getattr(self._mine, "ledger", None)
+        ledger: JournalIndex | None = getattr(self._thread_local, "ledger", None)
         if ledger is not None:
             ledger.journal.close()
-            del self._mine.ledger
+            del self._thread_local.ledger
 
     def _read(self) -> JournalIndex:
-        ledger: JournalIndex | None = getattr(self._mine, "ledger", None)
+        ledger: JournalIndex | None = getattr(self._thread_local, "ledger", None)
         if ledger is None:
-            ledger = self._mine.ledger = JournalIndex(self.folder, self._publish)
+            ledger = self._thread_local.ledger = JournalIndex(self.folder, self._publish)
         ledger.read_on()
         return ledger
 
@@ -149,12 +151,12 @@ class RemediationService:
         if len(self._hints) >= HINTS_MAX:
             del self._hints[next(iter(self._hints))]
         self._hints[known] = None
-        self._world.wake(hint)
+        self._callbacks.wake(hint)
         return True
 
     def inventory(self) -> frozenset[tuple[str, str]]:
         """Return every known (Connect cluster, connector) as of the last poll. Returns at once."""
-        return self._world.inventory()
+        return self._callbacks.inventory()
 
     # --- plans -----------------------------------------------------------------------------------
 
@@ -190,10 +192,10 @@ class RemediationService:
         self, request: PlanRequest, by: str
     ) -> PlanDetails | ProposalRefused | RequestTargetNotFound:
         """Return the plan that `propose` would propose; write nothing."""
-        planned = self._world.plan_for(request, by)
+        planned = self._callbacks.plan_for(request, by)
         if not isinstance(planned, RequestedPlan):
             return planned
-        proposal = self._proposal(request, planned)
+        proposal = self._build_proposal(request, planned)
         found = extend_plan_history(None, proposal)
         assert found is not None
         return plan_view.build_plan_details(
@@ -203,24 +205,24 @@ class RemediationService:
     def propose(self, request: PlanRequest, by: str) -> ProposalAnswer:
         """Propose the plan that is requested. `key` is unique among requests of the same `by`."""
         ledger = self._read()
-        earlier = self._earlier(ledger, request, by)
-        if earlier is not None:
-            return earlier
-        planned = self._world.plan_for(request, by)
+        answer = self._find_earlier_answer(ledger, request, by)
+        if answer is not None:
+            return answer
+        planned = self._callbacks.plan_for(request, by)
         if not isinstance(planned, RequestedPlan):
             return planned
-        proposal = self._proposal(request, planned)
+        proposal = self._build_proposal(request, planned)
 
-        def decided(_: tuple[AnyRecord, ...]) -> PlanProposed | ProposalAccepted | KeyReused:
-            ledger.read_on()  # somebody may have asked under the same key while this was planned
-            return self._earlier(ledger, request, by) or proposal
+        def decide(_: tuple[AnyRecord, ...]) -> PlanProposed | ProposalAccepted | KeyReused:
+            ledger.read_on()  # another thread may have used the same key while this was planned
+            return self._find_earlier_answer(ledger, request, by) or proposal
 
-        found = ledger.journal.decide(planned.plan.plan_id, decided)
+        found = ledger.journal.decide(planned.plan.plan_id, decide)
         if isinstance(found, ProposalAccepted | KeyReused):
             return found
         return ProposalAccepted(row=self._row(planned.plan.plan_id), new=True)
 
-    def _proposal(self, request: PlanRequest, planned: RequestedPlan) -> PlanProposed:
+    def _build_proposal(self, request: PlanRequest, planned: RequestedPlan) -> PlanProposed:
         now = self._clock.now()
         return PlanProposed(
             at=now,
@@ -233,7 +235,7 @@ class RemediationService:
             asked_sha256=_hash_request(request),
         )
 
-    def _earlier(
+    def _find_earlier_answer(
         self, ledger: JournalIndex, request: PlanRequest, by: str
     ) -> ProposalAccepted | KeyReused | None:
         """Return the answer to an earlier request with this key; None if there was none."""
@@ -374,13 +376,13 @@ class RemediationService:
         """Close a breaker."""
         ledger, now = self._read(), self._clock.now()
 
-        def decided(_: tuple[AnyRecord, ...]) -> BreakerSet | RequestTargetNotFound:
+        def decide(_: tuple[AnyRecord, ...]) -> BreakerSet | RequestTargetNotFound:
             ledger.read_on()
             if scope not in ledger.fleet.breakers:
                 return RequestTargetNotFound()
             return BreakerSet(at=now, scope=scope, open=False, by=by, because=because)
 
-        found = ledger.journal.decide(CONTROL_PLAN_ID, decided)
+        found = ledger.journal.decide(CONTROL_PLAN_ID, decide)
         return found if isinstance(found, RequestTargetNotFound) else ChangeRecorded()
 
     # --- for those who share this journal's disk --------------------------------------------------
@@ -393,7 +395,7 @@ class RemediationService:
         """Check whether a process works on a plan's connector now."""
         return self._read().journal.busy(row.connect_cluster, row.connector)
 
-    # --- what is kept ----------------------------------------------------------------------------
+    # --- records and backups ---------------------------------------------------------------------
 
     def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
         """Return records of the journal from this one on, in order."""
@@ -420,19 +422,19 @@ class RemediationService:
         return tuple(reversed(self._read().copied))
 
     def backups(self) -> tuple[BackupRow, ...]:
-        """Remediation API for operators and alerts."""
+        """Return the backups of offsets, newest first."""
         return tuple(
             BackupRow(
-                name=kept.path.name,
-                at=Moment(kept.at),
-                sha256=kept.sha256,
-                connectors=kept.connectors,
+                name=backup.path.name,
+                at=Moment(backup.at),
+                sha256=backup.sha256,
+                connectors=backup.connectors,
             )
-            for kept in reversed(backups.list_backups(self.folder))
+            for backup in reversed(backups.list_backups(self.folder))
         )
 
 
 def _hash_request(request: PlanRequest) -> str:
     """Return the SHA-256 of a request without its key."""
-    wish = msgspec.structs.replace(request, key="")
-    return hashlib.sha256(msgspec.json.encode(wish, order="deterministic")).hexdigest()
+    content = msgspec.structs.replace(request, key="")
+    return hashlib.sha256(msgspec.json.encode(content, order="deterministic")).hexdigest()

@@ -148,11 +148,11 @@ def test_of_two_who_ask_the_same_at_once_one_plan_comes(bureau, office):
     def slow(request, by):
         bureau.planner.seen.append((request, by))
         other = bureau.another()
-        other._world = other._world._replace(plan_for=plan)
+        other._callbacks = other._callbacks._replace(plan_for=plan)
         assert other.propose(request, by).new
         return plan(request, by)
 
-    office._world = office._world._replace(plan_for=slow)
+    office._callbacks = office._callbacks._replace(plan_for=slow)
     answer = office.propose(asked(), "ada")
     assert not answer.new
     assert len(office.plans()) == 1

@@ -412,7 +412,7 @@ class ProbationChecker:
         or if another client paused or stopped it before it passed.
         """
         try:
-            connector = self._client.seen(self._connector)
+            connector = self._client.read_state(self._connector)
             pairs = {pair.partition: pair for pair in self._client.pairs(self._connector)}
         except NotFound:
             # A worker that is still starting says so of everything, and then of this list, too.

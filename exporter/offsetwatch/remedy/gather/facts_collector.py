@@ -97,7 +97,7 @@ class FactsCollector:
         client = self._client_of(connect)
         return LiveConnectorState(
             root=call_or_none(client.root),
-            seen=call_or_none(client.seen, connector),
+            connector=call_or_none(client.read_state, connector),
             config=call_or_none(client.config, connector),
             pairs=call_or_none(client.pairs, connector),
             at=self._clock.now(),
@@ -255,7 +255,7 @@ class FactsCollector:
         view = snapshot.index.connectors.get(case.key)
         config = None if now.config is None else compute_config_sha256(case.connector, now.config)
         planned = None if case.plan is None else case.plan.remedy
-        connector = now.seen
+        connector = now.connector
         state = None if connector is None else connector.status.state
         incarnation: str | None = None
         token: str | None = None

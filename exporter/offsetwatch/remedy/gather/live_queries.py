@@ -75,7 +75,7 @@ def find_kafka_cluster(clusters: Mapping[str, Kafka], name: str) -> Kafka:
 class Brokers:
     """Queries of each Kafka cluster by its configured name. Each may raise ClientError.
 
-    Its clients stay connected between calls, until `rest`. For one thread.
+    Its clients stay connected between calls, until `close_idle`. For one thread.
     """
 
     def __init__(self, clusters: Mapping[str, Kafka], steady: UnixClock | None = None) -> None:
@@ -142,7 +142,7 @@ class Brokers:
         """Return max.message.bytes of the topic; None where the daemon may not read it."""
         return self._admin(kafka).message_bytes_max(topic)
 
-    def rest(self) -> None:
+    def close_idle(self) -> None:
         """Close connections that were not used for IDLE_S.
 
         Each cluster has three clients here, of several threads and connections each, and incidents
@@ -207,9 +207,9 @@ class ConnectClient:
         pairs = (PartitionOffset(partition, offset) for partition, offset in found)
         return tuple(sorted(pairs, key=lambda pair: pair.partition))
 
-    def seen(self, connector: str) -> RestConnectorState | None:
+    def read_state(self, connector: str) -> RestConnectorState | None:
         """Return the connector's state; None if no worker has reported one. Raises NotFound."""
-        configured = self._configured(connector)
+        configured = self._read_task_numbers(connector)
         try:
             body = self._quick.status(connector)
         except NotFound:
@@ -222,11 +222,11 @@ class ConnectClient:
 
         Traces quote records: they must not be stored. Raises NotFound.
         """
-        configured = self._configured(connector)
+        configured = self._read_task_numbers(connector)
         body = self._quick.status(connector)
         return self._decoded(f"status of {connector}", decode_traces(body, configured))
 
-    def _configured(self, connector: str) -> tuple[int | None, ...]:
+    def _read_task_numbers(self, connector: str) -> tuple[int | None, ...]:
         """Return the configured task numbers; a status also has tasks of earlier configurations."""
         found = decode_task_numbers(self._quick.tasks(connector))
         return self._decoded(f"tasks of {connector}", found)

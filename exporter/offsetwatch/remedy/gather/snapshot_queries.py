@@ -79,7 +79,7 @@ class LiveConnectorState(NamedTuple):
     """Answers of the Connect REST API for a connector, read just now; None where one failed."""
 
     root: ConnectRoot | None
-    seen: RestConnectorState | None
+    connector: RestConnectorState | None
     config: dict[str, str | None] | None
     pairs: tuple[PartitionOffset, ...] | None
     at: float

@@ -48,18 +48,18 @@ def test_clients_that_nobody_needed_for_a_while_are_given_back_and_made_again_wh
     clock = VirtualClock()
     clusters = {name: Kafka(bootstrap="localhost:9092") for name in ("east", "west")}
     brokers = Brokers(clusters, clock)
-    brokers.rest()
+    brokers.close_idle()
     for name in clusters:
         assert brokers.cluster_id(name) == f"id of {name}"
     clock.advance(IDLE_S - 1)
-    brokers.rest()
+    brokers.close_idle()
     assert brokers.cluster_id("east") == "id of east"
     assert [admin.name for admin in admins] == ["east", "west"]
     clock.advance(IDLE_S - 1)
-    brokers.rest()
+    brokers.close_idle()
     assert not any(admin.closed for admin in admins)
     clock.advance(1)
-    brokers.rest()
+    brokers.close_idle()
     assert all(admin.closed for admin in admins)
     assert brokers.cluster_id("west") == "id of west"
     assert [admin.name for admin in admins] == ["east", "west", "west"]

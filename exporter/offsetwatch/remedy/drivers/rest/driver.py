@@ -149,7 +149,7 @@ class RestDriver:
     def _inspect_step(self, step: AnyStep, frozen: FrozenOffsets | None) -> StepInspection:
         match step:
             case ToState(state=state):
-                return self._inspect_state(step, state, self._client.seen(self._connector))
+                return self._inspect_state(step, state, self._client.read_state(self._connector))
             case Settle(quiet_s=quiet_s):
                 return self._inspect_quiet(QUIET_S if quiet_s is None else quiet_s)
             case Write(pairs=()):
@@ -217,7 +217,7 @@ class RestDriver:
         )
 
     def _inspect_quiet(self, required_s: float) -> StepInspection:
-        connector = self._client.seen(self._connector)
+        connector = self._client.read_state(self._connector)
         if connector is None or connector.status.state != "stopped":
             return StepInspection(
                 StepStatus.FOREIGN, f"it is no longer stopped: {_describe_state(connector)}"
@@ -267,7 +267,7 @@ class RestDriver:
         """Return the inspection, or FOREIGN if another client has resumed the connector."""
         if inspection.status not in {StepStatus.READY, StepStatus.PARTLY}:
             return inspection
-        connector = self._client.seen(self._connector)
+        connector = self._client.read_state(self._connector)
         said = _describe_state(connector)
         stopped = StepStatus.NOT_YET if connector is None else _check_stopped(connector)
         if stopped is StepStatus.NOT_YET:
@@ -303,7 +303,7 @@ class RestDriver:
         return compute_config_sha256(self._connector, config) != sha256
 
     def _inspect_restart(self, step: Restart) -> StepInspection:
-        connector = self._client.seen(self._connector)
+        connector = self._client.read_state(self._connector)
         said = _describe_state(connector)
         if step not in self._requested_at:
             return StepInspection(StepStatus.READY, said)
@@ -317,7 +317,7 @@ class RestDriver:
         the earlier failure. A connector that is paused or stopped is DONE: that is its earlier
         state, or another client's request.
         """
-        connector, now = self._client.seen(self._connector), self._clock.now()
+        connector, now = self._client.read_state(self._connector), self._clock.now()
         said = _describe_state(connector)
         self._watched_at = now if self._watched_at is None else self._watched_at
         if connector is None:
@@ -393,7 +393,7 @@ class RestDriver:
         """
         if self._kafka is None:
             return Outcome(AttemptResult.NACK, _UNSUPPORTED_STEP.said)
-        connector = self._client.seen(self._connector)
+        connector = self._client.read_state(self._connector)
         if connector is None or _check_stopped(connector) is not StepStatus.DONE:
             said = f"nothing was written: it is no longer stopped: {_describe_state(connector)}"
             return Outcome(AttemptResult.NACK, said)
