@@ -24,6 +24,7 @@ from offsetwatch.remedy.drivers.common_steps import (
 from offsetwatch.remedy.drivers.quarantine.stores import build_configured_quarantine
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.drivers.strimzi.driver import RestObservedStrimziDriver, StrimziDriver
+from offsetwatch.remedy.drivers.strimzi.operator import StrimziOperatorClient
 from offsetwatch.remedy.drivers.strimzi.resources import build_kube_reader, read_owning_resources
 from offsetwatch.remedy.gather.live_queries import Brokers, ConnectClient
 from offsetwatch.remedy.model.driver import Driver
@@ -86,14 +87,10 @@ def _build_strimzi_driver(
         raise RemoteRefusal(connect.name, "it is not linked to a resource of Strimzi any more")
     reader = build_kube_reader(connect.strimzi)
     _, resource = read_owning_resources(reader, connect.strimzi, plan.subject.connector)
-    strimzi = StrimziDriver(
-        reader.access,
-        resource.owner,
-        stays=plan.final is RequestedState.STOPPED,
-        reader=reader,
-        writer=KubeWriter(reader.access, check=check),
-    )
-    return RestObservedStrimziDriver(rest, strimzi)
+    writer = KubeWriter(reader.access, check=check)
+    operator = StrimziOperatorClient(reader, writer, resource.owner)
+    stays = plan.final is RequestedState.STOPPED
+    return RestObservedStrimziDriver(rest, StrimziDriver(operator, stays=stays))
 
 
 def _find_exception_class(plan: Plan) -> str | None:

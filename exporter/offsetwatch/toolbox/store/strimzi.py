@@ -17,6 +17,7 @@ from offsetwatch.errors import ConfigError, NotFound, RemoteRefusal
 from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
+from offsetwatch.remedy.drivers.strimzi.operator import build_operator_client
 from offsetwatch.remedy.drivers.strimzi.resources import (
     KAFKA_CONNECTS,
     KAFKA_MIRROR_MAKERS,
@@ -232,7 +233,8 @@ class StrimziOffsetStore:
         resource = self._resources().get(connector)
         if resource is None:
             raise NotFound(self.name, f"no connector {connector}")
-        return StrimziDriver(self._access, resource.owner, wait_s=self._connect.wait_s)
+        operator = build_operator_client(self._access, resource.owner, self._connect.wait_s)
+        return StrimziDriver(operator)
 
     def close(self) -> None:
         """Close connections to Kafka; none to Kubernetes stays open."""

@@ -6,17 +6,11 @@ Strimzi reverts changes over REST. operator.py requests offsets operations from 
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
-from offsetwatch.clients.kubernetes.access import KubernetesAccess
-from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.clients.write.connect import ConnectReply
-from offsetwatch.clients.write.kubernetes import KubeWriter
-from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.errors import NotFound, RemoteRefusal, ResponseTimeout
 from offsetwatch.remedy.drivers.common_steps import (
     QUIET_S,
@@ -26,14 +20,12 @@ from offsetwatch.remedy.drivers.common_steps import (
 )
 from offsetwatch.remedy.drivers.rest.driver import RestDriver, classify_offsets_reply
 from offsetwatch.remedy.drivers.strimzi.operator import (
-    OPERATION_S,
     OperatorRefusal,
     StrimziOperatorClient,
     build_config_map_fields,
 )
 from offsetwatch.remedy.drivers.strimzi.resources import (
     ConnectorResource,
-    Owner,
     PatchOp,
     build_config_map_name,
     parse_target_state,
@@ -70,36 +62,15 @@ _ERROR_BEFORE_REQUEST: Final = re.compile(
 class StrimziDriver:
     """Driver for one connector through its Strimzi resource.
 
-    wait_s      for the operator, of one operation
     stays       a stop is permanent: its earlier state is not stored
     """
 
-    def __init__(
-        self,
-        access: KubernetesAccess,
-        owner: Owner,
-        *,
-        wait_s: float = OPERATION_S,
-        stays: bool = False,
-        reader: KubeReader | None = None,
-        writer: KubeWriter | None = None,
-        clock: UnixClock | None = None,
-        pause: Callable[[float], None] = time.sleep,
-    ) -> None:
-        self._owner = owner
+    def __init__(self, operator: StrimziOperatorClient, *, stays: bool = False) -> None:
+        self._operator = operator
+        self._owner = operator.owner
         self._stays = stays
-        self._clock = SteadyClock() if clock is None else clock
-        self._operator = StrimziOperatorClient(
-            access,
-            owner,
-            wait_s=wait_s,
-            reader=reader,
-            writer=writer,
-            clock=self._clock,
-            pause=pause,
-        )
         self._requested: set[AnyStep] = set()
-        self._quiet = QuietPeriod(self._clock)
+        self._quiet = QuietPeriod(operator.clock)
 
     def identity(self) -> str | None:
         """Return the resource's uid, which differs after it is recreated."""

@@ -57,20 +57,19 @@ class StrimziOperatorClient:
 
     def __init__(
         self,
-        access: KubernetesAccess,
+        reader: KubeReader,
+        writer: KubeWriter,
         owner: Owner,
         *,
-        wait_s: float,
-        reader: KubeReader | None = None,
-        writer: KubeWriter | None = None,
+        wait_s: float = OPERATION_S,
         clock: UnixClock | None = None,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        self._owner = owner
-        self._read = KubeReader(access) if reader is None else reader
-        self._write = KubeWriter(access) if writer is None else writer
+        self.owner = owner
+        self.clock = SteadyClock() if clock is None else clock
+        self._read = reader
+        self._write = writer
         self._wait_s = wait_s
-        self._clock = SteadyClock() if clock is None else clock
         self._pause = pause
 
     @property
@@ -80,7 +79,7 @@ class StrimziOperatorClient:
 
     def read(self) -> ConnectorResource:
         """Read the resource. Raises NotFound where the connector is no longer in it."""
-        owner = self._owner
+        owner = self.owner
         found = ConnectorResource(
             owner, self._read.resource(owner.plural, owner.namespace, owner.name)
         )
@@ -97,7 +96,7 @@ class StrimziOperatorClient:
         client has requested an operation.
         """
         resource = self.run("list")
-        namespace, name = self._owner.namespace, self._config_map_of(resource, "list")
+        namespace, name = self.owner.namespace, self._config_map_of(resource, "list")
         where = f"ConfigMap {namespace}/{name}"
         try:
             document = self._read.config_map(namespace, name)
@@ -122,7 +121,7 @@ class StrimziOperatorClient:
         field, inner = _CONFIG_MAP_OF[operation]
         if operation == "list" and field in resource.part:
             return str(resource.part[field][inner]["name"])
-        return build_config_map_name(self._owner, operation)
+        return build_config_map_name(self.owner, operation)
 
     def fields(self, resource: ConnectorResource, operation: str) -> dict[str, Any]:
         """Return the fields that the operation needs and that the specification does not have."""
@@ -140,9 +139,9 @@ class StrimziOperatorClient:
         def ask(resource: ConnectorResource) -> list[PatchOp]:
             if resource.operation is not None:
                 said = f"another client has requested this of the operator: {resource.operation}"
-                raise Conflict(self._read.name, f"{self._owner.said}: {said}")
+                raise Conflict(self._read.name, f"{self.owner.said}: {said}")
             if resource.backup is None:
-                raise Conflict(self._read.name, f"{self._owner.said} is held for another connector")
+                raise Conflict(self._read.name, f"{self.owner.said} is held for another connector")
             known[:] = [resource.warnings]
             return resource.patch_operation(operation, self.fields(resource, operation))
 
@@ -160,7 +159,7 @@ class StrimziOperatorClient:
         """
 
         def undo(resource: ConnectorResource) -> list[PatchOp]:
-            fields = build_config_map_fields(self._owner)
+            fields = build_config_map_fields(self.owner)
             if "state" in (resource.backup or {}):
                 # Of a plan that lists again: each change is one more generation for the operator.
                 del fields["listOffsets"]
@@ -171,22 +170,22 @@ class StrimziOperatorClient:
 
     def _await(self, operation: str, known: frozenset[tuple[str, str]]) -> None:
         """Wait until the annotation is gone; warnings from before it are reported at a timeout."""
-        since, polls = self._clock.now(), 0
+        since, polls = self.clock.now(), 0
         while True:
             resource = self.read()
             if resource.operation is None:
                 return
             if resource.operation != resource.operation_of(operation):
                 said = f"another client has requested something else: {resource.operation}"
-                raise Conflict(self._read.name, f"{self._owner.said}: {said}")
+                raise Conflict(self._read.name, f"{self.owner.said}: {said}")
             for reason, message in sorted(resource.warnings - known):
                 if reason in _OFFSET_WARNING_REASONS:
                     raise OperatorRefusal(self._read.name, redact_secrets(message))
-            if self._clock.now() - since >= self._wait_s:
+            if self.clock.now() - since >= self._wait_s:
                 waited = f"the operator did not {operation} the offsets within {self._wait_s:.0f} s"
                 said = "; ".join(resource.warning_texts)
                 heard = f"the operator complains: {said}" if said else "is the operator running?"
-                said = f"{self._owner.said}: {waited}, and is no longer asked to; {heard}"
+                said = f"{self.owner.said}: {waited}, and is no longer asked to; {heard}"
                 raise ResponseTimeout(self._read.name, said)
             self._pause(_PAUSES_S[min(polls, len(_PAUSES_S) - 1)])
             polls += 1
@@ -200,7 +199,7 @@ class StrimziOperatorClient:
                 return resource
             try:
                 document = self._write.patch(resource.path, resource.version, ops)
-                return ConnectorResource(self._owner, document)
+                return ConnectorResource(self.owner, document)
             except Conflict:
                 if attempt + 1 == EDITS_MAX:
                     raise
@@ -209,7 +208,7 @@ class StrimziOperatorClient:
 
     def put_config_map(self, resource: ConnectorResource, name: str, text: str) -> None:
         """Write offsetwatch's ConfigMap with the requested offsets."""
-        namespace = self._owner.namespace
+        namespace = self.owner.namespace
         try:
             there = self._read.config_map(namespace, name)
         except NotFound:
@@ -224,6 +223,13 @@ class StrimziOperatorClient:
         ops: list[PatchOp] = [{"op": "add", "path": "/data", "value": data}]
         version = str(metadata.get("resourceVersion"))
         self._write.patch(config_map_path(namespace, name), version, ops)
+
+
+def build_operator_client(
+    access: KubernetesAccess, owner: Owner, wait_s: float
+) -> StrimziOperatorClient:
+    """Build a client with connections of its own."""
+    return StrimziOperatorClient(KubeReader(access), KubeWriter(access), owner, wait_s=wait_s)
 
 
 def build_config_map_fields(owner: Owner) -> dict[str, Any]:

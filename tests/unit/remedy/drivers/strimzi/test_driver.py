@@ -17,7 +17,7 @@ from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.clients.write.kubernetes import KubeWriter
 from offsetwatch.errors import ClientError, Conflict, ResponseTimeout
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver, classify_operator_message
-from offsetwatch.remedy.drivers.strimzi.operator import OperatorRefusal
+from offsetwatch.remedy.drivers.strimzi.operator import OperatorRefusal, StrimziOperatorClient
 from offsetwatch.remedy.drivers.strimzi.resources import (
     BACKUP_ANNOTATION,
     KAFKA_CONNECTORS,
@@ -164,13 +164,14 @@ def driver_at(server: Server, owner: Owner = OWNER) -> StrimziDriver:
     transport = httpx.MockTransport(server)
     clock = VirtualClock()
     return StrimziDriver(
-        ACCESS,
-        owner,
-        wait_s=30.0,
-        reader=KubeReader(ACCESS, transport=transport),
-        writer=KubeWriter(ACCESS, transport=transport),
-        clock=clock,
-        pause=clock.advance,
+        StrimziOperatorClient(
+            KubeReader(ACCESS, transport=transport),
+            KubeWriter(ACCESS, transport=transport),
+            owner,
+            wait_s=30.0,
+            clock=clock,
+            pause=clock.advance,
+        )
     )
 
 

@@ -17,6 +17,7 @@ from offsetwatch.config import Connect
 from offsetwatch.errors import TargetUnreachable
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.drivers.strimzi.driver import RestObservedStrimziDriver, StrimziDriver
+from offsetwatch.remedy.drivers.strimzi.operator import StrimziOperatorClient
 from offsetwatch.remedy.drivers.strimzi.resources import (
     BACKUP_ANNOTATION,
     KAFKA_CONNECTORS,
@@ -80,16 +81,15 @@ class World:
     def driver(self, *, stays: bool = False) -> RestObservedStrimziDriver:
         transport, clock = httpx.MockTransport(self.server), VirtualClock()
         cluster = Connect(name="lab", kafka="east", urls=[self.worker.url])
-        strimzi = StrimziDriver(
-            ACCESS,
+        operator = StrimziOperatorClient(
+            KubeReader(ACCESS, transport=transport),
+            KubeWriter(ACCESS, transport=transport, check=self.check),
             Owner(KAFKA_CONNECTORS, "kafka", "c", "c"),
             wait_s=30.0,
-            stays=stays,
-            reader=KubeReader(ACCESS, transport=transport),
-            writer=KubeWriter(ACCESS, transport=transport, check=self.check),
             clock=clock,
             pause=clock.advance,
         )
+        strimzi = StrimziDriver(operator, stays=stays)
         return RestObservedStrimziDriver(RestDriver(cluster, "c", None, clock=clock), strimzi)
 
     @property
