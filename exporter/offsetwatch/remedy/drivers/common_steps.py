@@ -125,10 +125,10 @@ def check_expected_offsets(
     now: tuple[PartitionOffset, ...], expected: tuple[PartitionOffset, ...]
 ) -> StepInspection:
     """Check whether these partitions have exactly these offsets."""
-    have = _index_offsets(now)
+    offsets = _index_offsets(now)
     for pair in expected:
-        if have.get(pair.partition) != pair.offset:
-            found = have.get(pair.partition, "none")
+        if offsets.get(pair.partition) != pair.offset:
+            found = offsets.get(pair.partition, "none")
             said = f"{pair.partition} has {found} by now, and had {pair.offset or 'none'}"
             return StepInspection(StepStatus.FOREIGN, said)
     return StepInspection(StepStatus.DONE, f"{len(expected)} offsets are still what they were")
@@ -181,20 +181,22 @@ def _index_offsets(pairs: tuple[PartitionOffset, ...]) -> dict[str, str]:
 
 
 class DeleteTopicHandler:
-    """Inspections and executions of `DeleteTopic`. Keeps nothing between calls."""
+    """Inspections and executions of `DeleteTopic`. Keeps nothing between calls.
 
-    def __init__(self, opened: Callable[[str], TopicDeleter]) -> None:
-        """Take `opened`, which opens a client for a configured Kafka cluster by its name."""
-        self._opened = opened
+    `open_client` opens a client for a configured Kafka cluster by its name.
+    """
+
+    def __init__(self, open_client: Callable[[str], TopicDeleter]) -> None:
+        self._open_client = open_client
 
     def inspect(self, step: DeleteTopic) -> StepInspection:
         """Inspect the topic: DONE if there is none of this name, or one with another id."""
-        with closing(self._opened(step.kafka)) as kafka:
-            there = kafka.topic_id(step.topic)
+        with closing(self._open_client(step.kafka)) as kafka:
+            topic_id = kafka.topic_id(step.topic)
         name = f"{step.kafka}/{step.topic}"
-        if there is None:
+        if topic_id is None:
             return StepInspection(StepStatus.DONE, f"there is no topic {name}")
-        if there != step.topic_id:
+        if topic_id != step.topic_id:
             return StepInspection(StepStatus.DONE, f"{name} is another topic now, created since")
         return StepInspection(StepStatus.READY, f"{name} is there")
 
@@ -205,7 +207,7 @@ class DeleteTopicHandler:
         be lost. Kafka's clients delete by name only.
         """
         name = f"{step.kafka}/{step.topic}"
-        with closing(self._opened(step.kafka)) as kafka:
+        with closing(self._open_client(step.kafka)) as kafka:
             if kafka.topic_id(step.topic) != step.topic_id:
                 return Outcome(
                     AttemptResult.NACK, f"{name} is not the topic that was to be deleted"
@@ -260,19 +262,19 @@ class KafkaSource:
 
 
 class RecordCopier:
-    """Inspections and executions of `Copy`, for one plan. Keeps nothing between calls."""
+    """Inspections and executions of `Copy`, for one plan. Keeps nothing between calls.
+
+    open_source     opens a configured Kafka cluster by its name
+    about           the plan's context (build_copy_context), which each step completes
+    """
 
     def __init__(
         self,
-        opened: Callable[[str], KafkaSource],
+        open_source: Callable[[str], KafkaSource],
         quarantine: QuarantineStore,
         about: QuarantineContext,
     ) -> None:
-        """Take the opener of configured Kafka clusters by name, and the plan's context.
-
-        build_copy_context builds `about`; each step completes it.
-        """
-        self._opened = opened
+        self._open_source = open_source
         self._quarantine = quarantine
         self._about = about
 
@@ -287,7 +289,7 @@ class RecordCopier:
             raise TargetUnreachable(self._quarantine.name, f"cannot be searched: {exc}") from exc
         if receipt is not None:
             return StepInspection(StepStatus.DONE, f"{COPY_NOTE_PREFIX}{receipt.where}")
-        with closing(self._opened(step.record.kafka)) as source:
+        with closing(self._open_source(step.record.kafka)) as source:
             found = _read_planned_record(source, step)
         if isinstance(found, StepInspection):
             return found
@@ -297,7 +299,7 @@ class RecordCopier:
 
     def carry_out(self, step: Copy) -> Outcome:
         """Copy the record, if it is the planned one. An ACK includes a receipt."""
-        with closing(self._opened(step.record.kafka)) as source:
+        with closing(self._open_source(step.record.kafka)) as source:
             found = _read_planned_record(source, step)
             if isinstance(found, StepInspection):
                 return Outcome(AttemptResult.NACK, found.said)
