@@ -7,9 +7,9 @@ import json
 import math
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -28,6 +28,8 @@ _STYLES: Final = {
     "ok": "green",
 }
 
+
+T = TypeVar("T")
 
 _ERROR_NUMBER: Final = re.compile(r"\[Errno -?\d+\] ")
 _PATH_OF_ERROR: Final = re.compile(r": '(/[^']*)'")
@@ -125,6 +127,14 @@ def print_document(output_format: OutputFormat, value: Any) -> None:
         print_json(value)
 
 
+def print_result(output_format: OutputFormat, document: Any, draw: Callable[[], object]) -> None:
+    """Print the document, or for a person call `draw`, which prints the same as tables."""
+    if output_format is OutputFormat.TABLE:
+        draw()
+    else:
+        print_document(output_format, document)
+
+
 class _Number(str):
     """A number with a point or an exponent, kept as it was written."""
 
@@ -184,6 +194,14 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
         )
     console = Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
     console.print(drawn)
+
+
+def print_columns(
+    title: str, rows: Iterable[T], columns: Mapping[str, Callable[[T], object]]
+) -> None:
+    """Print a table by its columns: each a heading, as in print_table, and its cell of a row."""
+    cells = columns.values()
+    print_table(title, tuple(columns), ([cell(row) for cell in cells] for row in rows))
 
 
 def print_entry(condition: str, headline: str, details: Iterable[str]) -> None:

@@ -6,12 +6,13 @@ watched, or would be watched wrongly); or `unknown` (it could not be checked, wh
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final, Literal
 
 from offsetwatch.clients.kafka.inspector import ClusterFacts, TopicShape
-from offsetwatch.decode.rest_answers import ConnectRoot
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,
@@ -77,19 +78,16 @@ def report_failed_check(
     about: str, check: str, error: ClientError, advice: str | None = None
 ) -> DoctorCheck:
     """Build the line of a check that failed because of an error or a missing answer."""
-    away = isinstance(error, (TargetUnreachable, ResponseTimeout))
-    if advice is None:
-        advice = error.advice
+    advice = advice or error.advice
     if advice is None and isinstance(error, SettingsRefused):
         advice = f"correct kafka.{error.target}.properties; check names all that is wrong with them"
-    advice = advice or next(text for kind, text in _ERROR_ADVICE if isinstance(error, kind))
     return DoctorCheck(
-        about=about,
-        check=check,
-        verdict="fail",
-        found=f"{error.reason}: {error.detail}",
-        advice=advice,
-        unreachable=away,
+        about,
+        check,
+        "fail",
+        f"{error.reason}: {error.detail}",
+        advice or next(text for kind, text in _ERROR_ADVICE if isinstance(error, kind)),
+        unreachable=isinstance(error, (TargetUnreachable, ResponseTimeout)),
     )
 
 
@@ -113,19 +111,18 @@ def check_version(about: str, release: str | None) -> DoctorCheck:
 
 def check_topic_ids(about: str, shapes: Mapping[str, TopicShape | ClientError]) -> DoctorCheck:
     """Check whether the cluster gives topics an id (KIP-516)."""
-    seen = [shape for shape in shapes.values() if isinstance(shape, TopicShape)]
-    if not seen:
-        return DoctorCheck(about, "topic ids", "unknown", "no topic that offsetwatch may describe")
-    if any(shape.topic_id is None for shape in seen):
-        return DoctorCheck(
-            about,
-            "topic ids",
+    line = partial(DoctorCheck, about, "topic ids")
+    visible = [shape for shape in shapes.values() if isinstance(shape, TopicShape)]
+    if not visible:
+        return line("unknown", "no topic that offsetwatch may describe")
+    if any(shape.topic_id is None for shape in visible):
+        return line(
             "warn",
             "topics have no ids",
             "Kafka gives them from 2.8 on; without them a topic that was deleted and created again "
             "is noticed only once its end lies before our position",
         )
-    return DoctorCheck(about, "topic ids", "ok", "topics have ids")
+    return line("ok", "topics have ids")
 
 
 def check_permissions(
@@ -138,16 +135,19 @@ def check_permissions(
 
     `shapes` are the topics to be read. `there` are topic names to suggest one from.
     """
+    line = partial(DoctorCheck, about, "topic ACLs")
     missing: dict[str, list[str]] = {}
-    silent = False
+    readable = []
+    hidden = False
     for topic, shape in sorted(shapes.items()):
         if isinstance(shape, NotFound):
+            nearest = find_nearest(topic, there)
+            meant = f"; did you mean {nearest}?" if nearest else ""
             yield DoctorCheck(
                 about,
                 "topic",
                 "fail",
-                f"{topic}: no such topic, or no permission to describe "
-                f"it{_suggest_name(topic, there)}",
+                f"{topic}: no such topic, or no permission to describe it{meant}",
                 f"create it, correct its name, or allow Describe and Read on topic {topic}",
             )
         elif isinstance(shape, ClientError):
@@ -155,39 +155,29 @@ def check_permissions(
                 about, "topic", shape, f"allow Describe and Read on topic {topic}"
             )
             yield replace(refused, found=f"{topic}: {refused.found}")
-        elif shape.operations is None:
-            silent = True
         else:
+            readable.append(topic)
+            hidden = hidden or shape.operations is None
             for operation in ("DESCRIBE", "READ", "DESCRIBE_CONFIGS"):
-                if operation not in shape.operations and "ALL" not in shape.operations:
+                if not shape.may(operation):
                     missing.setdefault(operation, []).append(topic)
     for operation, topics in missing.items():
-        needed = operation != "DESCRIBE_CONFIGS"
-        yield DoctorCheck(
-            about,
-            "topic ACLs",
-            "fail" if needed else "warn",
-            f"no {operation} on {_format_names(topics)}",
-            f"allow {operation} on these topics"
-            + ("" if needed else ": the offsets topic is found and topics are linted by it"),
-        )
-    if silent:
-        yield DoctorCheck(about, "topic ACLs", "unknown", "the broker does not report these rights")
-    elif shapes and not missing:
-        readable = [topic for topic, shape in shapes.items() if isinstance(shape, TopicShape)]
-        if readable:
-            yield DoctorCheck(
-                about,
-                "topic ACLs",
-                "ok",
-                f"all required rights on {_format_names(sorted(readable))}",
-            )
+        found = f"no {operation} on {_format_names(topics)}"
+        advice = f"allow {operation} on these topics"
+        if operation == "DESCRIBE_CONFIGS":
+            advice += ": the offsets topic is found and topics are linted by it"
+        yield line("warn" if operation == "DESCRIBE_CONFIGS" else "fail", found, advice)
+    if hidden:
+        yield line("unknown", "the broker does not report these rights")
+    elif readable and not missing:
+        yield line("ok", f"all required rights on {_format_names(readable)}")
     yield from _check_group_permissions(about, groups)
 
 
 def _check_group_permissions(
     about: str, groups: Mapping[str, frozenset[str] | ClientError | None]
 ) -> Iterator[DoctorCheck]:
+    line = partial(DoctorCheck, about, "group ACLs")
     refused = [
         name
         for name, found in groups.items()
@@ -195,22 +185,12 @@ def _check_group_permissions(
         or (found is not None and not found & {"DESCRIBE", "READ", "ALL"})
     ]
     if refused:
-        yield DoctorCheck(
-            about,
-            "group ACLs",
-            "fail",
-            f"no DESCRIBE on {_format_names(sorted(refused))}",
-            "allow Describe on these groups: without it their sinks have no lag",
-        )
+        advice = "allow Describe on these groups: without it their sinks have no lag"
+        yield line("fail", f"no DESCRIBE on {_format_names(sorted(refused))}", advice)
     elif None in groups.values():
-        yield DoctorCheck(about, "group ACLs", "unknown", "the broker does not report these rights")
+        yield line("unknown", "the broker does not report these rights")
     elif groups:
-        yield DoctorCheck(about, "group ACLs", "ok", f"Describe on {_format_names(sorted(groups))}")
-
-
-def _suggest_name(name: str, there: Collection[str]) -> str:
-    meant = find_nearest(name, there)
-    return f"; did you mean {meant}?" if meant else ""
+        yield line("ok", f"Describe on {_format_names(sorted(groups))}")
 
 
 def _format_names(names: list[str]) -> str:
@@ -221,60 +201,47 @@ def _format_names(names: list[str]) -> str:
 # --- Connect -------------------------------------------------------------------------------------
 
 
-def check_worker(about: str, found: ConnectRoot) -> DoctorCheck:
-    """Report that a worker answers."""
-    return DoctorCheck(about, "reachable", "ok", f"Connect {found.version}")
-
-
 def check_mapping(
     about: str, configured: str, worker_says: str | None, ids: Mapping[str, str | None]
 ) -> DoctorCheck:
     """Check whether `kafka:` of a Connect cluster is the Kafka cluster that its workers use."""
+    line = partial(DoctorCheck, about, "kafka")
     expected = ids.get(configured)
     if worker_says is None or expected is None:
         who = "the worker" if worker_says is None else configured
-        return DoctorCheck(about, "kafka", "unknown", f"{who} returns no cluster id")
+        return line("unknown", f"{who} returns no cluster id")
     if worker_says == expected:
-        return DoctorCheck(about, "kafka", "ok", f"its Kafka cluster is {configured}")
+        return line("ok", f"its Kafka cluster is {configured}")
     real = next((name for name, known in ids.items() if known == worker_says), None)
-    return DoctorCheck(
-        about,
-        "kafka",
-        "fail",
-        f"its Kafka cluster is {real or worker_says}, not {configured}",
-        f"set kafka: {real} in this entry under connect"
-        if real is not None
-        else "name the Kafka cluster that its workers use under kafka, and here",
-    )
+    advice = "name the Kafka cluster that its workers use under kafka, and here"
+    if real is not None:
+        advice = f"set kafka: {real} in this entry under connect"
+    return line("fail", f"its Kafka cluster is {real or worker_says}, not {configured}", advice)
 
 
 def check_connectors(about: str, connectors: Collection[Connector]) -> DoctorCheck:
     """Check whether the Connect cluster has connectors."""
     if not connectors:
         return DoctorCheck(about, "connectors", "warn", "it has none", "there is nothing to watch")
-    kinds = sorted({connector.kind.value for connector in connectors})
-    counts = ", ".join(
-        f"{sum(connector.kind == kind for connector in connectors)} {kind}" for kind in kinds
+    counts = sorted(Counter(connector.kind.value for connector in connectors).items())
+    return DoctorCheck(
+        about, "connectors", "ok", ", ".join(f"{count} {kind}" for kind, count in counts)
     )
-    return DoctorCheck(about, "connectors", "ok", counts)
 
 
 def check_offsets_endpoint(about: str, error: ClientError | None) -> DoctorCheck:
     """Check whether GET /connectors/{c}/offsets works."""
+    line = partial(DoctorCheck, about, "REST offsets")
     if error is None:
-        return DoctorCheck(about, "REST offsets", "ok", "answered")
+        return line("ok", "answered")
     if isinstance(error, NotFound):
-        return DoctorCheck(
-            about,
-            "REST offsets",
+        return line(
             "warn",
             "the workers do not have them",
             "Connect has them from 3.5 on: without them what we read from the topics is not "
             "compared with what Connect would load",
         )
-    return DoctorCheck(
-        about,
-        "REST offsets",
+    return line(
         "warn",
         f"{error.reason}: {error.detail}",
         "each such call makes a worker read its offsets topic: raise connect[].poll.timeout_s",
@@ -286,23 +253,23 @@ def check_addresses(
 ) -> DoctorCheck | None:
     """Check whether the Kafka cluster that a connector names is configured; None without a name."""
     if connector.mirror is not None:
-        wanted, what = connector.mirror.source_addresses, "upstream"
+        addresses, what = connector.mirror.source_addresses, "upstream"
     elif connector.sink is not None and connector.sink.addresses:
-        wanted, what = connector.sink.addresses, "consumes from"
+        addresses, what = connector.sink.addresses, "consumes from"
     else:
         return None
-    matches = sorted(name for name, known in configured.items() if known & wanted)
-    text = ", ".join(sorted(wanted)) or "no address"
+    matches = sorted(name for name, known in configured.items() if known & addresses)
+    text = ", ".join(sorted(addresses)) or "no address"
     if len(matches) == 1:
         return DoctorCheck(about, connector.name, "ok", f"{what} {matches[0]} ({text})")
-    found = f"{what} {text}: no cluster under kafka answers there"
-    if matches:
-        found = f"{what} {text}: that is {' and '.join(matches)}"
+    which = (
+        f"that is {' and '.join(matches)}" if matches else "no cluster under kafka answers there"
+    )
     return DoctorCheck(
         about,
         connector.name,
         "fail",
-        f"{found}: no lag",
+        f"{what} {text}: {which}: no lag",
         "add a cluster with exactly one of these addresses in its bootstrap under kafka",
     )
 
@@ -314,15 +281,14 @@ def check_worker_clock(
     about: str, theirs: float | None, before: float, after: float
 ) -> DoctorCheck:
     """Compare a worker's clock with this machine's; its Date header is cut to the second."""
+    line = partial(DoctorCheck, about, "clock")
     if theirs is None:
-        return DoctorCheck(about, "clock", "unknown", "the worker's answer has no time")
+        return line("unknown", "the worker's answer has no time")
     skew = max(0.0, theirs - after, before - (theirs + 1.0))
     ahead = "ahead of" if theirs > after else "behind"
     if skew <= SKEW_S_MAX:
-        return DoctorCheck(about, "clock", "ok", f"within {SKEW_S_MAX:.0f} s of this machine's")
-    return DoctorCheck(
-        about,
-        "clock",
+        return line("ok", f"within {SKEW_S_MAX:.0f} s of this machine's")
+    return line(
         "warn",
         f"{skew:.0f} s {ahead} this machine's",
         "set both by NTP: ages and lags in seconds compare this clock with record timestamps",
@@ -331,52 +297,35 @@ def check_worker_clock(
 
 def check_record_clock(newest: float | None, now: float) -> DoctorCheck:
     """Check for records from the future, which show a wrong clock. Old records prove nothing."""
+    line = partial(DoctorCheck, "clock", "records")
     if newest is None:
-        return DoctorCheck("clock", "records", "unknown", "no record was read")
+        return line("unknown", "no record was read")
     if newest - now <= SKEW_S_MAX:
-        return DoctorCheck("clock", "records", "ok", "no commit is from the future")
-    return DoctorCheck(
-        "clock",
-        "records",
-        "warn",
-        f"the newest commit is {newest - now:.0f} s in the future",
-        "set the clocks of workers, brokers and this machine by NTP",
-    )
+        return line("ok", "no commit is from the future")
+    advice = "set the clocks of workers, brokers and this machine by NTP"
+    return line("warn", f"the newest commit is {newest - now:.0f} s in the future", advice)
 
 
 def check_disk(path: str, *, writable: bool, free_bytes: int) -> DoctorCheck:
     """Check whether the history pipeline can write its tables."""
-    free = f"{free_bytes / 2**30:.1f} GiB free"
+    line = partial(DoctorCheck, "disk", "history.path")
     if not writable:
-        return DoctorCheck(
-            "disk", "history.path", "fail", f"{path}: not writable", "set history.path, or chown it"
-        )
+        return line("fail", f"{path}: not writable", "set history.path, or chown it")
+    found = f"{path}: {free_bytes / 2**30:.1f} GiB free"
     if free_bytes < FREE_BYTES_MIN:
-        return DoctorCheck(
-            "disk", "history.path", "warn", f"{path}: {free}", "make room for the tables"
-        )
-    return DoctorCheck("disk", "history.path", "ok", f"{path}: {free}")
+        return line("warn", found, "make room for the tables")
+    return line("ok", found)
 
 
 def check_history_extra(*, spark: bool, java: bool) -> DoctorCheck:
     """Check whether the history pipeline is installed and can run."""
+    line = partial(DoctorCheck, "history", "extra")
     if not spark:
-        return DoctorCheck(
-            "history",
-            "extra",
-            "ok",
-            "not installed: needed for `history` only",
-            "offsetwatch[history]",
-        )
+        return line("ok", "not installed: needed for `history` only", "offsetwatch[history]")
     if not java:
-        return DoctorCheck(
-            "history",
-            "extra",
-            "warn",
-            "pyspark is installed, and no java was found",
-            "install a Java 17 runtime, or set JAVA_HOME",
-        )
-    return DoctorCheck("history", "extra", "ok", "pyspark and java are there")
+        advice = "install a Java 17 runtime, or set JAVA_HOME"
+        return line("warn", "pyspark is installed, and no java was found", advice)
+    return line("ok", "pyspark and java are there")
 
 
 _ADVICE: Final = {
@@ -391,42 +340,27 @@ _ADVICE: Final = {
 
 
 def check_internal_topics(
-    about: str, facts: Collection[TopicFacts], problems: Iterable[TopicProblem]
+    about: str, facts: Collection[TopicFacts], problems: Collection[TopicProblem]
 ) -> Iterator[DoctorCheck]:
     """Report the problems of internal topics, and what could not be checked."""
-    sound = True
+    line = partial(DoctorCheck, about, "internal topics")
     for problem in problems:
-        sound = False
-        lost = problem.problem in {NOT_COMPACTED, SHARED}
-        yield DoctorCheck(
-            about,
-            "internal topics",
-            "fail" if lost else "warn",
+        yield line(
+            "fail" if problem.problem in {NOT_COMPACTED, SHARED} else "warn",
             f"{problem.at.topic}: {problem.problem}: {problem.detail}",
             _ADVICE[problem.problem],
         )
     hidden = sorted(fact.at.topic for fact in facts if fact.policy is None)
     if hidden:
-        yield DoctorCheck(
-            about,
-            "internal topics",
-            "unknown",
-            f"cleanup.policy of {_format_names(hidden)} is hidden from offsetwatch",
-            "allow DescribeConfigs on these topics",
-        )
+        found = f"cleanup.policy of {_format_names(hidden)} is hidden from offsetwatch"
+        yield line("unknown", found, "allow DescribeConfigs on these topics")
+    visible = sorted(fact.at.topic for fact in facts if fact.policy is not None)
+    if visible and not problems:
+        yield line("ok", f"nothing wrong with {_format_names(visible)}")
     roles = {fact.role for fact in facts}
-    seen = sorted(fact.at.topic for fact in facts if fact.policy is not None)
-    if sound and seen:
-        yield DoctorCheck(
-            about, "internal topics", "ok", f"nothing wrong with {_format_names(seen)}"
-        )
-    if InternalTopicRole.OFFSETS in roles and not roles >= {
-        InternalTopicRole.CONFIG,
-        InternalTopicRole.STATUS,
-    }:
-        yield DoctorCheck(
-            about,
-            "internal topics",
+    siblings = {InternalTopicRole.CONFIG, InternalTopicRole.STATUS}
+    if InternalTopicRole.OFFSETS in roles and not roles >= siblings:
+        yield line(
             "unknown",
             "no config and status topics were found beside the offsets topic: not checked",
         )
@@ -460,12 +394,13 @@ def check_copies(
     topics    upstream topics that the flow copies
     there     topics of the target; empty if they are unknown
     """
-    about, check = f"connect {flow.connect_cluster}", f"copies of {flow.connector}"
     for topic in sorted(topics):
         stated, two = find_configured_copy(flow, topic), find_copy_conflict(flow, topic)
         if two is not None:
             found = f"{topic} is copied to {two[1]} by its settings: {two[0]} is not used"
-            yield DoctorCheck(about, check, "warn", found, "correct flows[].copies")
         elif stated is not None and there and stated not in there:
             found = f"{topic}: there is no topic {stated} on {flow.downstream}"
-            yield DoctorCheck(about, check, "warn", found, "correct flows[].copies")
+        else:
+            continue
+        about, check = f"connect {flow.connect_cluster}", f"copies of {flow.connector}"
+        yield DoctorCheck(about, check, "warn", found, "correct flows[].copies")

@@ -15,8 +15,8 @@ import textwrap
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -31,7 +31,7 @@ from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import inspect_clusters
 from offsetwatch.cli.common.parallel import ask_all
 from offsetwatch.cli.inspect import diagnosis
-from offsetwatch.cli.inspect.diagnosis import DoctorCheck, report_failed_check
+from offsetwatch.cli.inspect.diagnosis import CheckVerdict, DoctorCheck, report_failed_check
 from offsetwatch.clients.connect.reader import ConnectReader, read_worker_clock, reader_of
 from offsetwatch.clients.http.auth import TlsContext, UnusableCredentials
 from offsetwatch.clients.kafka.clients import TailReader
@@ -56,7 +56,6 @@ from offsetwatch.remedy.drivers.strimzi.resources import (
     KAFKA_CONNECTORS,
     KAFKA_MIRROR_MAKERS,
     KINDS,
-    ConnectClusterResource,
     build_kube_reader,
     find_gitops_tool,
     list_connector_resources,
@@ -92,16 +91,11 @@ def doctor(config_path: Path, output_format: OutputFormat, timeout_s: float) -> 
     configure_logging("error", "console")
     with _show_spinner():
         lines = Doctor(loaded, timeout_s).lines()
-    if output_format is not OutputFormat.TABLE:
-        output.print_document(
-            output_format,
-            {
-                "verdict": find_worst_verdict(lines),
-                "checks": [asdict(line) for line in lines],
-            },
-        )
-    else:
-        sys.stdout.write(format_report(config_path.name, lines))
+    output.print_result(
+        output_format,
+        {"verdict": find_worst_verdict(lines), "checks": [asdict(line) for line in lines]},
+        lambda: sys.stdout.write(format_report(config_path.name, lines)),
+    )
     return compute_exit_code(lines)
 
 
@@ -112,24 +106,16 @@ def format_report(title: str, lines: Collection[DoctorCheck]) -> str:
         f"{counts[verdict]} {verdict}" for verdict in _VERDICT_ORDER if counts[verdict]
     )
     text = [f"{output.escape_controls(title)}: {find_worst_verdict(lines)} ({counted})"]
+    wrap = partial(textwrap.wrap, width=WIDTH, subsequent_indent=" " * 8, break_on_hyphens=False)
     for line in sorted(lines, key=lambda line: _VERDICT_ORDER.index(line.verdict)):
+        bad = line.verdict in _BAD_VERDICTS
         head = output.escape_controls(f"{line.about}, {line.check}: {line.found}")
-        text += _wrap_text(
-            f"{line.verdict.upper() if line.verdict in _BAD_VERDICTS else line.verdict:<8}", head
-        )
-        if line.advice is not None and line.verdict in _BAD_VERDICTS:
-            text += _wrap_text(" " * 8, f"-> {output.escape_controls(line.advice)}")
+        verdict = line.verdict.upper() if bad else line.verdict
+        text += wrap(head, initial_indent=f"{verdict:<8}")
+        if line.advice is not None and bad:
+            advice = output.escape_controls(line.advice)
+            text += wrap(f"-> {advice}", initial_indent=" " * 8)
     return "\n".join(text) + "\n"
-
-
-def _wrap_text(first: str, text: str) -> list[str]:
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=first,
-        subsequent_indent=" " * 8,
-        break_on_hyphens=False,
-    )
 
 
 def find_worst_verdict(lines: Collection[DoctorCheck]) -> str:
@@ -164,32 +150,32 @@ class Doctor:
         self._clusters: dict[str, ClusterFacts] = {}
         self._workers: dict[tuple[str, str], ConnectRoot] = {}
         self._listed: dict[str, tuple[Connector, ...]] = {}
+        self._homes = {
+            cluster.name: cluster.kafka for cluster in loaded.connect if cluster.kafka is not None
+        }
 
     def lines(self) -> tuple[DoctorCheck, ...]:
         """Return all lines in the order of the configuration: clusters, workers, the rest."""
         kafkas, connects = self._config.kafka, self._config.connect
         found = f"{len(kafkas)} Kafka and {len(connects)} Connect cluster(s)"
-        lines = [DoctorCheck("configuration", "loads", "ok", found)]
-        lines += self._all(
-            [
-                *((f"kafka {name}", partial(self._kafka, name)) for name in kafkas),
-                *(
-                    (f"connect {connect.name}", partial(self._connect, connect))
-                    for connect in connects
-                ),
-            ]
+        asks = [(f"kafka {name}", partial(self._check_kafka, name)) for name in kafkas]
+        asks += [(f"connect {one.name}", partial(self._check_connect, one)) for one in connects]
+        return (
+            DoctorCheck("configuration", "loads", "ok", found),
+            *self._all(asks),
+            *self._all(self._list_remediation_checks()),
+            *self._check_mappings(),
+            *self._check_addresses(),
+            *self._inspect_clusters(),
+            _check_disk(Path(self._config.history.path)),
+            diagnosis.check_history_extra(
+                # Looked up and not imported, which would take a second.
+                spark=importlib.util.find_spec("pyspark") is not None,
+                java=_has_java(),
+            ),
         )
-        lines += self._all(self._of_remedies())
-        lines += self._mappings()
-        lines += self._addresses()
-        lines += self._seen()
-        lines.append(_check_disk(Path(self._config.history.path)))
-        lines.append(
-            diagnosis.check_history_extra(spark=_is_installed("pyspark"), java=_has_java())
-        )
-        return tuple(lines)
 
-    def _seen(self) -> list[DoctorCheck]:
+    def _inspect_clusters(self) -> list[DoctorCheck]:
         """Return the lines on what the daemon would read.
 
         The daemon does not start if librdkafka refuses a property.
@@ -197,63 +183,56 @@ class Doctor:
         try:
             with inspect_clusters(self._config, self._left_s(_INSPECTION_PART)) as inspection:
                 snapshot = inspection.snapshot
-                lines = list(self._inputs(snapshot))
+                lines = list(self._check_inputs(snapshot))
         except SettingsRefused as exc:
             return [report_failed_check("catch-up", "inputs", exc)]
         lines += self._all(
-            [(f"kafka {name}", partial(self._topics, name, snapshot)) for name in self._clusters]
+            [
+                (f"kafka {name}", partial(self._check_topics, name, snapshot))
+                for name in self._clusters
+            ]
         )
-        lines.append(diagnosis.check_record_clock(_find_newest_timestamp(snapshot), snapshot.at))
+        times = (partition.committed_at for partition in snapshot.source_partitions)
+        newest = [time for time in times if time is not None]
+        newest += (sync.at for sync in snapshot.syncs)
+        lines.append(diagnosis.check_record_clock(max(newest, default=None), snapshot.at))
         return lines
 
-    def _all(self, asks: list[tuple[str, CheckFunction]]) -> Iterator[DoctorCheck]:
+    def _all(self, asks: Iterable[tuple[str, CheckFunction]]) -> Iterator[DoctorCheck]:
         """Run checks in parallel, each within its time limit, and yield their lines."""
         for about, found in ask_all(
             ((about, partial(_run_check, about, ask)) for about, ask in asks),
             self._left_s(_PHASE_PART),
         ):
-            if isinstance(found, ClientError):
-                admin = self._admins.get(about.removeprefix("kafka "))
-                trouble = None if admin is None else admin.trouble()
-                if trouble is not None:
-                    yield report_failed_check(about, "reachable", trouble)
-                    continue
-                advice = "check that it is not frozen or overloaded, and the network to it"
-                yield DoctorCheck(
-                    about, "reachable", "fail", found.detail, advice, unreachable=True
-                )
-            else:
+            if not isinstance(found, ClientError):
                 yield from found
+                continue
+            admin = self._admins.get(about.removeprefix("kafka "))
+            trouble = None if admin is None else admin.trouble()
+            line = report_failed_check(about, "reachable", trouble or found)
+            yield line if trouble else replace(line, found=found.detail)
 
     def _left_s(self, part: float) -> float:
         """Return a part of the remaining time in seconds, at least 1, since other checks follow."""
         return max(1.0, part * (self._deadline - time.monotonic()))
 
-    def _of_remedies(self) -> list[tuple[str, CheckFunction]]:
-        """Return the checks of what only remediation depends on."""
-        asks: list[tuple[str, CheckFunction]] = []
+    def _list_remediation_checks(self) -> Iterator[tuple[str, CheckFunction]]:
+        """Yield the checks of what only remediation depends on."""
         settings = build_replica_settings(self._config)
         if settings is not None:
             about = f"journal {settings.kafka}/{settings.wanted.topic}"
-            asks.append((about, partial(check_journal, settings)))
+            yield about, partial(check_journal, settings)
         acts = self._config.remedy.mode != "observe"
         if acts and self._config.remedy.quarantine.kafka is not None:
             quarantine = build_configured_quarantine(self._config, Path(self._config.state_dir))
-            about = f"quarantine {quarantine.name}"
-            asks.append((about, partial(check_quarantine, quarantine)))
-        asks += [
-            (
-                f"connect {cluster.name}",
-                partial(check_strimzi, cluster, acts=acts),
-            )
-            for cluster in self._config.connect
-            if cluster.strimzi is not None
-        ]
-        return asks
+            yield f"quarantine {quarantine.name}", partial(check_quarantine, quarantine)
+        for cluster in self._config.connect:
+            if cluster.strimzi is not None:
+                yield f"connect {cluster.name}", partial(check_strimzi, cluster, acts=acts)
 
     # --- Kafka -----------------------------------------------------------------------------------
 
-    def _kafka(self, name: str) -> Iterator[DoctorCheck]:
+    def _check_kafka(self, name: str) -> Iterator[DoctorCheck]:
         about = f"kafka {name}"
         properties = self._config.kafka[name].client_properties()
         self._admins[name] = admin = KafkaInspector(name, properties)
@@ -266,28 +245,26 @@ class Doctor:
                 about, "version", "unknown", f"{exc.reason}: {exc.detail}", exc.advice
             )
 
-    def _topics(self, name: str, snapshot: Snapshot) -> Iterator[DoctorCheck]:
+    def _check_topics(self, name: str, snapshot: Snapshot) -> Iterator[DoctorCheck]:
         about, admin = f"kafka {name}", self._admins[name]
-        homes = {
-            cluster.name: cluster.kafka
-            for cluster in self._config.connect
-            if cluster.kafka is not None
-        }
         named = {
             kafka_topic.topic: role
-            for kafka_topic, role in find_internal_topics(snapshot.topology, homes).items()
+            for kafka_topic, role in find_internal_topics(snapshot.topology, self._homes).items()
             if kafka_topic.kafka == name
         }
         needed = [
             topic for topic, role in named.items() if role is not InternalTopicRole.CHECKPOINTS
         ]
-        shapes = admin.shapes(needed or sorted(self._clusters[name].topics)[:1])
+        there = self._clusters[name].topics
+        shapes = admin.shapes(needed or sorted(there)[:1])
         yield diagnosis.check_topic_ids(about, shapes)
         groups = sorted({sink.group for sink in snapshot.topology.sinks if sink.kafka == name})
         allowed = admin.group_operations(groups)
-        there = self._clusters[name].topics
         yield from diagnosis.check_permissions(about, shapes if needed else {}, allowed, there)
-        facts = read_topic_facts(admin, lambda: self._open(name), named, TopicMemory(), self._clock)
+        properties = self._config.kafka[name].client_properties()
+        facts = read_topic_facts(
+            admin, lambda: TailReader(name, properties), named, TopicMemory(), self._clock
+        )
         sharing = [
             topic_problem
             for topic_problem in snapshot.topic_problems
@@ -297,68 +274,59 @@ class Doctor:
             about, facts, [*find_topic_problems(facts), *sharing]
         )
 
-    def _open(self, kafka: str) -> TailReader:
-        return TailReader(kafka, self._config.kafka[kafka].client_properties())
-
     # --- Connect ---------------------------------------------------------------------------------
 
-    def _connect(self, connect: Connect) -> Iterator[DoctorCheck]:
+    def _check_connect(self, connect: Connect) -> Iterator[DoctorCheck]:
         about = f"connect {connect.name}"
         if not connect.worker_urls:
             yield DoctorCheck(about, "REST", "ok", "no url: its topics are all there is")
             return
         for url in connect.worker_urls:
-            yield from self._worker(connect, url)
-        reader = reader_of(connect, connect.poll.timeout_s)
+            yield from self._check_worker(connect, url)
         try:
-            listed = connect_rest.list_connectors(reader)
-            self._listed[connect.name] = listed
-            yield diagnosis.check_connectors(about, listed)
-            for connector in listed[:1]:
-                yield diagnosis.check_offsets_endpoint(
-                    about, _find_offsets_error(reader, connector.name)
-                )
+            with closing(reader_of(connect, connect.poll.timeout_s)) as reader:
+                listed = connect_rest.list_connectors(reader)
+                self._listed[connect.name] = listed
+                yield diagnosis.check_connectors(about, listed)
+                for connector in listed[:1]:
+                    yield diagnosis.check_offsets_endpoint(
+                        about, _find_offsets_error(reader, connector.name)
+                    )
         except ClientError as exc:
             yield report_failed_check(about, "connectors", exc)
-        finally:
-            reader.close()
 
-    def _worker(self, connect: Connect, url: str) -> Iterator[DoctorCheck]:
-        about = f"worker {url}"
+    def _check_worker(self, connect: Connect, url: str) -> Iterator[DoctorCheck]:
+        about, timeout_s = f"worker {url}", connect.poll.timeout_s
         one = connect.model_copy(update={"url": url, "urls": None})
-        reader = reader_of(one, connect.poll.timeout_s)
         try:
-            found = decode_root(reader.root())
+            with closing(reader_of(one, timeout_s)) as reader:
+                found = decode_root(reader.root())
             if isinstance(found, Undecodable):
                 raise MalformedResponse(connect.name, "GET /: this is no Connect worker")
         except ClientError as exc:
-            yield report_failed_check(about, "reachable", exc, _suggest_url(exc))
+            advice = _WORKER_URL_ADVICE if isinstance(exc, MalformedResponse | NotFound) else None
+            yield report_failed_check(about, "reachable", exc, advice)
             return
-        finally:
-            reader.close()
         self._workers[connect.name, url] = found
-        yield diagnosis.check_worker(about, found)
-        before = self._clock.now()
-        theirs = _read_worker_time(connect, url)
+        yield DoctorCheck(about, "reachable", "ok", f"Connect {found.version}")
+        before, theirs = self._clock.now(), None
+        with suppress(UnusableCredentials):
+            verify = TlsContext(connect.tls).get() if url.startswith("https:") else True
+            theirs = read_worker_clock(url, timeout_s, verify=verify)
         yield diagnosis.check_worker_clock(about, theirs, before, self._clock.now())
 
-    def _mappings(self) -> Iterator[DoctorCheck]:
+    def _check_mappings(self) -> Iterator[DoctorCheck]:
         ids = {
             name: self._clusters[name].cluster_id if name in self._clusters else None
             for name in self._config.kafka
         }
-        homes = {
-            cluster.name: cluster.kafka
-            for cluster in self._config.connect
-            if cluster.kafka is not None
-        }
         for (name, url), found in sorted(self._workers.items()):
-            if name in homes:
+            if name in self._homes:
                 yield diagnosis.check_mapping(
-                    f"worker {url}", homes[name], found.kafka_cluster_id, ids
+                    f"worker {url}", self._homes[name], found.kafka_cluster_id, ids
                 )
 
-    def _addresses(self) -> Iterator[DoctorCheck]:
+    def _check_addresses(self) -> Iterator[DoctorCheck]:
         """Check the addresses that connectors name against the known ones.
 
         Known are the configured bootstrap servers and the addresses that brokers advertise. A flow
@@ -380,21 +348,16 @@ class Doctor:
 
     # --- what the daemon would see ---------------------------------------------------------------
 
-    def _inputs(self, snapshot: Snapshot) -> Iterator[DoctorCheck]:
-        configured = {
-            connect_cluster.name: connect_cluster.offsets_topic
-            for connect_cluster in self._config.connect
-        }
+    def _check_inputs(self, snapshot: Snapshot) -> Iterator[DoctorCheck]:
+        configured = {cluster.name: cluster.offsets_topic for cluster in self._config.connect}
         for topic in snapshot.topology.offsets_topics:
             how = "configured" if configured[topic.connect_cluster] else "found"
             found = f"{topic.at}, {how if topic.connector is None else f'of {topic.connector}'}"
             cluster = self._clusters.get(topic.at.kafka)
-            if cluster is None or topic.at.topic not in cluster.topics:
-                continue  # reported with its Kafka cluster
-            yield DoctorCheck(f"connect {topic.connect_cluster}", "offsets topic", "ok", found)
+            if cluster is not None and topic.at.topic in cluster.topics:  # else reported there
+                yield DoctorCheck(f"connect {topic.connect_cluster}", "offsets topic", "ok", found)
         for connect in self._config.connect:
-            listed = self._listed.get(connect.name, ())
-            if listed and connect.kafka is not None:
+            if self._listed.get(connect.name) and connect.kafka is not None:
                 yield from diagnosis.check_status_topic(connect.name, snapshot.topology)
         for flow in snapshot.topology.flows:
             target = self._clusters.get(flow.downstream or "")
@@ -405,15 +368,16 @@ class Doctor:
                 == (flow.connect_cluster, flow.connector)
             }
             yield from diagnosis.check_copies(flow, copied, () if target is None else target.topics)
+        line = partial(DoctorCheck, "catch-up")
         for text in snapshot.waiting_for:
-            yield DoctorCheck("catch-up", "inputs", "fail", text, _WAITING_ADVICE)
+            yield line("inputs", "fail", text, _WAITING_ADVICE)
         waiting = " ".join(snapshot.waiting_for)
         for view in snapshot.inputs:
             name = f"{view.id.kind} {view.id.input}"
             if not view.up and view.last_error is not None and f"{name}:" not in waiting:
-                yield DoctorCheck("catch-up", name, "fail", view.last_error, _WAITING_ADVICE)
+                yield line(name, "fail", view.last_error, _WAITING_ADVICE)
         if snapshot.ready:
-            yield DoctorCheck("catch-up", "inputs", "ok", "every topic was read to its end")
+            yield line("inputs", "ok", "every topic was read to its end")
 
 
 def _run_check(about: str, ask: CheckFunction) -> list[DoctorCheck]:
@@ -439,32 +403,10 @@ def _find_offsets_error(reader: ConnectReader, connector: str) -> ClientError | 
         return exc
 
 
-def _read_worker_time(connect: Connect, url: str) -> float | None:
-    try:
-        verify = TlsContext(connect.tls).get() if url.startswith("https:") else True
-    except UnusableCredentials:
-        return None
-    return read_worker_clock(url, connect.poll.timeout_s, verify=verify)
-
-
-def _suggest_url(error: ClientError) -> str | None:
-    """Return advice if what answers is not a worker; None for other errors."""
-    if not isinstance(error, MalformedResponse | NotFound):
-        return None
-    return (
-        "let url lead to the REST API of a worker, with the path that a proxy puts before it: "
-        "GET / there is answered with version and kafka_cluster_id"
-    )
-
-
-def _find_newest_timestamp(snapshot: Snapshot) -> float | None:
-    """Return the newest record timestamp that was read; None if there is none."""
-    times = [
-        partition.committed_at
-        for partition in snapshot.source_partitions
-        if partition.committed_at is not None
-    ]
-    return max([*times, *(sync.at for sync in snapshot.syncs)], default=None)
+_WORKER_URL_ADVICE: Final = (  # if what answers is no worker
+    "let url lead to the REST API of a worker, with the path that a proxy puts before it: "
+    "GET / there is answered with version and kafka_cluster_id"
+)
 
 
 def _check_disk(path: Path) -> DoctorCheck:
@@ -479,11 +421,6 @@ def _check_disk(path: Path) -> DoctorCheck:
     )
 
 
-def _is_installed(module: str) -> bool:
-    """Return whether a module is installed, without importing it, which would take a second."""
-    return importlib.util.find_spec(module) is not None
-
-
 def _has_java() -> bool:
     home = os.environ.get("JAVA_HOME")
     return shutil.which("java", path=f"{home}/bin" if home else None) is not None
@@ -491,29 +428,29 @@ def _has_java() -> bool:
 
 def check_journal(settings: ReplicaSettings) -> Iterator[DoctorCheck]:
     """Check whether the journal topic exists and meets the requirements."""
-    about = f"journal {settings.kafka}/{settings.wanted.topic}"
+    line = partial(DoctorCheck, f"journal {settings.kafka}/{settings.wanted.topic}", "topic")
     found = read_journal_topic(settings.kafka, settings.properties, settings.wanted.topic)
     if found is None:
         said = "there is no such topic: no replica leads, and remediation does nothing"
-        yield DoctorCheck(about, "topic", "fail", said, "offsetwatch journal create")
+        yield line("fail", said, "offsetwatch journal create")
         return
     wrong = list(find_unmet_requirements(found, settings.wanted))
     for said in wrong:
-        yield DoctorCheck(
-            about, "topic", "fail", said, "docs/high-availability.md says how it must be"
-        )
+        yield line("fail", said, "docs/high-availability.md says how it must be")
     if not wrong:
-        yield DoctorCheck(about, "topic", "ok", f"{found.replication} replica(s), kept for ever")
+        yield line("ok", f"{found.replication} replica(s), kept for ever")
 
 
 def check_quarantine(quarantine: CombinedQuarantine) -> Iterator[DoctorCheck]:
     """Check whether the quarantine would take a copy. A topic that is missing is created then."""
-    about, problems = f"quarantine {quarantine.name}", quarantine.problems()
+    line = partial(DoctorCheck, f"quarantine {quarantine.name}", "topic")
+    problems = quarantine.problems()
     for problem in problems:
-        said = f"no record is skipped: {problem}"
-        yield DoctorCheck(about, "topic", "fail", said, "docs/remediation.md says how it must be")
+        yield line(
+            "fail", f"no record is skipped: {problem}", "docs/remediation.md says how it must be"
+        )
     if not problems:
-        yield DoctorCheck(about, "topic", "ok", "it takes copies, or is created for the first")
+        yield line("ok", "it takes copies, or is created for the first")
 
 
 def check_strimzi(connect: Connect, *, acts: bool) -> Iterator[DoctorCheck]:
@@ -526,16 +463,18 @@ def check_strimzi(connect: Connect, *, acts: bool) -> Iterator[DoctorCheck]:
 
 
 def _check_resource(read: KubeReader, connect: Connect, *, acts: bool) -> Iterator[DoctorCheck]:
-    strimzi, about = connect.strimzi, f"connect {connect.name}"
+    strimzi = connect.strimzi
     assert strimzi is not None
+    line = partial(DoctorCheck, f"connect {connect.name}")
     cluster = read_cluster_resource(read, strimzi)
-    name = f"{KINDS[cluster.plural]} {strimzi.namespace}/{strimzi.name}"
     if cluster.unmanaged is not None:
         advice = "remove strimzi from the entry: its connectors are changed over REST"
-        yield DoctorCheck(about, "strimzi", "fail", cluster.unmanaged, advice)
+        yield line("strimzi", "fail", cluster.unmanaged, advice)
         return
     found = list_connector_resources(read, cluster, strimzi.namespace, strimzi.name)
-    yield DoctorCheck(about, "strimzi", "ok", f"{name}, {len(found)} connector(s)")
+    name = f"{KINDS[cluster.plural]} {strimzi.namespace}/{strimzi.name}"
+    yield line("strimzi", "ok", f"{name}, {len(found)} connector(s)")
+    severity: CheckVerdict = "warn" if acts else "ok"
     theirs = sorted(
         connector
         for connector, connector_resource in found.items()
@@ -543,35 +482,23 @@ def _check_resource(read: KubeReader, connect: Connect, *, acts: bool) -> Iterat
     )
     if theirs:
         said = f"GitOps owns {', '.join(theirs[:5])}{' and more' if len(theirs) > 5 else ''}"
-        yield DoctorCheck(
-            about, "strimzi", "warn" if acts else "ok", f"{said}: these are left alone"
-        )
-    yield _check_rights(read, cluster, connect, acts=acts)
-
-
-def _check_rights(
-    read: KubeReader, cluster: ConnectClusterResource, connect: Connect, *, acts: bool
-) -> DoctorCheck:
-    strimzi = connect.strimzi
-    assert strimzi is not None
+        yield line("strimzi", severity, f"{said}: these are left alone")
     owner = KAFKA_MIRROR_MAKERS if cluster.plural == KAFKA_MIRROR_MAKERS else KAFKA_CONNECTORS
-    asked = (
-        ("patch", STRIMZI, owner),
-        ("get", "", "configmaps"),
-        ("create", "", "configmaps"),
-        ("patch", "", "configmaps"),
-    )
+    needed = [("patch", STRIMZI, owner)]
+    needed += [(verb, "", "configmaps") for verb in ("get", "create", "patch")]
     missing = [
         f"{verb} {plural}"
-        for verb, group, plural in asked
+        for verb, group, plural in needed
         if not read.may(verb, group, plural, strimzi.namespace)
     ]
-    about, check = f"connect {connect.name}", "strimzi rights"
     if not missing:
-        return DoctorCheck(about, check, "ok", f"offsets in {strimzi.namespace} may be changed")
-    said = (
-        f"no right in {strimzi.namespace} to {', '.join(missing)}: offsets are not listed "
-        "or changed"
-    )
+        yield line("strimzi rights", "ok", f"offsets in {strimzi.namespace} may be changed")
+        return
+    said = f"no right in {strimzi.namespace} to {', '.join(missing)}"
     advice = "docs/strimzi.md has the rights; of the chart: strimzi.offsets.enabled"
-    return DoctorCheck(about, check, "warn" if acts else "ok", said, advice if acts else None)
+    yield line(
+        "strimzi rights",
+        severity,
+        f"{said}: offsets are not listed or changed",
+        advice if acts else None,
+    )

@@ -44,23 +44,20 @@ def format_evidence(shown: Evidence) -> str:
 
 def print_verdicts(judgements: Sequence[JudgementRow], by: str) -> None:
     """Print the verdicts of one connector, with the rule and the evidence of each."""
-    output.print_table(
+    output.print_columns(
         f"Verdicts, by {by}",
-        ("of", "verdict", "since", "rule#", "why", "evidence"),
-        (
-            (
-                judgement.subject or judgement.scope,
-                judgement.verdict,
-                output.format_moment(judgement.since),
-                judgement.rule or None,
-                judgement.reason,
-                format_evidence(judgement.evidence),
-            )
-            for judgement in judgements
-        ),
+        judgements,
+        {
+            "of": lambda judgement: judgement.subject or judgement.scope,
+            "verdict": lambda judgement: judgement.verdict,
+            "since": lambda judgement: output.format_moment(judgement.since),
+            "rule#": lambda judgement: judgement.rule or None,
+            "why": lambda judgement: judgement.reason,
+            "evidence": lambda judgement: format_evidence(judgement.evidence),
+        },
     )
-    laws = sorted({judgement.rule for judgement in judgements if judgement.rule in RULE_TEXTS})
-    output.print_table("Rules", ("",), ((RULE_TEXTS[number],) for number in laws))
+    rules = sorted({judgement.rule for judgement in judgements if judgement.rule in RULE_TEXTS})
+    output.print_table("Rules", ("",), ((RULE_TEXTS[number],) for number in rules))
 
 
 def index_verdicts(judgements: tuple[JudgementRow, ...]) -> dict[tuple[str, str, str, str], str]:

@@ -62,20 +62,18 @@ def check(config_path: Path) -> None:
 def metrics(output_format: OutputFormat) -> None:
     """Print the metric catalogue."""
     rows = catalog.describe_metrics()
-    if output_format is not OutputFormat.TABLE:
-        output.print_document(
-            output_format,
-            [
-                {"name": name, "type": kind, "labels": labels, "help": text}
-                for name, kind, labels, text in rows
-            ],
-        )
-    else:
-        output.print_table(
+    output.print_result(
+        output_format,
+        [
+            {"name": name, "type": kind, "labels": labels, "help": text}
+            for name, kind, labels, text in rows
+        ],
+        lambda: output.print_table(
             "Metrics",
             ("metric", "type", "labels", "meaning"),
             ((name, kind, ", ".join(labels), text) for name, kind, labels, text in rows),
-        )
+        ),
+    )
 
 
 @click.command()

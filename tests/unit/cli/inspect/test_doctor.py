@@ -128,7 +128,7 @@ def test_doctor_says_what_to_do_where_something_else_than_a_worker_answers(
 
     monkeypatch.setattr("offsetwatch.clients.connect.reader.ConnectReader.root", refuse)
     loaded = load(nobody)
-    (line,) = Doctor(loaded, timeout_s=0.5)._worker(loaded.connect[0], "http://worker:1")
+    (line,) = Doctor(loaded, timeout_s=0.5)._check_worker(loaded.connect[0], "http://worker:1")
     assert line.advice is not None
     assert "with the path that a proxy puts before it" in line.advice
 
