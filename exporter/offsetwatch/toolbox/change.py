@@ -6,9 +6,10 @@ Nothing here changes anything.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import partial
 from typing import NamedTuple
 
 from offsetwatch.decode.dialects import compare_offsets, find_dialect, read_position
@@ -23,13 +24,14 @@ from offsetwatch.remedy.model.plan import (
     FrozenOffsets,
     PartitionOffset,
     Plan,
+    PlanSubject,
     RequestedState,
     Settle,
     ToState,
     Write,
 )
 from offsetwatch.toolbox.offset_shapes import SINK, parse_fields
-from offsetwatch.toolbox.store.offset_store import ChangeSteps, OffsetStore, StateBeforeChange
+from offsetwatch.toolbox.store.offset_store import ChangeSteps, OffsetStore
 from offsetwatch.toolbox.suggestions import suggest_name
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,
@@ -89,11 +91,7 @@ def compute_changes(
     have = {pair.partition: pair.offset for pair in now}
     return tuple(
         compute_change(
-            pair.partition,
-            have.get(pair.partition),
-            pair.offset,
-            pair.key,
-            class_name=class_name,
+            pair.partition, have.get(pair.partition), pair.offset, pair.key, class_name=class_name
         )
         for pair in wanted
         if have.get(pair.partition) != pair.offset
@@ -108,14 +106,9 @@ def compute_differences(
     `class_name` is as in compute_changes.
     """
     named = {pair.partition for pair in wanted}
-    gone = tuple(
-        PartitionOffset(pair.partition, None) for pair in now if pair.partition not in named
-    )
-    return tuple(
-        sorted(
-            compute_changes(now, (*wanted, *gone), class_name), key=lambda change: change.partition
-        )
-    )
+    gone = (PartitionOffset(pair.partition, None) for pair in now if pair.partition not in named)
+    changes = compute_changes(now, (*wanted, *gone), class_name)
+    return tuple(sorted(changes, key=lambda change: change.partition))
 
 
 def describe_directions(found: tuple[Change, ...]) -> tuple[str, ...]:
@@ -141,21 +134,20 @@ def compute_change(
     class_name: str = "",
 ) -> Change:
     """Build one partition's change, with its order and distance where they are known."""
-    order = distance = None
-    if before is not None and after is not None:
-        fields = parse_fields(partition)
-        if fields is not None and fields.keys() == SINK.partition.keys():
-            was, now = (_parse_sink_offset(text) for text in (before, after))
-            distance = None if was is None or now is None else now - was
-            order = Order.UNORDERED
-            if distance:
-                order = Order.AHEAD if distance > 0 else Order.BEHIND
-        else:
-            dialect = find_dialect(fields, class_name)
-            old, new = (_parse_offset(text) for text in (before, after))
-            order = compare_offsets(dialect, old, new)
-            was, now = (read_position(dialect, offset) for offset in (old, new))
-            distance = None if was is None or now is None else now - was
+    if before is None or after is None:
+        return Change(partition, before, after, key=key)
+    fields = parse_fields(partition)
+    if fields is not None and fields.keys() == SINK.partition.keys():
+        was, now = (_parse_sink_offset(text) for text in (before, after))
+        order = Order.UNORDERED
+        if was is not None and now is not None and was != now:
+            order = Order.AHEAD if now > was else Order.BEHIND
+    else:
+        dialect = find_dialect(fields, class_name)
+        old, new = (_parse_offset(text) for text in (before, after))
+        order = compare_offsets(dialect, old, new)
+        was, now = (read_position(dialect, offset) for offset in (old, new))
+    distance = None if was is None or now is None else now - was
     return Change(partition, before, after, order=order, key=key, distance=distance)
 
 
@@ -226,8 +218,12 @@ def prepare_change(
     state = store.read_state(name)
     if isinstance(state, ValidationProblem):
         return PreparedChange(name, (state,))
-    if state.new and change.whole:
-        return PreparedChange(name, (_report_unknown_connector(store, name),))
+    unknown = []
+    if state.new:
+        right = suggest_name(name, store.connectors())
+        unknown.append(ValidationProblem(name, f"nothing in {store.name} has this name", right))
+    if unknown and change.whole:
+        return PreparedChange(name, tuple(unknown))
     present = store.pairs(name)
     if change.whole:
         there = tuple(
@@ -238,7 +234,7 @@ def prepare_change(
     changes = compute_changes(present, request.pairs, facts.class_name)
     notes = (
         *state.notes,
-        *((str(_report_unknown_connector(store, name)),) if state.new else ()),
+        *map(str, unknown),
         *store.notes(name),
         *collect_notes(request, facts),
         *describe_directions(changes),
@@ -249,23 +245,26 @@ def prepare_change(
     planned = None if problems else _build_change_steps(store, name, changes, whole=change.whole)
     if problems or not (planned or change.also):
         return PreparedChange(name, problems, changes, notes)
-    steps = change.also
+    steps: tuple[AnyStep, ...] = (Settle(), Freeze())
     if planned is not None:
-        steps, notes = (*planned.steps, *steps), (*notes, *planned.notes)
+        steps, notes = (*steps, *planned.steps), (*notes, *planned.notes)
+    steps = (*steps, *change.also)
+    original = state.state
+    if original is not None:
+        steps = (ToState(RequestedState.STOPPED), *steps)
+        if original is not RequestedState.STOPPED:
+            steps = (*steps, ToState(original))
     return PreparedChange(
         connector=name,
         problems=(),
         changes=changes,
         notes=notes,
-        plan=_build_plan(state, steps, change, author),
+        plan=build_plan(
+            change.verb, state.subject, steps, author, original=original, final=original
+        ),
         driver=store.driver(name),
-        recheck=None if change.whole else _build_recheck(store, request, changes),
+        recheck=None if change.whole else partial(_recheck_change, store, request, changes),
     )
-
-
-def _report_unknown_connector(store: OffsetStore, name: str) -> ValidationProblem:
-    right = suggest_name(name, store.connectors())
-    return ValidationProblem(name, f"nothing in {store.name} has this name", right)
 
 
 def _build_change_steps(
@@ -288,63 +287,55 @@ def _build_change_steps(
     return planned if writes else None
 
 
-def _build_plan(
-    state: StateBeforeChange,
-    between: tuple[AnyStep, ...],
-    request: ConnectorChangeRequest,
+def build_plan(
+    verb: str,
+    subject: PlanSubject,
+    steps: tuple[AnyStep, ...],
     author: Author,
+    *,
+    original: RequestedState | None,
+    final: RequestedState | None,
 ) -> Plan:
-    """Build a plan that stops the connector and restores its state, if it has a state."""
-    steps: tuple[AnyStep, ...] = (Settle(), Freeze(), *between)
-    if state.state is not None:
-        steps = (ToState(RequestedState.STOPPED), *steps)
-    if state.state not in (None, RequestedState.STOPPED):
-        steps = (*steps, ToState(state.state))
+    """Build a plan of a person at the command line."""
     return Plan(
         plan_id=author.plan_id,
-        verb=request.verb,
-        subject=state.subject,
+        verb=verb,
+        subject=subject,
         steps=steps,
-        original=state.state,
-        final=state.state,
+        original=original,
+        final=final,
         created_at=Moment(author.at),
         created_by=author.by,
     )
 
 
-def _build_recheck(
-    store: OffsetStore, request: OffsetsRequest, planned: tuple[Change, ...]
-) -> Recheck:
-    """Build the check to run after the stop: offsets and logs may have advanced until then."""
-
-    def recheck(frozen: FrozenOffsets) -> tuple[str, ...]:
-        facts = store.gather_facts(
-            request.connector, frozen.pairs, find_named_partitions(request.pairs)
-        )
-        return (
-            *(str(problem) for problem in find_problems(request, facts)),
-            *_find_reversed_changes(planned, frozen.pairs),
-        )
-
-    return recheck
+def _recheck_change(
+    store: OffsetStore,
+    request: OffsetsRequest,
+    planned: tuple[Change, ...],
+    frozen: FrozenOffsets,
+) -> tuple[str, ...]:
+    """Check again after the stop: offsets and logs may have advanced until then."""
+    facts = store.gather_facts(
+        request.connector, frozen.pairs, find_named_partitions(request.pairs)
+    )
+    return (
+        *(str(problem) for problem in find_problems(request, facts)),
+        *_find_reversed_changes(planned, frozen.pairs),
+    )
 
 
 def _find_reversed_changes(
     planned: tuple[Change, ...], frozen: tuple[PartitionOffset, ...]
-) -> tuple[str, ...]:
+) -> Iterator[str]:
     """Describe changes whose direction has reversed: a planned skip would repeat records."""
     have = {pair.partition: pair.offset for pair in frozen}
-    found = []
+    directions = {Order.AHEAD: "forward", Order.BEHIND: "back"}
     for was in planned:
         now = compute_change(was.partition, have.get(was.partition), was.after)
-        if {was.order, now.order} == {Order.AHEAD, Order.BEHIND}:
-            found.append(
+        if was.order in directions and now.order in directions and was.order is not now.order:
+            yield (
                 f"{was.partition} has moved from {was.before} to {now.before} since: going to "
-                f"{was.after} was a step {_describe_direction(was)} and would be one "
-                f"{_describe_direction(now)}"
+                f"{was.after} was a step {directions[was.order]} and would be one "
+                f"{directions[now.order]}"
             )
-    return tuple(found)
-
-
-def _describe_direction(change: Change) -> str:
-    return "forward" if change.order is Order.AHEAD else "back"

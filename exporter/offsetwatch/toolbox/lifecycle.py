@@ -1,32 +1,45 @@
-"""Preparation of plans that stop, pause, resume, restart or delete a connector.
+"""Preparation of plans that create, stop, pause, resume, restart or delete a connector.
 
 The result is a plan for remedy's runner, problems, or nothing if no change is needed.
+
+A new connector starts at given offsets with its first record (KIP-995). It is created stopped, so
+that it cannot run before its offsets are set. Offsets that an earlier connector of its name left
+are backed up and removed, never merged. Then it gets the requested state. If a step fails, the
+earlier offsets are restored and the connector is deleted.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
-from offsetwatch.config import Config, Connect
+import msgspec
+
+from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.model.commands import format_connector_command
-from offsetwatch.model.connectors import Connector
-from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.gather.live_queries import (
+from offsetwatch.model.connectors import Connector, ConnectorSettings
+from offsetwatch.remedy.drivers.rest.connect_state import (
+    compute_config_sha256,
     query_worker_versions,
 )
-from offsetwatch.remedy.model.driver import StepStatus
+from offsetwatch.remedy.drivers.rest.driver import CREATE_STOPPED_SINCE
+from offsetwatch.remedy.model.driver import Driver, StepStatus
 from offsetwatch.remedy.model.plan import (
+    Alter,
     AnyStep,
+    Create,
     Delete,
     Freeze,
-    Plan,
     RequestedState,
+    Reset,
     Restart,
+    Settle,
     ToState,
     Watch,
 )
-from offsetwatch.toolbox.change import Author, PreparedChange
+from offsetwatch.toolbox.change import Author, PreparedChange, build_plan, compute_changes
+from offsetwatch.toolbox.documents import OffsetsDocument, OffsetsSection, parse_document
 from offsetwatch.toolbox.store.rest import (
     RestOffsetStore,
     check_strimzi_ownership,
@@ -34,7 +47,14 @@ from offsetwatch.toolbox.store.rest import (
     describe_silent_workers,
     infer_target_state,
 )
-from offsetwatch.toolbox.validation import ValidationProblem
+from offsetwatch.toolbox.suggestions import format_names
+from offsetwatch.toolbox.validation import (
+    OffsetsRequest,
+    ValidationProblem,
+    collect_notes,
+    find_named_partitions,
+    find_problems,
+)
 
 STOPPED_STATE_SINCE: Final = (3, 5)  # KIP-875: STOPPED, and offsets that can be read
 _RESTART_TASKS_SINCE: Final = (3, 0)  # KIP-745
@@ -47,8 +67,7 @@ _VERBS: Final = {
 
 
 def prepare_state(
-    config: Config,
-    connect: Connect,
+    store: RestOffsetStore,
     name: str,
     state: RequestedState,
     author: Author,
@@ -56,39 +75,37 @@ def prepare_state(
     watch_s: float = 0.0,
 ) -> PreparedChange:
     """Prepare a stop, pause or resume; after a resume the connector is watched for `watch_s`."""
-    needs = STOPPED_STATE_SINCE if state is RequestedState.STOPPED else None
-    owned = check_strimzi_ownership(connect, name)
+    owned = check_strimzi_ownership(store.connect, name)
     if owned is not None:
         return PreparedChange(name, (owned,))
-    store = RestOffsetStore(config, connect)
+    needs = STOPPED_STATE_SINCE if state is RequestedState.STOPPED else None
     known = store.connector(name)
-    found = query_worker_versions(connect)
-    problems = _find_problems(store, name, check_worker_versions(connect, needs, found=found))
+    found = query_worker_versions(store.connect)
+    problems = check_worker_versions(store.connect, needs, found=found)
     if problems or known is None:
-        return PreparedChange(name, problems)
-    driver = RestDriver(connect, name, config.kafka_of(connect))
-    inspection = driver.inspect(ToState(state), None)
-    if inspection.status is StepStatus.DONE:
-        return PreparedChange(
-            name,
-            (),
-            notes=(f"{name}: {inspection.said}: there is nothing to do", *_suggest_restart(known)),
-        )
-    plan = _build_plan(
+        return _report_problems(store, name, problems)
+    driver = store.driver(name)
+    inspection = driver.look(ToState(state), None)
+    if inspection.standing is StepStatus.DONE:
+        notes = [f"{name}: {inspection.said}: there is nothing to do"]
+        if "failed" in {known.state, *(task.state for task in known.tasks)}:
+            restart = format_connector_command("connectors restart", name)
+            notes.append(f"what has failed is started by `{restart}`")
+        return PreparedChange(name, (), notes=tuple(notes))
+    return _build_change(
         f"{_VERBS[state]} {name}",
         store,
         known,
         (ToState(state), *_build_watch(watch_s)),
         author=author,
         final=state,
+        notes=(f"{name}: {inspection.said}", *describe_silent_workers(found)),
+        driver=driver,
     )
-    notes = (f"{name}: {inspection.said}", *describe_silent_workers(found))
-    return PreparedChange(name, (), notes=notes, plan=plan, driver=driver)
 
 
 def prepare_restart(
-    config: Config,
-    connect: Connect,
+    store: RestOffsetStore,
     name: str,
     author: Author,
     *,
@@ -99,48 +116,57 @@ def prepare_restart(
 
     They are watched for `watch_s` afterwards.
     """
-    store = RestOffsetStore(config, connect)
     known = store.connector(name)
-    problems = _find_problems(store, name, check_worker_versions(connect, _RESTART_TASKS_SINCE))
+    problems = check_worker_versions(store.connect, _RESTART_TASKS_SINCE)
     if problems or known is None:
-        return PreparedChange(name, problems)
+        return _report_problems(store, name, problems)
     state = infer_target_state(known)
     if state is RequestedState.STOPPED:
         wrong = "is stopped: a restart would leave it so"
-        return PreparedChange(
-            name, (ValidationProblem(name, wrong, "`connectors resume` starts it"),)
-        )
-    steps: tuple[AnyStep, ...] = (Restart(only_failed=only_failed), *_build_watch(watch_s))
-    plan = _build_plan(f"restart {name}", store, known, steps, author=author, final=state)
-    return PreparedChange(
-        name,
-        (),
-        notes=_describe_state(known),
-        plan=plan,
-        driver=RestDriver(connect, name, config.kafka_of(connect)),
+        problem = ValidationProblem(name, wrong, "`connectors resume` starts it")
+        return PreparedChange(name, (problem,))
+    return _build_change(
+        f"restart {name}",
+        store,
+        known,
+        (Restart(only_failed=only_failed), *_build_watch(watch_s)),
+        author=author,
+        final=state,
+        notes=(_describe_state(known),),
+        driver=store.driver(name),
     )
+
+
+def prepare_delete(store: RestOffsetStore, name: str, author: Author) -> PreparedChange:
+    """Prepare a deletion. The offsets that remain are backed up before, and reported."""
+    owned = check_strimzi_ownership(store.connect, name)
+    if owned is not None:
+        return PreparedChange(name, (owned,))
+    known = store.connector(name)
+    problems = check_worker_versions(store.connect, STOPPED_STATE_SINCE)
+    if problems or known is None:
+        return _report_problems(store, name, problems)
+    return _build_change(
+        f"delete {name}",
+        store,
+        known,
+        (Freeze(), Delete()),
+        author=author,
+        final=None,
+        notes=(_describe_state(known), _describe_remaining_offsets(known, store)),
+        driver=store.driver(name),
+    )
+
+
+def _report_problems(
+    store: RestOffsetStore, name: str, others: tuple[ValidationProblem, ...]
+) -> PreparedChange:
+    missing = () if store.connector(name) else (store.report_missing(name),)
+    return PreparedChange(name, (*missing, *others))
 
 
 def _build_watch(seconds: float) -> tuple[Watch, ...]:
     return (Watch(seconds),) if seconds > 0 else ()
-
-
-def prepare_delete(config: Config, connect: Connect, name: str, author: Author) -> PreparedChange:
-    """Prepare a deletion. The offsets that remain are backed up before, and reported."""
-    owned = check_strimzi_ownership(connect, name)
-    if owned is not None:
-        return PreparedChange(name, (owned,))
-    store = RestOffsetStore(config, connect)
-    known = store.connector(name)
-    problems = _find_problems(store, name, check_worker_versions(connect, STOPPED_STATE_SINCE))
-    if problems or known is None:
-        return PreparedChange(name, problems)
-    steps = (Freeze(), Delete())
-    plan = _build_plan(f"delete {name}", store, known, steps, author=author, final=None)
-    notes = (*_describe_state(known), _describe_remaining_offsets(known, store))
-    return PreparedChange(
-        name, (), notes=notes, plan=plan, driver=RestDriver(connect, name, config.kafka_of(connect))
-    )
 
 
 def _describe_remaining_offsets(known: Connector, store: RestOffsetStore) -> str:
@@ -154,13 +180,7 @@ def _describe_remaining_offsets(known: Connector, store: RestOffsetStore) -> str
     )
 
 
-def _find_problems(
-    store: RestOffsetStore, name: str, others: tuple[ValidationProblem, ...]
-) -> tuple[ValidationProblem, ...]:
-    return others if store.connector(name) else (store.report_missing(name), *others)
-
-
-def _build_plan(
+def _build_change(
     verb: str,
     store: RestOffsetStore,
     known: Connector,
@@ -168,26 +188,217 @@ def _build_plan(
     *,
     author: Author,
     final: RequestedState | None,
-) -> Plan:
-    return Plan(
-        plan_id=author.plan_id,
-        verb=verb,
-        subject=store.subject(known.name, known.kind),
-        steps=steps,
-        original=infer_target_state(known),
-        final=final,
-        created_at=Moment(author.at),
-        created_by=author.by,
+    notes: tuple[str, ...],
+    driver: Driver,
+) -> PreparedChange:
+    subject = store.subject(known.name, known.kind)
+    plan = build_plan(verb, subject, steps, author, original=infer_target_state(known), final=final)
+    return PreparedChange(known.name, (), notes=notes, plan=plan, driver=driver)
+
+
+def _describe_state(known: Connector) -> str:
+    tasks = " ".join(f"{task.number}:{task.state}" for task in known.tasks) or "none"
+    return f"{known.name}: {known.state}, tasks: {tasks}"
+
+
+# --- creation ------------------------------------------------------------------------------------
+
+_BODY: Final = ("name", "config", "initial_offsets", "initial_state")
+_STATES: Final = {state.value.upper(): state for state in RequestedState}
+_MANUAL_ADVICE: Final = (
+    "Connect creates a connector stopped since Kafka 3.7; before, it runs for a moment, from "
+    "an offset of its own choice: where that does no harm, create it, then `{stop}` and "
+    "`offsets import`"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CreationRequest:
+    """A body of `POST /connectors` (KIP-980), with the `initial_offsets` of KIP-995.
+
+    config      with the connector's name in it; it may hold secrets, and is not shown
+    offsets     the JSON list of pairs, as it was written; None if there is none
+    state       None if it is not named
+    """
+
+    config: Mapping[str, Any]
+    offsets: bytes | None = None
+    state: RequestedState | None = None
+
+    def __repr__(self) -> str:
+        return f"CreationRequest({self.state!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class NewConnector:
+    """The connector to create. Its configuration may hold secrets, and is not shown.
+
+    config      for Connect
+    offsets     the document: KIP-199, the body of a PATCH, or a list of pairs; None for none
+    state       its final state
+    allow_new   as in OffsetsRequest
+    """
+
+    name: str
+    config: Mapping[Any, Any]
+    offsets: bytes | None
+    state: RequestedState
+    allow_new: bool = False
+
+    def __repr__(self) -> str:
+        return f"Wanted({self.name!r}, {self.state!r})"
+
+
+def parse_request(name: str, raw: bytes) -> CreationRequest | tuple[ValidationProblem, ...]:
+    """Parse a configuration alone, or a body of `POST /connectors`; return problems if any.
+
+    No problem repeats a value.
+    """
+    try:
+        parsed = msgspec.json.decode(raw)
+        if not isinstance(parsed, dict):
+            right = '{"connector.class": "…", …}'
+            return (ValidationProblem("--config-file", "it is no JSON object", right),)
+        parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return (ValidationProblem("--config-file", "it is not JSON", ""),)
+    if not isinstance(parsed.get("config"), dict):
+        return tuple(_find_wrong_settings(name, parsed)) or CreationRequest(
+            {**parsed, "name": name}
+        )
+    inner = {"name": parsed.get("name", name), **parsed["config"]}
+    found = (*_find_wrong_parts(parsed), *_find_wrong_settings(name, inner))
+    given = parsed.get("initial_offsets") is not None
+    return found or CreationRequest(
+        config={**inner, "name": name},
+        offsets=bytes(parts["initial_offsets"]) if given else None,
+        state=_STATES.get(str(parsed.get("initial_state")).upper()),
     )
 
 
-def _describe_state(known: Connector) -> tuple[str, ...]:
-    tasks = " ".join(f"{task.number}:{task.state}" for task in known.tasks) or "none"
-    return (f"{known.name}: {known.state}, tasks: {tasks}",)
+def _find_wrong_parts(body: Mapping[str, Any]) -> Iterator[ValidationProblem]:
+    for key in sorted(body.keys() - set(_BODY)):
+        yield ValidationProblem(
+            f"--config-file: {key}", "is no part of this", f"it has {', '.join(_BODY)}"
+        )
+    state, offsets = body.get("initial_state"), body.get("initial_offsets")
+    if state is not None and str(state).upper() not in _STATES:
+        yield ValidationProblem(
+            "--config-file: initial_state", "is no state", ", ".join(sorted(_STATES))
+        )
+    if offsets is not None and not (isinstance(offsets, list) and offsets):
+        right = 'a list of {"partition": {…}, "offset": {…}}; leave it out for no offsets'
+        yield ValidationProblem("--config-file: initial_offsets", "has none", right)
 
 
-def _suggest_restart(known: Connector) -> tuple[str, ...]:
-    if "failed" not in {known.state, *(task.state for task in known.tasks)}:
-        return ()
-    restart = format_connector_command("connectors restart", known.name)
-    return (f"what has failed is started by `{restart}`",)
+def _find_wrong_settings(name: str, config: Mapping[str, Any]) -> Iterator[ValidationProblem]:
+    if config.get("name", name) != name:
+        yield ValidationProblem(
+            "--config-file: name", "is another connector's", f'"name": "{name}"'
+        )
+    if not isinstance(config.get("connector.class"), str):
+        yield ValidationProblem("--config-file", "it has no connector.class", "")
+    for key, value in sorted(config.items()):
+        if isinstance(value, dict | list):
+            where = f"--config-file: {key}"
+            yield ValidationProblem(where, "is no single value", "Connect keeps texts")
+
+
+def prepare_create(
+    store: RestOffsetStore, connector: NewConnector, author: Author
+) -> PreparedChange:
+    """Prepare the creation, with every check that is possible before the connector exists."""
+    name, state = connector.name, connector.state
+    owned = check_strimzi_ownership(store.connect, name)
+    if owned is not None:
+        return PreparedChange(name, (owned,))
+    found = [*_find_obstacles(store, name)]
+    class_name = str(connector.config.get("connector.class"))
+    kind = store.kind_of(class_name)
+    if kind is None:
+        right = "install it on every worker, or correct connector.class"
+        found.append(
+            ValidationProblem("connector.class", f"{store.name} has no {class_name}", right)
+        )
+    section = _find_section(connector)
+    if not isinstance(section, OffsetsSection):
+        return PreparedChange(name, (*found, *section))
+    if found:
+        return PreparedChange(name, tuple(found))
+    settings = parse_connector_settings(name, connector.config, kind=kind or "")
+    request = OffsetsRequest(name, section.pairs, section.where, allow_new=connector.allow_new)
+    wrong, notes = _check_offsets(store, request, settings, state)
+    if wrong:
+        return PreparedChange(name, wrong)
+    steps: tuple[AnyStep, ...] = (
+        Create(compute_config_sha256(name, connector.config)),
+        ToState(RequestedState.STOPPED),
+    )
+    if request.pairs:
+        direct = store.plan_direct_writes(name, settings, request.pairs, whole=True)
+        setting_offsets = direct.writes or (Reset(), Alter(request.pairs))
+        steps, notes = (*steps, Settle(), Freeze(), *setting_offsets), (*notes, *direct.notes)
+    if state is not RequestedState.STOPPED:
+        steps = (*steps, ToState(state))
+    subject = store.subject(name, settings.kind)
+    return PreparedChange(
+        connector=name,
+        problems=(),
+        changes=compute_changes((), request.pairs),
+        notes=notes,
+        plan=build_plan(f"create {name}", subject, steps, author, original=None, final=state),
+        driver=store.driver(name, create_config=connector.config),
+    )
+
+
+def _check_offsets(
+    store: RestOffsetStore,
+    request: OffsetsRequest,
+    settings: ConnectorSettings,
+    state: RequestedState,
+) -> tuple[tuple[ValidationProblem, ...], tuple[str, ...]]:
+    """Return the problems of the offsets, and notes for the user."""
+    name = request.connector
+    if not request.pairs:
+        said = (
+            f"{name} is created stopped, and is then {state.value}; it continues from offsets "
+            "that an earlier connector of its name left behind, if there are any"
+        )
+        return (), (said,)
+    facts = store.gather_facts(name, (), find_named_partitions(request.pairs), settings)
+    said = (
+        f"{name} is created stopped; what one of its name has left behind is backed up and "
+        f"removed; it gets {len(request.pairs)} offsets, and is then {state.value}"
+    )
+    nulls = (
+        ValidationProblem(f"{request.where}[{index}].offset", "is none", "leave its partition out")
+        for index, pair in enumerate(request.pairs)
+        if pair.offset is None
+    )
+    return (*find_problems(request, facts), *nulls), (said, *collect_notes(request, facts))
+
+
+def _find_section(connector: NewConnector) -> OffsetsSection | tuple[ValidationProblem, ...]:
+    """Return the pairs of this connector, none where no offsets are given."""
+    if connector.offsets is None:
+        return OffsetsSection(connector.name, (), "")
+    document = parse_document(connector.offsets, patch_of=connector.name, list_of=connector.name)
+    if not isinstance(document, OffsetsDocument):
+        return document
+    for section in document.sections:
+        if section.connector == connector.name and section.pairs:
+            return section
+    others = format_names(document.connectors()) or "no connector"
+    return (
+        ValidationProblem("--initial-offsets", f"it has none for {connector.name}: {others}", ""),
+    )
+
+
+def _find_obstacles(store: RestOffsetStore, name: str) -> Iterator[ValidationProblem]:
+    """Yield what in this Connect cluster prevents the creation."""
+    stop = format_connector_command("connectors stop", name)
+    for problem in check_worker_versions(store.connect, CREATE_STOPPED_SINCE):
+        yield replace(problem, right=_MANUAL_ADVICE.format(stop=stop))
+    if store.connector(name) is not None:
+        right = "`offsets import` sets the offsets of one that is there"
+        yield ValidationProblem(name, f"{store.name} has a connector of this name", right)

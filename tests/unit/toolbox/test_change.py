@@ -25,10 +25,10 @@ from offsetwatch.toolbox.change import (
     ChangeSteps,
     ConnectorChangeRequest,
     PreparedChange,
-    StateBeforeChange,
     prepare_change,
 )
 from offsetwatch.toolbox.offset_shapes import ReadableRange
+from offsetwatch.toolbox.store.offset_store import StateBeforeChange
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,
     ValidationFacts,

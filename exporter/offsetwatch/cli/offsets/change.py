@@ -6,10 +6,10 @@ first begins. One that does not succeed ends the run: the operator decides how t
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,12 @@ from offsetwatch.remedy.execute.runner import read_plan
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
 from offsetwatch.remedy.model.journal_records import PlanEnding
 from offsetwatch.remedy.model.plan import Alter, PartitionOffset, Plan, Write
-from offsetwatch.toolbox.change import ConnectorChangeRequest, PreparedChange, prepare_change
+from offsetwatch.toolbox.change import (
+    Author,
+    ConnectorChangeRequest,
+    PreparedChange,
+    prepare_change,
+)
 from offsetwatch.toolbox.documents import (
     OffsetsDocument,
     OffsetsSection,
@@ -87,15 +92,12 @@ def offsets_import(**options: Any) -> int:
     offsets that are not in the document are not changed.
     """
     where, changing = take_store_options(options), take_change_options(options)
-    wanted = take_document_options(options)
-    sections = _choose_sections(read_document(wanted), wanted)
-    asked = tuple(
-        ConnectorChangeRequest(
-            _build_request(section, changing), f"import offsets of {section.connector}"
-        )
-        for section in sections
+    source = take_document_options(options)
+    requests = tuple(
+        _build_request(section, changing, "import")
+        for section in _choose_sections(read_document(source), source)
     )
-    return change_offsets(where, asked, changing, typed=not wanted.from_stdin)
+    return change_offsets(where, requests, changing, typed=not source.from_stdin)
 
 
 def _choose_sections(
@@ -105,14 +107,11 @@ def _choose_sections(
     if names is None:
         return document.sections
     there = document.connectors()
+    has = format_names(there) or "none"
     missing = sorted(names - set(there))
     if missing:
         raise ConfigError(
-            tuple(
-                f"--connectors: the document has no {name} (it has: "
-                f"{format_names(there) or 'none'})"
-                for name in missing
-            )
+            tuple(f"--connectors: the document has no {name} (it has: {has})" for name in missing)
         )
     return tuple(section for section in document.sections if section.connector in names)
 
@@ -129,22 +128,19 @@ def offsets_alter(
 ) -> int:
     """Set offsets of one connector, from pairs or from a document (KIP-199, or a PATCH body)."""
     where, changing = take_store_options(options), take_change_options(options)
-    wanted = take_document_options(options)
+    source = take_document_options(options)
     if len(partition) != len(offset):
         raise click.UsageError("as many --partition as --offset, in the same order")
-    if bool(partition) == (wanted.document is not None):
+    if bool(partition) == (source.document is not None):
         raise click.UsageError("--partition with --offset, or --offsets")
     section = (
         _parse_pairs(connector, tuple(zip(partition, offset, strict=True)))
         if partition
-        else _require_single_section(connector, wanted)
+        else _require_single_section(connector, source)
     )
-    request = ConnectorChangeRequest(
-        _build_request(section, changing), f"alter offsets of {connector}"
-    )
-    return change_offsets(
-        where, (request,), changing, typed=bool(partition) or not wanted.from_stdin
-    )
+    request = _build_request(section, changing, "alter")
+    typed = bool(partition) or not source.from_stdin
+    return change_offsets(where, (request,), changing, typed=typed)
 
 
 def _parse_pairs(connector: str, given: tuple[tuple[str, str], ...]) -> OffsetsSection:
@@ -175,10 +171,12 @@ def _require_single_section(connector: str, options: DocumentOptions) -> Offsets
     return document.sections[0]
 
 
-def _build_request(section: OffsetsSection, changing: ChangeOptions) -> OffsetsRequest:
-    return OffsetsRequest(
-        section.connector, section.pairs, section.where, allow_new=changing.allow_new
-    )
+def _build_request(
+    section: OffsetsSection, changing: ChangeOptions, verb: str
+) -> ConnectorChangeRequest:
+    name = section.connector
+    request = OffsetsRequest(name, section.pairs, section.where, allow_new=changing.allow_new)
+    return ConnectorChangeRequest(request, f"{verb} offsets of {name}")
 
 
 # --- for all of them -----------------------------------------------------------------------------
@@ -186,23 +184,24 @@ def _build_request(section: OffsetsSection, changing: ChangeOptions) -> OffsetsR
 
 def change_offsets(
     where: OffsetStoreOptions,
-    asked: tuple[ConnectorChangeRequest, ...],
+    requests: tuple[ConnectorChangeRequest, ...],
     changing: ChangeOptions,
     *,
     typed: bool,
 ) -> int:
-    """Change the offsets of each connector in `asked`, as run_changes does."""
-    names = tuple(one.request.connector for one in asked)
+    """Change the offsets of each requested connector, as run_changes does."""
+    names = tuple(one.request.connector for one in requests)
+    prepare_one = prepare_change if len(requests) == 1 else _prepare_or_report
 
-    def prepared(store: OffsetStore) -> list[PreparedChange]:
-        if len(asked) == 1:
-            return [prepare_change(store, asked[0], execute.create_author())]
-        return [_prepare_or_report(store, one) for one in asked]
+    def prepare(store: OffsetStore) -> list[PreparedChange]:
+        return [prepare_one(store, one, execute.create_author()) for one in requests]
 
-    return run_changes(where, names, prepared, changing, typed=typed)
+    return run_changes(where, names, prepare, changing, typed=typed)
 
 
-def _prepare_or_report(store: OffsetStore, request: ConnectorChangeRequest) -> PreparedChange:
+def _prepare_or_report(
+    store: OffsetStore, request: ConnectorChangeRequest, author: Author
+) -> PreparedChange:
     """Return the change of one connector among several.
 
     If it cannot be read, the change has that as its problem. Problems of the other connectors are
@@ -210,20 +209,19 @@ def _prepare_or_report(store: OffsetStore, request: ConnectorChangeRequest) -> P
     """
     name = request.request.connector
     try:
-        return prepare_change(store, request, execute.create_author())
+        return prepare_change(store, request, author)
     except TargetUnreachable:
         raise
     except ClientError as exc:
         right = "`--connectors` imports the others without it"
-        return PreparedChange(
-            name, (ValidationProblem(name, f"not read: {output.format_client_error(exc)}", right),)
-        )
+        wrong = f"not read: {output.format_client_error(exc)}"
+        return PreparedChange(name, (ValidationProblem(name, wrong, right),))
 
 
 def run_changes(
     where: OffsetStoreOptions,
     connectors: tuple[str, ...],
-    prepared_by: Callable[[OffsetStore], list[PreparedChange]],
+    prepare: Callable[[OffsetStore], list[PreparedChange]],
     changing: ChangeOptions,
     *,
     typed: bool,
@@ -245,27 +243,29 @@ def run_changes(
         if isinstance(earlier, int):
             return earlier
         with open_offset_store(where, wait_s=changing.timeout_s) as store:
-            asked = prepared_by(store)
-            prepared = _drop_finished(asked, earlier)
-            if asked and not prepared:
+            changes = prepare(store)
+            remaining = _drop_finished(changes, earlier)
+            if changes and not remaining:
                 return OK
-            code = _print_prepared(prepared, dry_run=how.dry_run)
+            code = _print_prepared(remaining, dry_run=how.dry_run)
             if code is not None:
                 return code
-            plans = [one for one in prepared if one.plan is not None]
+            plans = [one for one in remaining if one.plan is not None]
             if how.dry_run:
                 return _print_rehearsal(plans)
-            _print_steps(plans)
+            for one in plans:
+                assert one.plan is not None
+                steps = ", ".join(execute.describe_steps(one.plan))
+                output.print_error(f"{one.connector}: {steps}")
             return _carry_out_all(plans, how) if _confirm_all(plans, how, typed=typed) else DENIED
     except RemedyError as exc:
         output.print_error(str(exc))
-        return DENIED
     except AccessDenied as exc:
         output.print_client_error(exc)
         return UNAUTHORISED
     except RemoteRefusal as exc:
         output.print_client_error(exc)
-        return DENIED
+    return DENIED
 
 
 def _drop_finished(
@@ -275,16 +275,15 @@ def _drop_finished(
 
     A flow that is reset twice copies records twice.
     """
-    left = []
+    remaining = []
     for one in prepared:
         before = earlier.get(one.connector)
         if one.plan is not None and before is not None and _is_same_change(one.plan, before):
-            output.print_error(
-                f"{one.connector}: that was this very change: it is not made once more"
-            )
+            said = "that was this very change: it is not made once more"
+            output.print_error(f"{one.connector}: {said}")
         else:
-            left.append(one)
-    return left
+            remaining.append(one)
+    return remaining
 
 
 def _is_same_change(plan: Plan, before: Plan) -> bool:
@@ -319,11 +318,9 @@ def _finish_earlier_plans(
             if how.dry_run:
                 output.print_error(f"{name}: plan {plan_id} is open, and would be finished first")
                 continue
-            execute.refuse_daemon_plan(journal, plan_id, how.options)
-            runner = execute.build_runner(how, journal, store.driver(name))
-            earlier = runner.finish_earlier(store.lock_name(name), name)
+            key = (store.lock_name(name), name)
+            earlier = execute.finish_plan(how, journal, partial(store.driver, name), plan_id, key)
             if earlier is not None:
-                output.print_error(earlier.said)
                 if not earlier.over:
                     return earlier.exit_code
                 if earlier.ending is PlanEnding.SUCCEEDED:
@@ -358,21 +355,15 @@ def _print_prepared(prepared: list[PreparedChange], *, dry_run: bool) -> int | N
     return None
 
 
-def _print_steps(plans: list[PreparedChange]) -> None:
-    for one in plans:
-        assert one.plan is not None
-        output.print_error(f"{one.connector}: " + ", ".join(execute.describe_steps(one.plan)))
-
-
 def _print_rehearsal(plans: list[PreparedChange]) -> int:
     for one in plans:
         assert one.plan is not None
-        told = [f"\n{one.connector}: would be done, step by step"]
+        lines = []
         for line, step in zip(execute.describe_steps(one.plan), one.plan.steps, strict=True):
-            told.append(f"  {line}")
+            lines.append(f"  {line}")
             if isinstance(one.driver, StrimziDriver):
-                told += [f"       {request}" for request in one.driver.requests(step)]
-        sys.stdout.write("".join(f"{output.escape_controls(line)}\n" for line in told))
+                lines += [f"       {request}" for request in one.driver.requests(step)]
+        output.print_lines(f"\n{one.connector}: would be done, step by step", lines)
     output.print_error("dry run: nothing was written")
     return OK
 
@@ -401,6 +392,6 @@ def _carry_out_all(plans: list[PreparedChange], how: execute.ExecutionOptions) -
             if code != OK:
                 break
     if len(plans) > 1:
-        rows = ((name, ending, backup) for name, (ending, backup) in ended.items())
+        rows = ((name, *ending) for name, ending in ended.items())
         output.print_table("Ended", ("connector", "as", "backup"), rows)
     return code

@@ -6,8 +6,10 @@ Each finds the Connect cluster, prepares a plan and has it carried out.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,13 +43,12 @@ from offsetwatch.cli.plans.service_access import (
 )
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.commands import format_connector_command
-from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
-from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.gather.live_queries import compute_config_sha256
+from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
 from offsetwatch.remedy.model.plan import Create, Delete, Plan, RequestedState
 from offsetwatch.remedy.model.service_api import Wish
-from offsetwatch.toolbox import creation, lifecycle
-from offsetwatch.toolbox.change import PreparedChange
+from offsetwatch.toolbox import lifecycle
+from offsetwatch.toolbox.change import Author, PreparedChange
+from offsetwatch.toolbox.store.rest import RestOffsetStore
 from offsetwatch.toolbox.suggestions import suggest_name
 
 INEFFECTIVE = 1
@@ -66,26 +67,21 @@ class ConnectorChangeOptions:
     timeout_s: float
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectTarget:
-    """A Connect cluster, and the Kafka cluster of its topics."""
-
-    loaded: config.Config
-    connect: config.Connect
-    kafka: config.Kafka | None
-
-
-def find_connect_target(path: Path, connect_cluster: str | None) -> ConnectTarget:
-    """Return the named Connect cluster, or the only one with a URL. Raises ConfigError."""
-    loaded = config.load(path)
+@contextmanager
+def _open_connect_cluster(options: ConnectorChangeOptions) -> Iterator[RestOffsetStore]:
+    """Yield the named Connect cluster, or the only one with a URL. Raises ConfigError."""
+    loaded = config.load(options.config_path)
     known = {cluster.name: cluster for cluster in loaded.connect if cluster.worker_urls}
-    if connect_cluster is None and len(known) != 1:
-        raise ConfigError(("--connect: name the Connect cluster: " + ", ".join(known),))
-    name = next(iter(known)) if connect_cluster is None else connect_cluster
+    name = options.connect_cluster
+    if name is None:
+        if len(known) != 1:
+            raise ConfigError(("--connect: name the Connect cluster: " + ", ".join(known),))
+        (name,) = known
     if name not in known:
         right = suggest_name(name, known, "known")
         raise ConfigError((f"--connect: no Connect cluster {name} with a url ({right})",))
-    return ConnectTarget(loaded, known[name], loaded.kafka_of(known[name]))
+    with closing(RestOffsetStore(loaded, known[name])) as store:
+        yield store
 
 
 _shared_lifecycle_options = combine_options(
@@ -135,19 +131,9 @@ def connectors_resume(*, watch_s: float, **options: Any) -> int:
 def _change_state(
     state: RequestedState, options: ConnectorChangeOptions, *, watch_s: float = 0.0
 ) -> int:
-    target = find_connect_target(options.config_path, options.connect_cluster)
-
-    def prepare() -> PreparedChange:
-        return lifecycle.prepare_state(
-            target.loaded,
-            target.connect,
-            options.name,
-            state,
-            execute.create_author(),
-            watch_s=watch_s,
-        )
-
-    return _suggest_explain(options, _change_connector(options, target, prepare))
+    with _open_connect_cluster(options) as store:
+        prepare = partial(lifecycle.prepare_state, store, options.name, state, watch_s=watch_s)
+        return _suggest_explain(options, _change_connector(options, store, prepare))
 
 
 @click.command()
@@ -173,8 +159,8 @@ def connectors_restart(
     where = build_service_access(
         config_path=options["config_path"], state_dir=options["state_dir"], **reach
     )
+    here = ConnectorChangeOptions(**options)
     if where.listener is not None:
-        here = ConnectorChangeOptions(**options)
         return _restart_remotely(where, because, here, only_failed=only_failed)
     if options["config_path"] is None:
         raise click.UsageError(
@@ -183,9 +169,15 @@ def connectors_restart(
         )
     if because is not None:
         raise click.UsageError("--because goes with --url")
-    return _restart_here(
-        ConnectorChangeOptions(**options), only_failed=only_failed, watch_s=watch_s
-    )
+    with _open_connect_cluster(here) as store:
+        prepare = partial(
+            lifecycle.prepare_restart,
+            store,
+            here.name,
+            only_failed=only_failed,
+            watch_s=watch_s,
+        )
+        return _suggest_explain(here, _change_connector(here, store, prepare))
 
 
 def _restart_remotely(
@@ -211,22 +203,6 @@ def _restart_remotely(
     return create_restart_plan(where, plan, yes=options.yes)
 
 
-def _restart_here(options: ConnectorChangeOptions, *, only_failed: bool, watch_s: float) -> int:
-    target = find_connect_target(options.config_path, options.connect_cluster)
-
-    def prepare() -> PreparedChange:
-        return lifecycle.prepare_restart(
-            target.loaded,
-            target.connect,
-            options.name,
-            execute.create_author(),
-            only_failed=only_failed,
-            watch_s=watch_s,
-        )
-
-    return _suggest_explain(options, _change_connector(options, target, prepare))
-
-
 def _suggest_explain(options: ConnectorChangeOptions, code: int) -> int:
     """Print the command that shows the error if the connector did not keep running."""
     if code == INEFFECTIVE:
@@ -240,37 +216,34 @@ def _suggest_explain(options: ConnectorChangeOptions, code: int) -> int:
 def connectors_delete(**asked: Any) -> int:
     """Delete a connector. Its offsets are backed up, and remain in the offsets topic."""
     options = ConnectorChangeOptions(**asked)
-    target = find_connect_target(options.config_path, options.connect_cluster)
-
-    def prepare() -> PreparedChange:
-        return lifecycle.prepare_delete(
-            target.loaded, target.connect, options.name, execute.create_author()
+    with _open_connect_cluster(options) as store:
+        prepare = partial(lifecycle.prepare_delete, store, options.name)
+        return _change_connector(
+            options, store, prepare, was_it=lambda plan: Delete() in plan.steps
         )
-
-    return _change_connector(options, target, prepare, was_it=lambda plan: Delete() in plan.steps)
 
 
 def _change_connector(
     options: ConnectorChangeOptions,
-    target: ConnectTarget,
-    prepare: Callable[[], PreparedChange],
+    store: RestOffsetStore,
+    prepare: Callable[[Author], PreparedChange],
     *,
     create_config: Mapping[str, Any] | None = None,
     was_it: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
-    driver = RestDriver(target.connect, options.name, target.kafka, create_config=create_config)
     how = execute.ExecutionOptions(
-        folder=execute.find_state_folder(options.state_dir, target.loaded),
+        folder=execute.find_state_folder(options.state_dir, store.config),
         options=shlex.join(("--config", str(options.config_path))),
         yes=options.yes,
         dry_run=options.dry_run,
         timeout_s=options.timeout_s,
     )
+    driver = store.driver(options.name, create_config=create_config)
     return execute.change_connector(
         how,
-        place=target.connect.name,
+        place=store.name,
         connector=options.name,
-        driver=add_topic_deletion(driver, target.loaded.kafka),
+        driver=driver,
         prepare=prepare,
         was_it=was_it,
     )
@@ -311,38 +284,35 @@ def connectors_create(
     is started.
     """
     options = ConnectorChangeOptions(**asked)
-    target = find_connect_target(options.config_path, options.connect_cluster)
-    request = creation.parse_request(options.name, _read_file(config_file, "--config-file"))
-    if not isinstance(request, creation.CreationRequest):
-        raise ConfigError(tuple(str(problem) for problem in request))
-    if offsets_file is not None and request.offsets is not None:
-        twice = "--initial-offsets: --config-file has initial_offsets, too: leave one of them out"
-        raise ConfigError((twice,))
-    state = None if initial_state is None else RequestedState(initial_state)
-    if None not in (state, request.state) and state is not request.state:
-        twice = f"--initial-state: --config-file says {request.state}: leave one of them out"
-        raise ConfigError((twice,))
-    settings = request.config
-    offsets = request.offsets
-    if offsets_file is not None:
-        offsets = _read_file(offsets_file, "--initial-offsets")
-    connector = creation.NewConnector(
-        name=options.name,
-        config=settings,
-        offsets=offsets,
-        state=state or request.state or RequestedState.RUNNING,
-        allow_new=allow_new,
-    )
-
-    def prepare() -> PreparedChange:
-        return creation.prepare_create(
-            target.loaded, target.connect, connector, execute.create_author()
+    with _open_connect_cluster(options) as store:
+        request = lifecycle.parse_request(options.name, _read_file(config_file, "--config-file"))
+        if not isinstance(request, lifecycle.CreationRequest):
+            raise ConfigError(tuple(str(problem) for problem in request))
+        twice = None
+        if offsets_file is not None and request.offsets is not None:
+            twice = "--initial-offsets: --config-file has initial_offsets, too"
+        elif None not in (initial_state, request.state) and initial_state != request.state:
+            twice = f"--initial-state: --config-file says {request.state}"
+        if twice is not None:
+            raise ConfigError((f"{twice}: leave one of them out",))
+        offsets = request.offsets
+        if offsets_file is not None:
+            offsets = _read_file(offsets_file, "--initial-offsets")
+        connector = lifecycle.NewConnector(
+            name=options.name,
+            config=request.config,
+            offsets=offsets,
+            state=RequestedState(initial_state or request.state or RequestedState.RUNNING),
+            allow_new=allow_new,
         )
-
-    step = Create(compute_config_sha256(options.name, settings))
-    return _change_connector(
-        options, target, prepare, create_config=settings, was_it=lambda plan: step in plan.steps
-    )
+        step = Create(compute_config_sha256(options.name, request.config))
+        return _change_connector(
+            options,
+            store,
+            partial(lifecycle.prepare_create, store, connector),
+            create_config=request.config,
+            was_it=lambda plan: step in plan.steps,
+        )
 
 
 def _read_file(path: Path, option: str) -> bytes:

@@ -83,30 +83,26 @@ def require_used_folder(folder: Path) -> Path:
     An empty list would say that there is nothing, of a folder that no daemon has used.
     """
     try:
-        used = any(folder.iterdir())
+        if any(folder.iterdir()):
+            return folder
     except OSError as exc:
-        raise ConfigError(
-            (f"state_dir {folder}: {exc.strerror}: {_describe_missing_daemon()}",)
-        ) from exc
-    if not used:
-        raise ConfigError((f"state_dir {folder}: it is empty: {_describe_missing_daemon()}",))
-    return folder
+        raise _build_unused_folder_error(folder, str(exc.strerror)) from exc
+    raise _build_unused_folder_error(folder, "it is empty")
 
 
-def _describe_missing_daemon() -> str:
-    """Return how to name a daemon with the options that the current command has."""
+def _build_unused_folder_error(folder: Path, wrong: str) -> ConfigError:
+    """Return the error with how to name a daemon by the options that the current command has."""
     context = click.get_current_context(silent=True)
+    advice = ": type this command on the daemon's host"
     if context is not None and any(param.name == "url" for param in context.command.params):
-        return f"{_NO_DAEMON_RAN}, --url a daemon elsewhere"
-    return f"{_NO_DAEMON_RAN}: type this command on the daemon's host"
+        advice = ", --url a daemon elsewhere"
+    return ConfigError((f"state_dir {folder}: {wrong}: {_NO_DAEMON_RAN}{advice}",))
 
 
 def require_journal_folder(folder: Path) -> Path:
     """Return the folder. Raises ConfigError if it has no journal."""
     if not (require_used_folder(folder) / FILE_NAME).exists():
-        raise ConfigError(
-            (f"state_dir {folder}: there is no journal in it: {_describe_missing_daemon()}",)
-        )
+        raise _build_unused_folder_error(folder, "there is no journal in it")
     return folder
 
 
@@ -126,7 +122,7 @@ def change_connector(
     place: str,
     connector: str,
     driver: Driver,
-    prepare: Callable[[], PreparedChange],
+    prepare: Callable[[Author], PreparedChange],
     was_it: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
     """Finish an earlier plan for the connector, then carry out what `prepare` returns.
@@ -135,12 +131,12 @@ def change_connector(
     `was_it` returns whether an earlier plan that succeeded leaves nothing to do.
     """
     if how.dry_run:
-        return print_rehearsal(prepare())
+        return print_rehearsal(prepare(create_author()))
     try:
         code = _finish_earlier_plan(how, place, connector, driver, was_it)
         if code is not None:
             return code
-        prepared = prepare()
+        prepared = prepare(create_author())
         code = print_prepared(prepared)
         if code is not None:
             return code
@@ -170,14 +166,28 @@ def _finish_earlier_plan(
     if not (how.folder / FILE_NAME).exists():
         return None
     with closing(Journal(how.folder)) as journal:
-        refuse_daemon_plan(journal, journal.open_plan(place, connector), how.options)
-        earlier = build_runner(how, journal, driver).finish_earlier(place, connector)
+        plan_id = journal.open_plan(place, connector)
+        earlier = finish_plan(how, journal, lambda: driver, plan_id, (place, connector))
         if earlier is None:
             return None
-        output.print_error(earlier.said)
         succeeded = earlier.ending is PlanEnding.SUCCEEDED
         all_done = succeeded and was_it(read_plan(journal, earlier.plan_id))
         return earlier.exit_code if all_done or not earlier.over else None
+
+
+def finish_plan(
+    how: ExecutionOptions,
+    journal: Journal,
+    open_driver: Callable[[], Driver],
+    plan_id: str | None,
+    key: tuple[str, str],
+) -> PlanResult | None:
+    """Finish the open plan of a (place, connector), and print how it ended; None without a plan."""
+    refuse_daemon_plan(journal, plan_id, how.options)
+    earlier = build_runner(how, journal, open_driver()).finish_earlier(*key)
+    if earlier is not None:
+        output.print_error(earlier.said)
+    return earlier
 
 
 def refuse_daemon_plan(journal: Journal, plan_id: str | None, options: str) -> None:
@@ -218,8 +228,8 @@ def print_rehearsal(prepared: PreparedChange) -> int:
     if code is not None:
         return code
     assert prepared.plan is not None
-    for line in describe_steps(prepared.plan):
-        sys.stdout.write(f"{output.escape_controls(line)}\n")
+    first, *others = describe_steps(prepared.plan)
+    output.print_lines(first, others)
     return OK
 
 

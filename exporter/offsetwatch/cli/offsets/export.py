@@ -10,7 +10,7 @@ import re
 import sys
 import tempfile
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -144,15 +144,24 @@ class OffsetRow(NamedTuple):
 
 def print_rows(rows: list[OffsetRow], by: str, *, output_format: OutputFormat) -> None:
     """Print the offsets as a table, or as a document by store."""
-    if output_format is not OutputFormat.TABLE:
-        output.print_document(output_format, _group_by_store(rows))
-        return
-    output.print_table(
-        f"Offsets, by {by}" if by else "Offsets",
-        ("cluster", "connector", "kind", "partition", "offset", "from"),
-        (
-            (row.place, row.connector, row.kind, row.pair.partition, row.pair.offset, row.source)
-            for row in rows
+    document: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}  # store -> connector -> pairs
+    for row in rows:
+        entries = document.setdefault(row.place, {}).setdefault(row.connector, [])
+        entries.append(build_offset_entry(row.pair.partition, row.pair.offset, row.pair.key))
+    output.print_result(
+        output_format,
+        document,
+        lambda: output.print_columns(
+            f"Offsets, by {by}" if by else "Offsets",
+            rows,
+            {
+                "cluster": lambda row: row.place,
+                "connector": lambda row: row.connector,
+                "kind": lambda row: row.kind,
+                "partition": lambda row: row.pair.partition,
+                "offset": lambda row: row.pair.offset,
+                "from": lambda row: row.source,
+            },
         ),
     )
 
@@ -170,20 +179,39 @@ def read_rows(
     """
     source = "storage" if where.worker_config is not None else "rest"
     with open_offset_store(where) as store:
-        names = (
-            choose_connectors(store, connectors) if alone else _list_connectors(store, connectors)
-        )
-        for name, pairs in _read_pairs(store, names, unread):
-            kind = _find_kind(store, name)
+        for name, pairs in _read_pairs(store, connectors, unread, alone=alone):
+            known = store.settings(name)
+            sink = known is not None and known.kind is ConnectorKind.SINK
             for pair in pairs:
-                yield OffsetRow(store.name, name, kind, pair, source)
+                yield OffsetRow(store.name, name, "sink" if sink else "source", pair, source)
 
 
 def _read_pairs(
-    store: OffsetStore, names: Iterable[str], unread: list[ClientError]
+    store: OffsetStore,
+    connectors: frozenset[str] | None,
+    unread: list[ClientError],
+    *,
+    alone: bool = True,
 ) -> Iterator[tuple[str, tuple[PartitionOffset, ...]]]:
-    """Yield the pairs of each connector; name one that cannot be read, and continue."""
-    for name in _iterate_names(store, names):
+    """Yield the pairs of each connector; name one that cannot be read, and continue.
+
+    Raises ConfigError if one does not exist, if the store is the only one that was asked.
+    """
+    names = store.connectors()
+    if connectors is not None:
+        missing = sorted(connectors - set(names))
+        if missing and alone:
+            raise ConfigError(
+                tuple(
+                    f"{store.name}: no connector {name} "
+                    f"({suggest_name(name, names)}{explain_offsets_name(name)})"
+                    for name in missing
+                )
+            )
+        names = tuple(name for name in names if name in connectors)
+    # A worker's storage is read once, with a bar of its own; elsewhere each name is a request.
+    requests = not isinstance(store, WorkerOffsetStore)
+    for name in iterate_with_progress("asking for offsets", names) if requests else names:
         with _report_failure(name, unread):
             pairs, notes = store.pairs(name), store.notes(name)
             yield name, pairs
@@ -204,57 +232,6 @@ def _report_failure(name: str, unread: list[ClientError]) -> Iterator[None]:
     except ClientError as exc:
         output.print_error(f"{name}: not read: {output.format_client_error(exc)}")
         unread.append(exc)
-
-
-def _iterate_names(store: OffsetStore, names: Iterable[str]) -> Iterator[str]:
-    """Yield the names, with a progress bar if each of them is a request.
-
-    A worker's storage is read once, with a bar of its own.
-    """
-    if isinstance(store, WorkerOffsetStore):
-        return iter(tuple(names))
-    return iterate_with_progress("asking for offsets", names)
-
-
-def _find_kind(store: OffsetStore, connector: str) -> str:
-    known = store.settings(connector)
-    sink = known is not None and known.kind is ConnectorKind.SINK
-    return "sink" if sink else "source"
-
-
-def _group_by_store(
-    rows: Iterable[OffsetRow],
-) -> dict[str, dict[str, list[dict[str, msgspec.Raw]]]]:
-    """Return store -> connector -> entries, which have the form of KIP-199."""
-    found: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}
-    for row in rows:
-        entries = found.setdefault(row.place, {}).setdefault(row.connector, [])
-        entries.append(build_offset_entry(row.pair.partition, row.pair.offset, row.pair.key))
-    return found
-
-
-def choose_connectors(store: OffsetStore, wanted: Collection[str] | None) -> tuple[str, ...]:
-    """Return the wanted connectors of a store. Raises ConfigError if one does not exist."""
-    there = store.connectors()
-    if wanted is None:
-        return there
-    missing = sorted(set(wanted) - set(there))
-    if missing:
-        raise ConfigError(
-            tuple(_describe_unknown_connector(store, name, there) for name in missing)
-        )
-    return tuple(name for name in there if name in wanted)
-
-
-def _list_connectors(store: OffsetStore, wanted: frozenset[str] | None) -> tuple[str, ...]:
-    return tuple(name for name in store.connectors() if wanted is None or name in wanted)
-
-
-def _describe_unknown_connector(store: OffsetStore, name: str, there: tuple[str, ...]) -> str:
-    return (
-        f"{store.name}: no connector {name} "
-        f"({suggest_name(name, there)}{explain_offsets_name(name)})"
-    )
 
 
 # --- export --------------------------------------------------------------------------------------
@@ -280,12 +257,12 @@ def offsets_export(
     unread: list[ClientError] = []
     with open_offset_store(where) as store:
         if from_beginning:
-            text = format_kip199(_read_past_offsets(store, names).items())
+            text = format_kip199(_read_past_offsets(store, names))
         else:
             # Without partitions that have no offset: an import would remove those.
             found = [
                 (name, [pair for pair in pairs if pair.offset is not None])
-                for name, pairs in _read_pairs(store, choose_connectors(store, names), unread)
+                for name, pairs in _read_pairs(store, names, unread)
             ]
             if unread and not found:
                 raise unread[0]
@@ -299,7 +276,7 @@ def offsets_export(
 
 def _read_past_offsets(
     store: OffsetStore, connectors: frozenset[str] | None
-) -> dict[str, list[PartitionOffset]]:
+) -> list[tuple[str, list[PartitionOffset]]]:
     found: dict[str, list[PartitionOffset]] = {}
     try:
         for record in store.from_beginning(connectors):
@@ -308,7 +285,7 @@ def _read_past_offsets(
         raise
     except RemoteRefusal as exc:
         raise ConfigError((f"--from-beginning: {exc}",)) from exc
-    return dict(sorted(found.items()))
+    return sorted(found.items())
 
 
 def _write_file(path: Path, text: str) -> None:
@@ -366,10 +343,10 @@ def offsets_diff(*, output_format: OutputFormat, **options: Any) -> int:
     """Compare a document with the current offsets. Exit code 1 if anything differs, or if a
     connector could not be read: it is named and not compared.
     """
-    where, wanted = take_store_options(options), take_document_options(options)
-    if wanted.document is None:
+    where, source = take_store_options(options), take_document_options(options)
+    if source.document is None:
         raise click.UsageError("--offsets is missing: the document, or -")
-    document = read_document(wanted)
+    document = read_document(source)
     found: list[tuple[str, Change]] = []
     unread: list[ClientError] = []
     with open_offset_store(where) as store:
@@ -378,15 +355,23 @@ def offsets_diff(*, output_format: OutputFormat, **options: Any) -> int:
             with _report_failure(name, unread):
                 now, known = _read_current_pairs(store, name), store.settings(name)
                 class_name = "" if known is None else known.class_name
-                found += (
-                    (name, difference)
-                    for difference in compute_differences(now, section.pairs, class_name)
-                )
+                changes = compute_differences(now, section.pairs, class_name)
+                found += ((name, change) for change in changes)
     if unread and len(unread) == len(document.sections):
         raise unread[0]
     if output_format is not OutputFormat.TABLE:
         output.print_document(
-            output_format, [_build_change_document(name, change) for name, change in found]
+            output_format,
+            [
+                {
+                    "connector": name,
+                    "partition": msgspec.Raw(change.partition.encode()),
+                    "now": msgspec.Raw((change.before or "null").encode()),
+                    "document": msgspec.Raw((change.after or "null").encode()),
+                    "change": change.kind.value,
+                }
+                for name, change in found
+            ],
         )
     elif found:
         print_changes("Differences", found, after="document")
@@ -405,16 +390,6 @@ def _read_current_pairs(store: OffsetStore, connector: str) -> tuple[PartitionOf
             f"{store.name}: no connector {connector}{explain_offsets_name(connector)}"
         )
         return ()
-
-
-def _build_change_document(connector: str, change: Change) -> dict[str, object]:
-    return {
-        "connector": connector,
-        "partition": msgspec.Raw(change.partition.encode()),
-        "now": msgspec.Raw((change.before or "null").encode()),
-        "document": msgspec.Raw((change.after or "null").encode()),
-        "change": change.kind.value,
-    }
 
 
 def print_changes(title: str, changes: Iterable[tuple[str, Change]], *, after: str) -> None:

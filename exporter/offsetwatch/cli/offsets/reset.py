@@ -6,7 +6,7 @@ toolbox/mirror/flow_reset.py and toolbox/rewind.py prepare the changes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -38,7 +38,6 @@ from offsetwatch.toolbox.change import ConnectorChangeRequest, PreparedChange
 from offsetwatch.toolbox.documents import OffsetsDocument, parse_document
 from offsetwatch.toolbox.mirror.copy_costs import CopyCost, format_partition_name
 from offsetwatch.toolbox.mirror.flow_reset import (
-    FlowChange,
     FlowResetRequest,
     FlowResetTarget,
     SyncTopicDeletion,
@@ -56,30 +55,6 @@ from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.store.worker_config import has_flows
 from offsetwatch.toolbox.store.worker_storage import WorkerOffsetStore
 from offsetwatch.toolbox.validation import OffsetsRequest, ValidationProblem
-
-
-@dataclass(frozen=True, slots=True)
-class FlowResetOptions:
-    """Target of a flow reset as it was typed.
-
-    At most one of to_offset, to_time and by is set; with none the flow restarts at each log's
-    start.
-
-    flow        `A->B`
-    topics      upstream; None for all
-    more        the first option that was given besides --flow, for a message
-    """
-
-    flow: str
-    aliases: tuple[str, str]
-    to_offset: int | None
-    to_time: str | None
-    by: str | None
-    topics: frozenset[str] | None
-    clear_syncs: bool
-    allow_skip: bool
-    more: str = ""
-
 
 # Target of a flow reset.
 _flow_options = combine_options(
@@ -110,6 +85,9 @@ _allow_skip_option = click.option(
 )
 
 
+_TARGETS = ("to_offset", "to_time", "by")
+
+
 @click.command()
 @click.argument("connector", required=False)
 @store_options
@@ -121,119 +99,91 @@ def offsets_reset(connector: str | None, **options: Any) -> int:
     set a replication flow of MirrorMaker to the start of each log, or as the options say.
     """
     where, changing = take_store_options(options), take_change_options(options)
-    asked = _take_flow_options(where, options)
+    options["topics"] = parse_names(options["topics"])
+    given = [
+        f"--{name.replace('_', '-')}"
+        for name in (*_TARGETS, "topics", "clear_syncs", "allow_skip")
+        if options[name] is not None and options[name] is not False
+    ]
+    targets = [name for name in given if name[2:].replace("-", "_") in _TARGETS]
+    if len(targets) > 1:
+        raise click.UsageError(f"{' or '.join(targets)}, not both")
+    if given and where.flow is None:
+        raise click.UsageError(f"{given[0]} goes with --flow")
     if connector is None:
-        if asked is None:
+        if where.flow is None:
             raise click.UsageError("which CONNECTOR, or which --flow?")
-        return reset_flow(where, asked, changing)
+        return _reset_flow(where, where.flow, changing, **options)
     if where.flow is not None and where.connect is not None:
         raise click.UsageError("a CONNECTOR or --flow, not both")
-    if asked is not None and asked.more:
-        raise click.UsageError(f"{asked.more} goes with --flow, and without a CONNECTOR")
+    if given:
+        raise click.UsageError(f"{given[0]} goes with --flow, and without a CONNECTOR")
     request = OffsetsRequest(connector, (), connector, allow_new=changing.allow_new)
     whole = ConnectorChangeRequest(request, f"reset offsets of {connector}", whole=True)
     return change.change_offsets(where, (whole,), changing, typed=True)
 
 
-def _take_flow_options(
-    where: OffsetStoreOptions, options: dict[str, Any]
-) -> FlowResetOptions | None:
-    """Remove the options of a flow from `options` and return them; None if no flow is named.
-
-    Raises UsageError if options conflict, or are given without a flow.
-    """
-    given = {
-        "--to-offset": options.pop("to_offset"),
-        "--to-time": options.pop("to_time"),
-        "--by": options.pop("by"),
-    }
-    targets = [name for name, value in given.items() if value is not None]
-    if len(targets) > 1:
-        raise click.UsageError(f"{' or '.join(targets)}, not both")
-    topics = parse_names(options.pop("topics"))
-    clear_syncs, allow_skip = options.pop("clear_syncs"), options.pop("allow_skip")
-    more = [*targets]
-    more += ["--topics"] if topics is not None else []
-    more += ["--clear-syncs"] if clear_syncs else []
-    more += ["--allow-skip"] if allow_skip else []
-    if where.flow is None:
-        if more:
-            raise click.UsageError(f"{more[0]} goes with --flow")
-        return None
-    return FlowResetOptions(
-        flow=where.flow,
-        aliases=parse_aliases(where.flow),
-        to_offset=given["--to-offset"],
-        to_time=given["--to-time"],
-        by=given["--by"],
-        topics=topics,
-        clear_syncs=clear_syncs,
-        allow_skip=allow_skip,
-        more=more[0] if more else "",
-    )
-
-
-def reset_flow(where: OffsetStoreOptions, options: FlowResetOptions, how: ChangeOptions) -> int:
+def _reset_flow(
+    where: OffsetStoreOptions,
+    flow: str,
+    changing: ChangeOptions,
+    *,
+    topics: frozenset[str] | None,
+    clear_syncs: bool,
+    allow_skip: bool,
+    **target: Any,
+) -> int:
     """Reset every connector that copies the flow, with one plan each; return the exit code."""
-    to = _build_target(options)
+    to = _parse_target(**target)
     if where.worker_config is not None and not has_flows(where.worker_config):
         where = replace(where, flow=None)  # a worker's storage is one, whatever its connectors copy
     with open_offset_store(where) as store:
-        connectors = _find_connectors(store, options)
-    wish = FlowResetRequest(
-        flow=options.flow,
+        connectors = _find_connectors(store, *parse_aliases(flow))
+    request = FlowResetRequest(
+        flow=flow,
         to=to,
-        topics=options.topics,
-        allow_skip=options.allow_skip,
-        allow_new=how.allow_new,
+        topics=topics,
+        allow_skip=allow_skip,
+        allow_new=changing.allow_new,
         alone=len(connectors) == 1,
     )
 
-    def prepared(store: OffsetStore) -> list[PreparedChange]:
+    def prepare(store: OffsetStore) -> list[PreparedChange]:
         found = [
-            _prepare_connector(store, where, name, wish, clear=options.clear_syncs)
+            prepare_flow_reset(
+                store,
+                name,
+                request,
+                execute.create_author(),
+                clearing=_plan_clearing(store, where, name) if clear_syncs else None,
+            )
             for name in connectors
         ]
         print_counts([(one.prepared.connector, count) for one in found for count in one.counts])
         return [one.prepared for one in found]
 
-    return change.run_changes(where, connectors, prepared, how, typed=True)
+    return change.run_changes(where, connectors, prepare, changing, typed=True)
 
 
-def _build_target(options: FlowResetOptions) -> FlowResetTarget:
-    if options.to_time is not None:
-        return FlowResetTarget(at=parse_time(options.to_time, SystemClock().now(), "--to-time"))
-    if options.by is not None:
-        return FlowResetTarget(by_s=parse_span(options.by, "--by"))
-    return FlowResetTarget(offset=options.to_offset)
+def _parse_target(to_offset: int | None, to_time: str | None, by: str | None) -> FlowResetTarget:
+    return FlowResetTarget(
+        offset=to_offset,
+        at=None if to_time is None else parse_time(to_time, SystemClock().now(), "--to-time"),
+        by_s=None if by is None else parse_span(by, "--by"),
+    )
 
 
-def _find_connectors(store: OffsetStore, options: FlowResetOptions) -> tuple[str, ...]:
+def _find_connectors(store: OffsetStore, source: str, target: str) -> tuple[str, ...]:
     """Return the connectors that copy the flow. Raises ConfigError if there is none."""
-    source, target = options.aliases
-    listed = {name: store.settings(name) for name in store.connectors()}
-    known = {name: connector for name, connector in listed.items() if connector is not None}
-    found = find_flow_connectors(source, target, known)
+    found = find_flow_connectors(source, target, _list_settings(store))
     if isinstance(found, ValidationProblem):
         raise ConfigError((str(found),))
     return found
 
 
-def _prepare_connector(
-    store: OffsetStore,
-    where: OffsetStoreOptions,
-    connector: str,
-    wish: FlowResetRequest,
-    *,
-    clear: bool,
-) -> FlowChange:
-    return prepare_flow_reset(
-        store,
-        connector,
-        wish,
-        execute.create_author(),
-        clearing=_plan_clearing(store, where, connector) if clear else None,
-    )
+def _list_settings(store: OffsetStore) -> dict[str, ConnectorSettings]:
+    listed = {name: store.settings(name) for name in store.connectors()}
+    return {name: settings for name, settings in listed.items() if settings is not None}
 
 
 def _plan_clearing(
@@ -246,23 +196,18 @@ def _plan_clearing(
     settings = store.settings(connector)
     assert settings is not None  # it copies the flow
     assert settings.mirror is not None
+    found: tuple[ConnectClusterInventory, ...] = ()
     config = load_optional_config(where)
-    found = (
-        ()
-        if config is None
-        else inspect_connect_clusters(config, store.kafkas, SystemClock().now())
-    )
+    if config is not None:
+        found = inspect_connect_clusters(config, store.kafkas, SystemClock().now())
     homes = {inventory.name: inventory.home for inventory in found}
     home = None if where.connect is None else homes[where.connect]
-    name = where.connect or store.name
     if isinstance(store, WorkerOffsetStore):
-        found = (
-            *(inventory for inventory in found if not _is_same_cluster(store, inventory)),
-            _build_own_cluster(store),
-        )
-    addresses = store.kafkas.addresses()
-    topic = find_syncs_topic(settings.mirror, home, addresses)
-    return prepare_sync_deletion(topic, found, store.kafkas, besides=(name, connector))
+        others = (inventory for inventory in found if not _is_same_cluster(store, inventory))
+        found = (*others, _build_own_cluster(store))
+    topic = find_syncs_topic(settings.mirror, home, store.kafkas.addresses())
+    besides = (where.connect or store.name, connector)
+    return prepare_sync_deletion(topic, found, store.kafkas, besides=besides)
 
 
 def _is_same_cluster(store: WorkerOffsetStore, inventory: ConnectClusterInventory) -> bool:
@@ -279,54 +224,45 @@ def _build_own_cluster(store: WorkerOffsetStore) -> ConnectClusterInventory:
 
     None of its processes runs, or nothing is written.
     """
-    listed = {name: store.settings(name) for name in store.connectors()}
     return ConnectClusterInventory(
         name=store.name,
         home=None,
         connectors=tuple(
-            _build_stopped_connector(name, connector)
-            for name, connector in listed.items()
-            if connector is not None
+            Connector(
+                name=name,
+                kind=settings.kind,
+                class_name=settings.class_name,
+                version="",
+                state="stopped",
+                tasks=(),
+                mirror=settings.mirror,
+                translates=settings.translates,
+            )
+            for name, settings in _list_settings(store).items()
         ),
         running="",
     )
 
 
-def _build_stopped_connector(name: str, connector: ConnectorSettings) -> Connector:
-    return Connector(
-        name=name,
-        kind=connector.kind,
-        class_name=connector.class_name,
-        version="",
-        state="stopped",
-        tasks=(),
-        mirror=connector.mirror,
-        translates=connector.translates,
-    )
-
-
 def print_counts(rows: list[tuple[str, CopyCost]]) -> None:
     """Print the records copied again or skipped, by partition; nothing if there are none."""
-    concerned = [
-        (name, copy_cost) for name, copy_cost in rows if copy_cost.again or copy_cost.skipped
-    ]
-    if not concerned:
-        return
-    output.print_table(
-        "Records, at most",
-        ("connector", "partition", "next now#", "next then#", "copied again#", "skipped#"),
-        (
+    concerned = [(name, cost) for name, cost in rows if cost.again or cost.skipped]
+    if concerned:
+        output.print_table(
+            "Records, at most",
+            ("connector", "partition", "next now#", "next then#", "copied again#", "skipped#"),
             (
-                name,
-                format_partition_name(copy_cost.partition),
-                copy_cost.before,
-                copy_cost.after,
-                copy_cost.again,
-                copy_cost.skipped,
-            )
-            for name, copy_cost in concerned
-        ),
-    )
+                (
+                    name,
+                    format_partition_name(cost.partition),
+                    cost.before,
+                    cost.after,
+                    cost.again,
+                    cost.skipped,
+                )
+                for name, cost in concerned
+            ),
+        )
 
 
 # --- rewind --------------------------------------------------------------------------------------
@@ -364,11 +300,11 @@ def offsets_rewind(connector: str, moment: str, *, allow_skip: bool, **options: 
     (section,) = document.sections
     request = OffsetsRequest(connector, section.pairs, connector, allow_new=changing.allow_new)
 
-    def prepared(store: OffsetStore) -> list[PreparedChange]:
+    def prepare(store: OffsetStore) -> list[PreparedChange]:
         found = prepare_rewind(
             store, request, moment, execute.create_author(), allow_skip=allow_skip
         )
         print_counts([(connector, count) for count in found.counts])
         return [found.prepared]
 
-    return change.run_changes(where, (connector,), prepared, changing, typed=True)
+    return change.run_changes(where, (connector,), prepare, changing, typed=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
+from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.errors import ConfigError, MalformedResponse, RemoteRefusal
@@ -32,13 +33,13 @@ from offsetwatch.toolbox.offset_shapes import parse_fields
 from offsetwatch.toolbox.store.offset_store import (
     MOVING_OFFSETS_NOTE,
     ChangeSteps,
-    HistoricOffset,
+    OffsetStore,
     StateBeforeChange,
     subject_kind,
 )
-from offsetwatch.toolbox.store.tombstones import plan_direct_writes
+from offsetwatch.toolbox.store.tombstones import DirectTopicWrites, plan_direct_writes
 from offsetwatch.toolbox.suggestions import explain_offsets_name, format_names, suggest_name
-from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
+from offsetwatch.toolbox.validation import ValidationProblem
 
 ALTER_OFFSETS_SINCE: Final = (3, 6)  # KIP-875: offsets that can be altered
 _NO_TASK_OFFSET: Final = (
@@ -53,16 +54,19 @@ _UNREACHABLE_OVER_REST: Final = (
 )
 
 
-class RestOffsetStore:
-    """OffsetStore over REST. Raises ClientError; ConfigError if the cluster has no address."""
+class RestOffsetStore(OffsetStore):
+    """OffsetStore over REST. Raises ConfigError if the cluster has no address."""
 
-    def __init__(self, config: Config, connect: Connect) -> None:
+    no_past = "Connect returns only current offsets; its storage has the past: --worker-config"
+
+    def __init__(self, config: Config, connect: Connect, *, clock: UnixClock | None = None) -> None:
         if not connect.worker_urls:
             raise ConfigError((f"Connect cluster {connect.name} has no url to ask",))
-        self._config = config
-        self._connect = connect
+        super().__init__(facts.KafkaClusterPool(config.kafka), connect.kafka)
+        self.config = config
+        self.connect = connect
+        self._clock = clock
         self._client = ConnectClient(connect)
-        self.kafkas = facts.KafkaClusterPool(config.kafka)
         self._listed: dict[str, Connector] | None = None
         self._assigned: dict[str, frozenset[TopicPartition] | None] = {}
         self._topics: dict[str, tuple[str, ...]] = {}
@@ -70,15 +74,11 @@ class RestOffsetStore:
     @property
     def name(self) -> str:
         """The Connect cluster's name."""
-        return self._connect.name
+        return self.connect.name
 
     def identity(self) -> str | None:
         """Return the id of the Kafka cluster, if the worker returns it."""
         return self._client.root().kafka_cluster_id
-
-    def version(self) -> str:
-        """Return the version of the worker that answers."""
-        return self._client.root().version
 
     def connectors(self) -> tuple[str, ...]:
         """Return every connector. Connect does not show offsets of deleted ones."""
@@ -88,14 +88,11 @@ class RestOffsetStore:
         """Return the connector's kind, state and settings at the first query; None if missing."""
         return self._known().get(name)
 
-    def assigned(self, name: str) -> frozenset[TopicPartition] | None:
-        """Return what the tasks of a MirrorSourceConnector copied at the first query.
-
-        None if it has no tasks, as while it is stopped.
-        """
-        if name not in self._assigned:
-            self._assigned[name] = self._client.assigned(name) or None
-        return self._assigned[name]
+    def assigned(self, connector: str) -> frozenset[TopicPartition] | None:
+        """Return the same; None if it has no tasks, as while it is stopped."""
+        if connector not in self._assigned:
+            self._assigned[connector] = self._client.assigned(connector) or None
+        return self._assigned[connector]
 
     def kind_of(self, class_name: str) -> str | None:
         """Return `source` or `sink` for a connector class, in full or in Connect's short forms.
@@ -119,10 +116,9 @@ class RestOffsetStore:
         known = self.connector(connector)
         return None if known is None else facts.extract_settings(known)
 
-    def upstream(self, connector: str) -> str | None:
-        """Return the cluster that a MirrorSourceConnector copies from; None if unknown."""
-        named = facts.find_configured_upstream(self._config, self.name, connector)
-        return named or self.kafkas.upstream(self.settings(connector))
+    def configured_upstream(self, connector: str) -> str | None:
+        """Return the upstream cluster of its flow in the configuration; None without one."""
+        return facts.find_configured_upstream(self.config, self.name, connector)
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """Return the offsets that a task would receive now. Raises NotFound."""
@@ -150,14 +146,6 @@ class RestOffsetStore:
             f"{partition} {reasons[len(parse_fields(partition) or ()) > 1]}" for partition in lost
         )
 
-    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
-        """Raise RemoteRefusal: Connect returns only current offsets."""
-        del connectors
-        raise RemoteRefusal(
-            self.name,
-            "Connect returns only current offsets; its storage has the past: --worker-config",
-        )
-
     def lock_name(self, connector: str) -> str:
         """Return the name in the journal of the Connect cluster."""
         del connector
@@ -183,14 +171,14 @@ class RestOffsetStore:
 
     def read_state(self, connector: str) -> StateBeforeChange | ValidationProblem:
         """Return the connector's state, RUNNING for a failed one, or why it cannot be changed."""
-        owned = check_strimzi_ownership(self._connect, connector)
+        owned = check_strimzi_ownership(self.connect, connector)
         if owned is not None:
             return owned
         known = self.connector(connector)
         if known is None:
             return self.report_missing(connector)
-        versions = query_worker_versions(self._connect)
-        for problem in check_worker_versions(self._connect, ALTER_OFFSETS_SINCE, found=versions):
+        versions = query_worker_versions(self.connect)
+        for problem in check_worker_versions(self.connect, ALTER_OFFSETS_SINCE, found=versions):
             return problem
         notes = [
             *describe_silent_workers(versions),
@@ -200,25 +188,6 @@ class RestOffsetStore:
             notes.append(f"it is {known.state}; afterwards it is asked to run")
         subject = self.subject(connector, known.kind)
         return StateBeforeChange(subject, infer_target_state(known), tuple(notes))
-
-    def gather_facts(
-        self,
-        connector: str,
-        present: tuple[PartitionOffset, ...],
-        wanted: Collection[TopicPartition],
-    ) -> ValidationFacts:
-        """Gather facts from its configuration, and from the clusters of the configuration file."""
-        known = self._require(connector)
-        return facts.gather_facts(
-            connector,
-            facts.extract_settings(known),
-            present,
-            wanted,
-            kafkas=self.kafkas,
-            home=self._connect.kafka,
-            upstream=facts.find_configured_upstream(self._config, self._connect.name, connector),
-            assigned=None if known.mirror is None else self.assigned(connector),
-        )
 
     def plan_steps(
         self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
@@ -235,58 +204,67 @@ class RestOffsetStore:
                 "and over REST Connect writes a HashMap's, which the task would not look up: stop "
                 "the workers and use --worker-config",
             )
+        known = self.connector(connector)
+        assert known is not None  # `read_state` was called first
+        found = self.plan_direct_writes(connector, known, pairs, whole=whole)
+        if found.writes:
+            return ChangeSteps(found.writes, found.notes)
+        notes = found.notes
+        if known.kind is ConnectorKind.SOURCE and any(
+            has_own_order(parse_fields(pair.partition), known.class_name) for pair in pairs
+        ):
+            notes = (*notes, _UNKNOWN_ORDER_NOTE)
+        return ChangeSteps((Reset() if whole else Alter(pairs),), notes)
+
+    def plan_direct_writes(
+        self,
+        connector: str,
+        settings: Connector | ConnectorSettings,
+        pairs: tuple[PartitionOffset, ...],
+        *,
+        whole: bool,
+    ) -> DirectTopicWrites:
+        """Plan direct writes of these pairs; the drivers built afterwards read those topics."""
         found = plan_direct_writes(
-            self._config,
-            self._connect,
+            self.config,
+            self.connect,
             connector,
-            self._require(connector),
+            settings,
             pairs,
-            version=self.version(),
+            version=self._client.root().version,
             whole=whole,
         )
         self._topics[connector] = found.topics
-        if found.writes:
-            return ChangeSteps(found.writes, found.notes)
-        notes = (*found.notes, *_describe_unknown_order(self._require(connector), pairs))
-        return ChangeSteps((Reset() if whole else Alter(pairs),), notes)
+        return found
 
-    def driver(self, connector: str) -> Driver:
-        """Build a RestDriver that also deletes topics."""
+    def driver(self, connector: str, *, create_config: Mapping[str, Any] | None = None) -> Driver:
+        """Build a RestDriver that also deletes topics; with `create_config` to create this one."""
         driver = RestDriver(
-            self._connect,
+            self.connect,
             connector,
-            self._config.kafka_of(self._connect),
+            self.config.kafka_of(self.connect),
+            create_config=create_config,
             offsets_topics=self._topics.get(connector, ()),
+            clock=self._clock,
         )
-        return add_topic_deletion(driver, self._config.kafka)
+        return add_topic_deletion(driver, self.config.kafka)
 
     def close(self) -> None:
         """Close connections."""
         self._client.close()
-        self.kafkas.close()
+        super().close()
 
     def _known(self) -> dict[str, Connector]:
         if self._listed is None:
             self._listed = {connector.name: connector for connector in self._client.connectors()}
         return self._listed
 
-    def _require(self, connector: str) -> Connector:
-        known = self.connector(connector)
-        assert known is not None  # `read_state` was called first
-        return known
 
-
-def _describe_unknown_order(
-    connector: Connector, pairs: tuple[PartitionOffset, ...]
-) -> Iterator[str]:
-    if connector.kind is ConnectorKind.SOURCE and any(
-        has_own_order(parse_fields(pair.partition), connector.class_name) for pair in pairs
-    ):
-        yield (
-            "over REST Connect writes offsets in the order of a Java HashMap; if the connector's "
-            "own map has another order, its task does not find them, and --worker-config is the "
-            "way, with the workers stopped"
-        )
+_UNKNOWN_ORDER_NOTE: Final = (
+    "over REST Connect writes offsets in the order of a Java HashMap; if the connector's own map "
+    "has another order, its task does not find them, and --worker-config is the way, with the "
+    "workers stopped"
+)
 
 
 def check_strimzi_ownership(connect: Connect, name: str) -> ValidationProblem | None:

@@ -6,7 +6,7 @@ temporary ConfigMap of offsetwatch, if the resource names none). Everything else
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -15,7 +15,6 @@ from offsetwatch.clients.kubernetes.reader import KubeReader
 from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.errors import ConfigError, NotFound, RemoteRefusal
 from offsetwatch.model.connectors import ConnectorKind, ConnectorSettings
-from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
 from offsetwatch.remedy.drivers.strimzi.operator import build_operator_client
 from offsetwatch.remedy.drivers.strimzi.resources import (
@@ -34,12 +33,12 @@ from offsetwatch.toolbox import connector_facts as facts
 from offsetwatch.toolbox.store.offset_store import (
     MOVING_OFFSETS_NOTE,
     ChangeSteps,
-    HistoricOffset,
+    OffsetStore,
     StateBeforeChange,
     subject_kind,
 )
 from offsetwatch.toolbox.suggestions import explain_offsets_name, format_names, suggest_name
-from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
+from offsetwatch.toolbox.validation import ValidationProblem
 
 _FAILED_NOTE: Final = "it has failed: Strimzi before 1.1 does not stop a connector that has failed"
 Json = dict[str, Any]
@@ -62,11 +61,13 @@ class StrimziConnectCluster:
     home: str | None = None
 
 
-class StrimziOffsetStore:
-    """OffsetStore through Strimzi's operator. Raises ClientError.
+class StrimziOffsetStore(OffsetStore):
+    """OffsetStore through Strimzi's operator.
 
     With `even_if_gitops`, resources that a GitOps tool owns are changed as well.
     """
+
+    no_past = "the operator lists only current offsets; the storage has the past: --worker-config"
 
     def __init__(
         self,
@@ -76,9 +77,9 @@ class StrimziOffsetStore:
         *,
         even_if_gitops: bool = False,
     ) -> None:
+        super().__init__(kafkas, cluster.home)
         self._access = access
         self._connect = cluster
-        self.kafkas = kafkas
         self._even_if_gitops = even_if_gitops
         self._read = KubeReader(access)
         self._cluster: ConnectClusterResource | None = None
@@ -130,10 +131,6 @@ class StrimziOffsetStore:
         config = {**(spec.get("config") or {}), "connector.class": name}
         return parse_connector_settings(connector, config, kind=kind)
 
-    def upstream(self, connector: str) -> str | None:
-        """Return the cluster that a MirrorSourceConnector copies from; None if unknown."""
-        return self.kafkas.upstream(self.settings(connector))
-
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """Return the offsets that the operator lists.
 
@@ -148,17 +145,6 @@ class StrimziOffsetStore:
                 "there, or say --even-if-gitops",
             )
         return self.driver(connector).offsets().pairs
-
-    def notes(self, connector: str) -> tuple[str, ...]:
-        """Return nothing: only Connect can explain why a listed partition has no offset."""
-        del connector
-        return ()
-
-    def from_beginning(self, connectors: frozenset[str] | None) -> Iterator[HistoricOffset]:
-        """Raise RemoteRefusal: the operator lists only current offsets."""
-        del connectors
-        said = "the operator lists only current offsets; the storage has the past: --worker-config"
-        raise RemoteRefusal(self.name, said)
 
     def lock_name(self, connector: str) -> str:
         """Return the name in the journal of the connector's cluster."""
@@ -205,22 +191,6 @@ class StrimziOffsetStore:
         found = find_obstacle(resource)
         return None if found is None else ValidationProblem(connector, *found)
 
-    def gather_facts(
-        self,
-        connector: str,
-        present: tuple[PartitionOffset, ...],
-        wanted: Collection[TopicPartition],
-    ) -> ValidationFacts:
-        """Gather facts from its resource, and from the clusters of the configuration file."""
-        return facts.gather_facts(
-            connector,
-            self.settings(connector),
-            present,
-            wanted,
-            kafkas=self.kafkas,
-            home=self._connect.home,
-        )
-
     def plan_steps(
         self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
     ) -> ChangeSteps:
@@ -235,10 +205,6 @@ class StrimziOffsetStore:
             raise NotFound(self.name, f"no connector {connector}")
         operator = build_operator_client(self._access, resource.owner, self._connect.wait_s)
         return StrimziDriver(operator)
-
-    def close(self) -> None:
-        """Close connections to Kafka; none to Kubernetes stays open."""
-        self.kafkas.close()
 
     def _gitops_tool(self, resource: ConnectorResource) -> str | None:
         """Return the GitOps tool that would revert changes of the resource.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,6 @@ from offsetwatch.model.connectors import (
     TasksFenced,
 )
 from offsetwatch.model.offsets import LegacyOffset, SourceKey, SourceOffset
-from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
 from offsetwatch.remedy.drivers.storage import (
     FileStorage,
@@ -45,13 +44,18 @@ from offsetwatch.remedy.model.stored_offsets import (
     list_pairs,
 )
 from offsetwatch.toolbox import connector_facts as facts
-from offsetwatch.toolbox.store.offset_store import ChangeSteps, HistoricOffset, StateBeforeChange
+from offsetwatch.toolbox.store.offset_store import (
+    ChangeSteps,
+    HistoricOffset,
+    OffsetStore,
+    StateBeforeChange,
+)
 from offsetwatch.toolbox.store.worker_config import (
     DistributedStorage,
     StandaloneStorage,
     read_worker_config,
 )
-from offsetwatch.toolbox.validation import ValidationFacts, ValidationProblem
+from offsetwatch.toolbox.validation import ValidationProblem
 
 _STARTED: Final = "started"
 
@@ -97,7 +101,7 @@ def open_worker_storage(
     return WorkerOffsetStore(worker, kafkas, SystemClock(), progress)
 
 
-class WorkerOffsetStore:
+class WorkerOffsetStore(OffsetStore):
     """OffsetStore of a worker's storage, which changes only while no worker runs.
 
     Everything is read once, at the first query.
@@ -110,8 +114,8 @@ class WorkerOffsetStore:
         clock: UnixClock,
         progress: ProgressCallback | None = None,
     ) -> None:
+        super().__init__(kafkas, None)
         self._worker = worker
-        self.kafkas = kafkas
         self._clock = clock
         self._progress = progress
         self._contents: dict[str, OffsetStoreContents] = {}
@@ -173,10 +177,6 @@ class WorkerOffsetStore:
         A standalone worker's are unknown.
         """
         return self._worker.known().settings.get(connector)
-
-    def upstream(self, connector: str) -> str | None:
-        """Return the cluster that a MirrorSourceConnector copies from; None if unknown."""
-        return self.kafkas.upstream(self.settings(connector))
 
     def state(self, connector: str) -> str | None:
         """Return the state after its workers restart: started, paused, stopped; None if unknown."""
@@ -252,22 +252,6 @@ class WorkerOffsetStore:
             blocked = ValidationProblem(connector, f"it may be running: {'; '.join(busy)}", right)
         subject = self.subject(connector)
         return StateBeforeChange(subject, None, notes, new=new, blocked=blocked)
-
-    def gather_facts(
-        self,
-        connector: str,
-        present: tuple[PartitionOffset, ...],
-        wanted: Collection[TopicPartition],
-    ) -> ValidationFacts:
-        """Gather facts from the worker's config topic, if it has one."""
-        return facts.gather_facts(
-            connector,
-            self.settings(connector),
-            present,
-            wanted,
-            kafkas=self.kafkas,
-            home=None,
-        )
 
     def plan_steps(
         self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool

@@ -23,6 +23,7 @@ from offsetwatch.remedy.model.driver import Outcome
 from offsetwatch.remedy.model.plan import AnyStep, FrozenOffsets
 from offsetwatch.toolbox.change import Author
 from offsetwatch.toolbox.lifecycle import prepare_delete
+from offsetwatch.toolbox.store.rest import RestOffsetStore
 from tests.fakes import connect as fake
 
 
@@ -104,6 +105,18 @@ def test_without_a_confirmation_nothing_is_done(shell, worker, verb):
     assert done.exit_code == 3
     assert "--yes" in done.stderr
     assert worker.changes() == []
+
+
+@pytest.mark.parametrize("verb", ["stop", "restart", "delete", "create"])
+def test_connections_of_a_verb_are_closed(shell, worker, monkeypatch, verb):
+    closed = []
+    monkeypatch.setattr(RestOffsetStore, "close", lambda store: closed.append(store.name))
+    worker.add("src")
+    settings = shell.folder / "settings.json"
+    settings.write_text('{"connector.class": "com.example.None"}')
+    more = ("--config-file", str(settings)) if verb == "create" else ()
+    shell.change("connectors", verb, "src", *more)
+    assert closed == ["cc"]
 
 
 @pytest.mark.parametrize("verb", ["stop", "restart", "delete"])
@@ -214,7 +227,7 @@ class Mortal(RestDriver):
 def dies_deleting(shell: Shell) -> None:
     connect = Connect(name="cc", kafka="k", url=shell.worker.url)
     config = Config(kafka={"k": Kafka(bootstrap="k:1")}, connect=[connect])
-    prepared = prepare_delete(config, connect, "src", Author("p-1", 0.0, "me"))
+    prepared = prepare_delete(RestOffsetStore(config, connect), "src", Author("p-1", 0.0, "me"))
     assert prepared.plan is not None
     with closing(Journal(shell.folder / "state")) as journal, pytest.raises(Cut):
         Runner(

@@ -80,7 +80,10 @@ def test_what_strimzi_owns_is_not_changed_over_rest_and_the_way_that_works_is_sa
 @pytest.mark.parametrize("state", RequestedState)
 def test_nor_is_its_state(state: RequestedState):
     author = Author("20260101-000000-000000", 0.0, "somebody")
-    prepared = prepare_state(config(), linked(), "c", state, author)
+    prepared = prepare_state(RestOffsetStore(config(), linked()), "c", state, author)
     assert prepared.plan is None
     assert "Strimzi owns the connectors of lab (kafka/pipes)" in str(prepared.problems[0])
-    assert prepare_delete(config(), linked(), "c", author).problems == prepared.problems
+    assert (
+        prepare_delete(RestOffsetStore(config(), linked()), "c", author).problems
+        == prepared.problems
+    )

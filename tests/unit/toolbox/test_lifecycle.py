@@ -17,12 +17,13 @@ from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.journal_records import PlanEnding
 from offsetwatch.remedy.model.plan import Create, RequestedState
 from offsetwatch.toolbox.change import Author, PreparedChange
-from offsetwatch.toolbox.creation import (
+from offsetwatch.toolbox.lifecycle import (
     CreationRequest,
     NewConnector,
     parse_request,
     prepare_create,
 )
+from offsetwatch.toolbox.store.rest import RestOffsetStore
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
 from tests.fakes.connect_model.answers import NOT_MODIFIABLE
@@ -61,7 +62,8 @@ def prepared(worker: fake.Connect, offsets: bytes | None = BEGIN, **more: Any) -
         state=more.pop("state", RequestedState.RUNNING),
         **more,
     )
-    return prepare_create(config, connect, expected, Author("p-1", 0.0, "me"), clock=CLOCK)
+    store = RestOffsetStore(config, connect, clock=CLOCK)
+    return prepare_create(store, wanted, Author("p-1", 0.0, "me"))
 
 
 def carried_out(change: PreparedChange, folder: Path) -> tuple[PlanResult, list[str]]:
