@@ -55,13 +55,11 @@ _COMMANDS: Final = {
     "inspect.doctor": {
         "doctor": "Check every cluster and worker, read-only, and print what to fix."
     },
-    "inspect.explain": {
-        "explain": "Print everything known about one connector, from the daemon or, if none "
-        "answers, from the clusters."
-    },
-    "inspect.status": {
+    "inspect.commands": {
         "connectors status": "Print the states of one connector or of all, and of their tasks, "
         "from the daemon or, if none answers, from Connect.",
+        "explain": "Print everything known about one connector, from the daemon or, if none "
+        "answers, from the clusters.",
         "healthcheck": "Exit 0 if the local daemon is healthy (for a container's probe).",
         "status": "Print findings, connectors, flows and sinks, from the daemon or, if none "
         "answers, from the clusters.",

@@ -45,24 +45,24 @@ def certificate(cluster: Site) -> dict[str, Any]:
 
 def test_a_password_makes_us_known(site: Site, capsys: pytest.CaptureFixture[str]):
     with site.serving(site.tls(), ADA):
-        assert status.healthcheck.callback(configured(site, password())) == 0
-        assert status.healthcheck.callback(configured(site, password("wrong"))) == 6
-        assert status.healthcheck.callback(configured(site)) == 6
-    result = capsys.readouterr()
-    assert "own_access" in result.err
-    assert "wrong" not in result.err + result.out
+        assert status.check_health(configured(site, password())) == 0
+        assert status.check_health(configured(site, password("wrong"))) == 6
+        assert status.check_health(configured(site)) == 6
+    said = capsys.readouterr()
+    assert "own_access" in said.err
+    assert "wrong" not in said.err + said.out
 
 
 def test_a_certificate_makes_us_known_and_without_one_nothing_answers(site: Site):
     with site.serving(site.mutual()):
-        assert status.healthcheck.callback(configured(site, certificate(site))) == 0
-        assert status.healthcheck.callback(configured(site)) == 7
+        assert status.check_health(configured(site, certificate(site))) == 0
+        assert status.check_health(configured(site)) == 7
 
 
 def test_a_certificate_of_any_name_and_age_is_trusted_if_it_is_the_one(site: Site):
     site.own = site.authority.issue_expired("expired", names="DNS:elsewhere.example.com")
     with site.serving(site.tls()):
-        assert status.healthcheck.callback(configured(site)) == 0
+        assert status.check_health(configured(site)) == 0
 
 
 def test_nothing_is_sent_to_whoever_shows_another_certificate(site: Site):
@@ -82,10 +82,10 @@ def test_nothing_is_sent_to_whoever_shows_another_certificate(site: Site):
 def test_an_authority_that_is_named_is_gone_by_instead(site: Site):
     with site.serving(site.tls()):
         named = {"tls": {"ca_file": str(site.authority.ca)}}
-        assert status.healthcheck.callback(configured(site, named)) == 0
-        unknown = Site(site.folder / "stranger")
-        named = {"tls": {"ca_file": str(unknown.authority.ca)}}
-        assert status.healthcheck.callback(configured(site, named)) == 7
+        assert status.check_health(configured(site, named)) == 0
+        stranger = Site(site.folder / "stranger")
+        named = {"tls": {"ca_file": str(stranger.authority.ca)}}
+        assert status.check_health(configured(site, named)) == 7
 
 
 def test_findings_are_asked_for_in_the_same_way(site: Site):

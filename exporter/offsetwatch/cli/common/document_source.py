@@ -74,14 +74,14 @@ class ReadOptions(NamedTuple):
 class SourcedDocument:
     """A document and its source.
 
-    look    the own inspection that it was built from; None if a daemon answered
+    inspection  the own inspection that it was built from; None if a daemon answered
     """
 
     body: bytes
     by: str
     unread: tuple[UnreadCluster, ...]
     config: Config | None
-    look: OwnInspection | None = None
+    inspection: OwnInspection | None = None
 
     def decode(self, kind: type[DocumentType]) -> DocumentType:
         """Return the parsed document. Raises MalformedResponse."""

@@ -11,6 +11,8 @@ import re
 import shlex
 from collections.abc import Callable
 from datetime import datetime
+from functools import partial, wraps
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -285,6 +287,44 @@ def take_watch_options(
     from offsetwatch.cli.common.live_output import watch  # noqa: PLC0415 - heavy
 
     return lambda draw: watch(draw, interval_s, output_format)
+
+
+def calls(function: str) -> OptionDecorator:
+    """Return a decorator of a command that only declares its options and its help.
+
+    The command calls `module:function` of `offsetwatch.cli` with the options. The module is
+    imported then: what it needs takes longer to load than help takes to print.
+    """
+
+    def declare(verb: CommandFunction) -> CommandFunction:
+        @wraps(verb)
+        def run(**options: Any) -> Any:
+            module, _, name = function.partition(":")
+            return getattr(import_module(f"offsetwatch.cli.{module}"), name)(**options)
+
+        return run
+
+    return declare
+
+
+def reads(function: str, *more: OptionDecorator) -> OptionDecorator:
+    """Return a decorator of a command that reads from the daemon or the clusters.
+
+    It adds the options, `more` among them. As `calls` does, the command calls the function with
+    ReadOptions and the rest: once, or with --watch until Ctrl-C.
+    """
+
+    def declare(verb: CommandFunction) -> CommandFunction:
+        @wraps(verb)
+        def run(*, output_format: OutputFormat, **options: Any) -> int:
+            repeat = take_watch_options(options, output_format)
+            reading = take_read_options(options)
+            call = calls(function)(verb)
+            return repeat(partial(call, reading=reading, output_format=output_format, **options))
+
+        return combine_options(read_options, *more, output_options, watch_options)(run)
+
+    return declare
 
 
 yes_option = click.option(

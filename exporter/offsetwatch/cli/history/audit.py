@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -30,7 +31,7 @@ from offsetwatch.state.snapshot import Snapshot
 OK, FINDINGS = 0, 1
 
 try:
-    from offsetwatch.history.audit.differences import AuditFinding, Span
+    from offsetwatch.history.audit.differences import Span
     from offsetwatch.history.audit.explanations import (
         PlannedReposition,
         Transforms,
@@ -67,8 +68,9 @@ class AuditOptions:
     timeout_s: float
 
 
-def print_audit(options: AuditOptions) -> int:
+def print_audit(**given: Any) -> int:
     """Run the audit, print the findings and return the exit code."""
+    options = AuditOptions(**given)
     loaded = config.load(options.config_path)
     configure_logging(loaded.log.level, loaded.log.format)
     bounds, named = _parse_bounds(options), _parse_copy_topics(options.copy_topics)
@@ -97,10 +99,7 @@ def print_audit(options: AuditOptions) -> int:
     document = _build_document(flow, found, bounds, options)
     if options.report is not None:
         _write_report(options.report, document)
-    if options.output_format is not OutputFormat.TABLE:
-        output.print_document(options.output_format, document)
-    else:
-        _print_tables(flow, found, bounds)
+    output.print_result(options.output_format, document, lambda: _print_tables(flow, found, bounds))
     return FINDINGS if document["unexplained"] else OK
 
 
@@ -177,16 +176,13 @@ def _read_transforms(loaded: config.Config, flow: MirrorFlow) -> Transforms:
     """
     for connect in loaded.connect:
         if connect.name == flow.connect_cluster and connect.worker_urls:
-            reader = reader_of(connect, connect.poll.timeout_s)
             try:
-                found = parse_transforms(
-                    msgspec.json.decode(reader.connector_config(flow.connector))
-                )
+                with closing(reader_of(connect, connect.poll.timeout_s)) as reader:
+                    body = reader.connector_config(flow.connector)
+                found = parse_transforms(msgspec.json.decode(body))
                 return replace(found, routes=bool(flow.routers))
             except (ClientError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
                 output.print_error(f"{flow.connector}: its transforms are not known: {exc}")
-            finally:
-                reader.close()
     return Transforms(
         routes=bool(flow.routers), names=tuple(router.class_name for router in flow.routers)
     )
@@ -207,21 +203,21 @@ def _read_skips(
         return find_repositions(journal.every(), frozenset(places), flow.connector, flow.source)
 
 
-def _describe_cost(pinned: AuditScope) -> Iterator[str]:
+def _describe_cost(scope: AuditScope) -> Iterator[str]:
     """Yield how many records will be read, and which cannot be compared."""
-    flow = pinned.flow
-    slices = [of for coverage in pinned.reaches for of in coverage.slices]
-    up, down = (sum(of.records[side] for of in slices) for side in (0, 1))
-    topics = len({coverage.at.topic for coverage in pinned.reaches})
+    flow = scope.flow
+    slices = [part for coverage in scope.reaches for part in coverage.slices]
+    up, down = (sum(part.records[side] for part in slices) for side in (0, 1))
+    topics = len({coverage.at.topic for coverage in scope.reaches})
     yield (
-        f"{flow.source}->{flow.target}: {len(pinned.reaches)} partitions of {topics} topics; "
+        f"{flow.source}->{flow.target}: {len(scope.reaches)} partitions of {topics} topics; "
         f"reads at most {up} records from {flow.upstream} and {down} from {flow.downstream} once, "
         "and what differs again"
     )
-    deleted = sum(coverage.deleted for coverage in pinned.reaches)
+    deleted = sum(coverage.deleted for coverage in scope.reaches)
     if deleted:
         yield f"{deleted} upstream offsets are gone by retention, and cannot be compared"
-    pending = sum(coverage.pending for coverage in pinned.reaches)
+    pending = sum(coverage.pending for coverage in scope.reaches)
     if pending:
         yield f"{pending} upstream offsets are not replicated yet, and are not missed"
 
@@ -231,18 +227,21 @@ def _compute_share(found: Sequence[PartitionAudit]) -> float | None:
 
     Requested offsets that are not replicated yet do not count.
     """
-    asked = sum(partition.reach.wanted - partition.reach.pending for partition in found)
-    looked = sum(
-        of.judged[1] - of.judged[0] for partition in found for of in partition.reach.slices
+    requested = sum(partition.reach.wanted - partition.reach.pending for partition in found)
+    compared = sum(
+        part.judged[1] - part.judged[0] for partition in found for part in partition.reach.slices
     )
-    return looked / asked if asked else None
+    return compared / requested if requested else None
 
 
 def _build_document(
     flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: AuditBounds, options: AuditOptions
 ) -> dict[str, object]:
-    rows = [(partition, one) for partition in found for one in partition.findings]
-    unexplained = [one for _, one in rows if not _is_excused(one, accept=options.accept_transforms)]
+    unexplained = sum(
+        not (one.explained and (one.certain or options.accept_transforms))
+        for partition in found
+        for one in partition.findings
+    )
     return {
         "flow": f"{flow.source}->{flow.target}",
         "connect_cluster": flow.connect_cluster,
@@ -251,13 +250,13 @@ def _build_document(
         "seed": bounds.seed,
         "headers": options.headers,
         "looked_at": _compute_share(found),
-        "unexplained": len(unexplained),
+        "unexplained": unexplained,
         "partitions": [
             {
                 "topic": partition.reach.at.topic,
                 "partition": partition.reach.at.partition,
                 "downstream_topic": partition.reach.remote,
-                "judged": [of.judged for of in partition.reach.slices],
+                "judged": [part.judged for part in partition.reach.slices],
                 "upstream_records": partition.up_records,
                 "downstream_records": partition.down_records,
                 "deleted": partition.reach.deleted,
@@ -270,10 +269,6 @@ def _build_document(
     }
 
 
-def _is_excused(one: AuditFinding, *, accept: bool) -> bool:
-    return bool(one.explained) and (one.certain or accept)
-
-
 def _write_report(path: Path, document: dict[str, object]) -> None:
     try:
         path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
@@ -282,48 +277,37 @@ def _write_report(path: Path, document: dict[str, object]) -> None:
 
 
 def _print_tables(flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: AuditBounds) -> None:
-    output.print_table(
+    output.print_columns(
         f"{flow.source}->{flow.target} ({flow.connector})",
-        (
-            "partition",
-            "judged, upstream",
-            "upstream#",
-            "downstream#",
-            "gone#",
-            "not comparable#",
-            "not replicated yet#",
-            "findings#",
-        ),
-        (
-            (
-                f"{partition.reach.at.topic}-{partition.reach.at.partition}",
-                _format_judged_range(partition),
-                partition.up_records,
-                partition.down_records,
-                partition.reach.deleted,
-                partition.up_unjudged,
-                partition.reach.pending,
-                len(partition.findings),
-            )
-            for partition in found
-        ),
+        found,
+        {
+            "partition": _format_partition,
+            "judged, upstream": _format_judged_range,
+            "upstream#": lambda partition: partition.up_records,
+            "downstream#": lambda partition: partition.down_records,
+            "gone#": lambda partition: partition.reach.deleted,
+            "not comparable#": lambda partition: partition.up_unjudged,
+            "not replicated yet#": lambda partition: partition.reach.pending,
+            "findings#": lambda partition: len(partition.findings),
+        },
     )
-    rows = [(partition, one) for partition in found for one in partition.findings]
+    rows = [
+        (
+            _format_partition(partition),
+            one.kind.value,
+            one.records,
+            _format_span(one.up),
+            _format_span(one.down),
+            one.explained or None,
+        )
+        for partition in found
+        for one in partition.findings
+    ]
     if rows:
         output.print_table(
             "Findings",
             ("partition", "what", "records#", "upstream", "downstream", "explained by"),
-            (
-                (
-                    f"{partition.reach.at.topic}-{partition.reach.at.partition}",
-                    one.kind.value,
-                    one.records,
-                    _format_span(one.up),
-                    _format_span(one.down),
-                    one.explained or None,
-                )
-                for partition, one in rows
-            ),
+            rows,
         )
     share = _compute_share(found)
     inspected = "nothing" if share is None else f"{share:.1%}"
@@ -331,12 +315,16 @@ def _print_tables(flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: Aud
     output.print_lines(f"{'Nothing is wrong' if not rows else f'{len(rows)} findings'}{where}", ())
 
 
+def _format_partition(partition: PartitionAudit) -> str:
+    return f"{partition.reach.at.topic}-{partition.reach.at.partition}"
+
+
 def _format_judged_range(partition: PartitionAudit) -> str | None:
-    of = partition.reach.slices
-    if not of:
+    slices = partition.reach.slices
+    if not slices:
         return None
-    more = f", {len(of)} pieces" if len(of) > 1 else ""
-    return f"{of[0].judged[0]}-{of[-1].judged[1] - 1}{more}"
+    more = f", {len(slices)} pieces" if len(slices) > 1 else ""
+    return f"{slices[0].judged[0]}-{slices[-1].judged[1] - 1}{more}"
 
 
 def _format_span(span: Span | None) -> str | None:

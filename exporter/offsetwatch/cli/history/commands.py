@@ -1,23 +1,19 @@
-"""Declarations of the `history` verbs, for which the extra `history` need not be installed.
-
-It is needed by the modules that implement them, which are imported only once a verb runs.
-"""
+"""Declarations of the `history` verbs, for which the extra `history` need not be installed."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
 from offsetwatch.cli.common.options import (
     FILE_TYPE,
     WholeNumber,
+    calls,
     config_option,
     output_options,
     timeout_option,
 )
-from offsetwatch.cli.common.output import OutputFormat
 
 
 @click.command()
@@ -33,27 +29,9 @@ from offsetwatch.cli.common.output import OutputFormat
 )
 @output_options
 @timeout_option()
-def history_run(
-    config_path: Path,
-    mode: str | None,
-    up_to: Path | None,
-    output_format: OutputFormat,
-    timeout_s: float,
-) -> None:
+@calls("history.pipeline:run_pipeline")
+def history_run() -> None:
     """Read the offset topics into the tables."""
-    from offsetwatch.cli.history import pipeline  # noqa: PLC0415
-
-    if mode is None:
-        raise click.UsageError("say --available-now or --continuous")
-    if mode == "continuous" and up_to is not None:
-        raise click.UsageError("--up-to goes with --available-now")
-    pipeline.run_pipeline(
-        config_path,
-        continuous=mode == "continuous",
-        up_to=up_to,
-        output_format=output_format,
-        timeout_s=timeout_s,
-    )
 
 
 @click.command()
@@ -79,13 +57,11 @@ def history_run(
     help="KIP-199 JSON, the body of PATCH /connectors/{connector}/offsets, or a table.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Print which files were opened.")
-def history_as_of(**asked: Any) -> int:
+@calls("history.queries.asof:print_as_of")
+def history_as_of() -> None:
     """Print source offsets as they were at a moment, from the tables, without a JVM. Exit code 1 if
     the tables do not contain the answer.
     """
-    from offsetwatch.cli.history.queries import asof  # noqa: PLC0415
-
-    return asof.print_as_of(asof.AsOfOptions(**asked))
 
 
 @click.command()
@@ -100,13 +76,11 @@ def history_as_of(**asked: Any) -> int:
 )
 @click.option("--until", help="The same forms; default: now.")
 @output_options
-def history_timeline(**asked: Any) -> int:
+@calls("history.queries.timeline:print_timeline")
+def history_timeline() -> None:
     """Print what happened to a connector, as far as the tables know: requests, states, rewinds,
     pauses and the results of remediation. Exit code 1 if nothing is known of it.
     """
-    from offsetwatch.cli.history.queries import timeline  # noqa: PLC0415
-
-    return timeline.print_timeline(timeline.TimelineOptions(**asked))
 
 
 @click.command()
@@ -125,14 +99,12 @@ def history_timeline(**asked: Any) -> int:
 @click.option("--html", type=FILE_TYPE, help="Write a page with plots here.")
 @click.option("--parquet", type=FILE_TYPE, help="Write every minute of every partition here.")
 @output_options
-def history_report(**asked: Any) -> int:
+@calls("history.queries.failover_report:print_report")
+def history_report() -> None:
     """Print what a failover of consumer groups to the target of a flow would have cost at each
     minute of a past window: records read again or never, and records not on the target yet. Exit
     code 1 if nothing is known of that time.
     """
-    from offsetwatch.cli.history.queries import failover_report  # noqa: PLC0415
-
-    return failover_report.print_report(failover_report.FailoverReportOptions(**asked))
 
 
 @click.command()
@@ -168,51 +140,44 @@ def history_report(**asked: Any) -> int:
 @click.option("--report", type=FILE_TYPE, help="Write the JSON here too.")
 @output_options
 @timeout_option()
-def history_audit(**asked: Any) -> int:
+@calls("history.audit:print_audit")
+def history_audit() -> None:
     """Compare the topics of a MirrorMaker 2 flow with their copies, record by record. Exit code 1
     if a record is lost, duplicated, out of order or changed, and nothing explains it.
     """
-    from offsetwatch.cli.history import audit  # noqa: PLC0415
-
-    return audit.print_audit(audit.AuditOptions(**asked))
 
 
 @click.command()
 @config_option
 @output_options
-def history_baselines(config_path: Path, output_format: OutputFormat) -> None:
+@calls("history.pipeline:learn_baselines")
+def history_baselines() -> None:
     """Learn the baselines of each connector from the tables, and publish them for the daemon. Run
     it daily, or weekly at least.
     """
-    from offsetwatch.cli.history import pipeline  # noqa: PLC0415
-
-    pipeline.learn_baselines(config_path, output_format=output_format)
 
 
 @click.command()
 @config_option
 @output_options
-def history_maintain(config_path: Path, output_format: OutputFormat) -> int:
+@calls("history.pipeline:maintain_tables")
+def history_maintain() -> None:
     """Compact and vacuum the tables, and count the records of bronze. Exit code 1 if a record is
     stored twice.
     """
-    from offsetwatch.cli.history import pipeline  # noqa: PLC0415
-
-    return pipeline.maintain_tables(config_path, output_format=output_format)
 
 
 @click.command()
 @click.option(
     "--output",
+    "folder",
     required=True,
     type=click.Path(file_okay=False, path_type=Path),
     help="The folder to write to.",
 )
 @output_options
-def history_package(output: Path, output_format: OutputFormat) -> None:
+@calls("history.pipeline:write_package")
+def history_package() -> None:
     """Write what spark-submit needs to run the pipeline on a cluster: the code, the jars, and the
     list of what executors must have installed.
     """
-    from offsetwatch.cli.history import pipeline  # noqa: PLC0415
-
-    pipeline.write_package(output, output_format=output_format)

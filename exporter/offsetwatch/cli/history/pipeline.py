@@ -7,8 +7,9 @@ import signal
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType
+from typing import TYPE_CHECKING
 
 import click
 import structlog
@@ -35,23 +36,36 @@ from offsetwatch.model.topology import (
 )
 from offsetwatch.state.mirror.mm2_names import locate_checkpoints
 
+if TYPE_CHECKING:
+    from offsetwatch.history.pipeline.run import RunReport
+
+
+@contextmanager
+def _require_extra() -> Iterator[None]:
+    try:
+        yield
+    except ImportError as exc:
+        raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+
 
 def run_pipeline(
-    path: Path,
-    *,
-    continuous: bool,
+    config_path: Path,
+    mode: str | None,
     up_to: Path | None,
+    *,
     output_format: OutputFormat,
     timeout_s: float,
 ) -> None:
     """Run the pipeline once or until a signal, and print what it did."""
-    loaded = config.load(path)
+    if mode is None:
+        raise click.UsageError("say --available-now or --continuous")
+    if mode == "continuous" and up_to is not None:
+        raise click.UsageError("--up-to goes with --available-now")
+    loaded = config.load(config_path)
     cut = None if up_to is None else read_cut(up_to)
     configure_logging(loaded.log.level, loaded.log.format)
-    try:
-        from offsetwatch.history.pipeline import run  # noqa: PLC0415 - needs the extra
-    except ImportError as exc:
-        raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+    with _require_extra():
+        from offsetwatch.history.pipeline import run  # noqa: PLC0415
     with read_complete_snapshot(loaded, timeout_s) as snapshot:
         topology = snapshot.topology
     too = find_readable_topics(loaded, topology)
@@ -68,41 +82,37 @@ def run_pipeline(
         master=loaded.history.master,
         heap=loaded.history.heap,
     )
-    if continuous:
+    if mode == "continuous":
         report = run.run_continuous(spec, _stop_on_signal())
     else:
         report = run.run_available_now(spec, cut)
     _print_report(report, output_format=output_format)
 
 
-def maintain_tables(path: Path, *, output_format: OutputFormat) -> int:
+def maintain_tables(config_path: Path, *, output_format: OutputFormat) -> int:
     """Maintain the tables and print what was done; return 1 if bronze has duplicate records."""
-    loaded = config.load(path)
+    loaded = config.load(config_path)
     configure_logging(loaded.log.level, loaded.log.format)
-    try:
-        from offsetwatch.history.pipeline import maintenance  # noqa: PLC0415 - needs the extra
-    except ImportError as exc:
-        raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+    with _require_extra():
+        from offsetwatch.history.pipeline import maintenance  # noqa: PLC0415
     base = Path(loaded.history.path)
     done = maintenance.maintain(base, master=loaded.history.master, heap=loaded.history.heap)
-    if output_format is not OutputFormat.TABLE:
-        output.print_document(
-            output_format,
-            {
-                "tables": {
-                    table.path: {"files_before": table.files_before, "files": table.files_after}
-                    for table in done.tables
-                },
-                "bronze_rows": done.rows,
-                "bronze_doubled": done.doubled,
+    output.print_result(
+        output_format,
+        {
+            "tables": {
+                table.path: {"files_before": table.files_before, "files": table.files_after}
+                for table in done.tables
             },
-        )
-    else:
-        output.print_table(
+            "bronze_rows": done.rows,
+            "bronze_doubled": done.doubled,
+        },
+        lambda: output.print_table(
             "Tables",
             ("table", "files before#", "files#"),
             ((table.path, table.files_before, table.files_after) for table in done.tables),
-        )
+        ),
+    )
     if done.doubled:
         output.print_error(
             f"{done.doubled} records are in bronze more than once, of {done.rows} rows"
@@ -110,14 +120,12 @@ def maintain_tables(path: Path, *, output_format: OutputFormat) -> int:
     return 1 if done.doubled else 0
 
 
-def learn_baselines(path: Path, *, output_format: OutputFormat) -> None:
+def learn_baselines(config_path: Path, *, output_format: OutputFormat) -> None:
     """Learn, publish and print the baselines of connectors."""
-    loaded = config.load(path)
+    loaded = config.load(config_path)
     configure_logging(loaded.log.level, loaded.log.format)
-    try:
-        from offsetwatch.history.baselines import job  # noqa: PLC0415 - needs the extra
-    except ImportError as exc:
-        raise HistoryError("pip install 'offsetwatch[history]' first") from exc
+    with _require_extra():
+        from offsetwatch.history.baselines import job  # noqa: PLC0415
     base = Path(loaded.history.path)
     found = job.learn(base, master=loaded.history.master, heap=loaded.history.heap)
     if output_format is not OutputFormat.TABLE:
@@ -132,31 +140,23 @@ def learn_baselines(path: Path, *, output_format: OutputFormat) -> None:
         moments = {"made_at": Moment(found.made_at), "until": Moment(found.until)}
         output.print_document(output_format, {**asdict(found), **moments, "connectors": of_each})
         return
-    output.print_table(
+    output.print_columns(
         f"What is usual, learned from before {output.format_moment(found.until)}",
-        (
-            "connector",
-            "place",
-            "from",
-            "a commit every",
-            "advances#",
-            "pause, median",
-            "too long, from",
-            "or missing#",
-        ),
-        (
-            (
-                connector.connector,
-                connector.connect_cluster,
-                output.format_moment(connector.since),
-                None if connector.commit_s is None else output.format_age(connector.commit_s[0]),
-                connector.advances,
-                output.format_age(connector.interval_s(found.until, 0)),
-                output.format_age(connector.pause_s),
-                None if connector.pause_advances is None else f"{connector.pause_advances:.1f}",
-            )
-            for connector in found.connectors
-        ),
+        found.connectors,
+        {
+            "connector": lambda row: row.connector,
+            "place": lambda row: row.connect_cluster,
+            "from": lambda row: output.format_moment(row.since),
+            "a commit every": lambda row: (
+                None if row.commit_s is None else output.format_age(row.commit_s[0])
+            ),
+            "advances#": lambda row: row.advances,
+            "pause, median": lambda row: output.format_age(row.interval_s(found.until, 0)),
+            "too long, from": lambda row: output.format_age(row.pause_s),
+            "or missing#": lambda row: (
+                None if row.pause_advances is None else f"{row.pause_advances:.1f}"
+            ),
+        },
     )
     for few in found.insufficient:
         output.print_error(
@@ -167,27 +167,23 @@ def learn_baselines(path: Path, *, output_format: OutputFormat) -> None:
 
 def write_package(folder: Path, *, output_format: OutputFormat) -> None:
     """Write what spark-submit needs, and print the command that uses it."""
-    try:
-        from offsetwatch.history.spark import jars  # noqa: PLC0415 - see `run`
+    with _require_extra():
+        from offsetwatch.history.spark import jars  # noqa: PLC0415
 
         made = jars.package(folder)
-    except ImportError as exc:
-        raise HistoryError("pip install 'offsetwatch[history]' first") from exc
-    if output_format is not OutputFormat.TABLE:
-        output.print_document(
-            output_format,
-            {
-                "archive": str(made.archive),
-                "main": str(made.main),
-                "jars": [str(jar) for jar in made.jars],
-                "requirements": str(made.requirements),
-            },
-        )
-        return
-    click.echo(
-        f"spark-submit --master MASTER --py-files {made.archive} \\\n"
-        f"  --jars {','.join(str(jar) for jar in made.jars)} \\\n"
-        f"  {made.main} history run --available-now --config FILE"
+    output.print_result(
+        output_format,
+        {
+            "archive": str(made.archive),
+            "main": str(made.main),
+            "jars": [str(jar) for jar in made.jars],
+            "requirements": str(made.requirements),
+        },
+        lambda: click.echo(
+            f"spark-submit --master MASTER --py-files {made.archive} \\\n"
+            f"  --jars {','.join(str(jar) for jar in made.jars)} \\\n"
+            f"  {made.main} history run --available-now --config FILE"
+        ),
     )
 
 
@@ -221,19 +217,12 @@ def read_cut(path: Path) -> dict[KafkaTopic, dict[int, int]]:
 
 def _stop_on_signal() -> threading.Event:
     stop = threading.Event()
-
-    def on_signal(_number: int, _frame: FrameType | None) -> None:
-        stop.set()
-
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
+        signal.signal(number, lambda _number, _frame: stop.set())
     return stop
 
 
-def _print_report(report: object, *, output_format: OutputFormat) -> None:
-    from offsetwatch.history.pipeline.run import RunReport  # noqa: PLC0415 - needs the extra
-
-    assert isinstance(report, RunReport)
+def _print_report(report: RunReport, *, output_format: OutputFormat) -> None:
     rows = {str(topic): count for topic, count in report.rows_read.items()}
     if output_format is not OutputFormat.TABLE:
         output.print_document(

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
 from urllib.parse import urlencode
 
-import click
 import msgspec
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.document_source import ReadOptions, SourcedDocument, open_document
 from offsetwatch.cli.common.logging import configure_logging
-from offsetwatch.cli.common.options import (
-    output_options,
-    read_options,
-    take_read_options,
-    take_watch_options,
-    watch_options,
-)
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.unread_clusters import UnreadCluster, find_input_clusters
 from offsetwatch.cli.inspect import finding_tables
@@ -51,27 +42,12 @@ from offsetwatch.state.snapshot import Snapshot
 OK, FINDINGS = 0, 1
 
 
-@click.command()
-@click.argument("connector")
-@read_options
-@click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have one.")
-@output_options
-@watch_options
-def explain(
-    connector: str, connect_cluster: str | None, *, output_format: OutputFormat, **how: Any
-) -> int:
-    """Print everything known about one connector, from the daemon or, if none answers, from the
-    clusters. Inputs that could not be read are named. Exit code 1 if something is wrong with it or
-    was not read, 7 if nothing could be read.
-    """
-    run, reading = take_watch_options(how, output_format), take_read_options(how)
-    return run(
-        partial(explain_connector, reading, connector, connect_cluster, output_format=output_format)
-    )
-
-
 def explain_connector(
-    reading: ReadOptions, name: str, cluster: str | None, *, output_format: OutputFormat
+    reading: ReadOptions,
+    connector: str,
+    connect_cluster: str | None,
+    *,
+    output_format: OutputFormat,
 ) -> int:
     """Print everything known about one connector, and name the inputs that could not be read.
 
@@ -79,43 +55,44 @@ def explain_connector(
     be in what could not be read.
     """
     configure_logging("error", "console")
-    ours = None if reading.url is not None else reading.loaded()
-    if ours is not None and cluster is not None:
-        find_connect(ours, cluster)
-    asked = {"connector": name} | ({} if cluster is None else {"connect_cluster": cluster})
-    path = f"/api/v1/explain?{urlencode(asked)}"
-    with open_document(
-        reading, path, partial(_build_explanation, name=name, cluster=cluster)
-    ) as answered:
-        if not answered.body:
-            for cluster_unread in answered.unread:
-                output.print_error(cluster_unread.text)
-            raise ResponseTimeout(f"connector {name}", "it is not in what could be read")
-        found = answered.decode(ExplainBody)
+    loaded = None if reading.url is not None else reading.loaded()
+    if loaded is not None and connect_cluster is not None:
+        find_connect(loaded, connect_cluster)
+    query = {"connector": connector, "connect_cluster": connect_cluster}
+    named = {name: value for name, value in query.items() if value is not None}
+    build = partial(_build_explanation, name=connector, cluster=connect_cluster)
+    with open_document(reading, f"/api/v1/explain?{urlencode(named)}", build) as sourced:
+        if not sourced.body:
+            for unread in sourced.unread:
+                output.print_error(unread.text)
+            raise ResponseTimeout(f"connector {connector}", "it is not in what could be read")
+        found = sourced.decode(ExplainBody)
         key = (found["connect_cluster"], found["name"])
-        missing = _find_missing_clusters(found, answered)
-        config, inspection = answered.config, answered.look
-        asked_now: tuple[RemediationPreview, ...] = ()
+        missing = _find_missing_clusters(found, sourced)
+        config, inspection = sourced.config, sourced.inspection
+        previews: tuple[RemediationPreview, ...] = ()
         if config is not None and inspection is not None:
-            asked_now = preview_remediation(config, inspection.snapshot, *key)
-    held = None if config is None else read_connector_remediation(config, *key, SystemClock().now())
-    named = tuple(f"input {name} " for unread in missing for name in unread.inputs)
-    said = [text for text in found["problems"] if not named or not text.startswith(named)]
+            previews = preview_remediation(config, inspection.snapshot, *key)
+    journal = (
+        None if config is None else read_connector_remediation(config, *key, SystemClock().now())
+    )
+    inputs = tuple(f"input {name} " for unread in missing for name in unread.inputs)
+    said = [text for text in found["problems"] if not inputs or not text.startswith(inputs)]
     problems = [*(unread.text for unread in missing), *said]
     if output_format is not OutputFormat.TABLE:
         more = {
-            "remedy": build_remediation_document(held),
-            "considered": build_preview_documents(asked_now),
+            "remedy": build_remediation_document(journal),
+            "considered": build_preview_documents(previews),
         }
         shown = {**found, "problems": problems, "unread": missing}
-        output.print_document(output_format, {**shown, "told_by": answered.by, **more})
+        output.print_document(output_format, {**shown, "told_by": sourced.by, **more})
     else:
-        finding_tables.print_findings(found["findings"], answered.by)
+        finding_tables.print_findings(found["findings"], sourced.by)
         _print_head(found)
-        finding_tables.print_verdicts(found["judgements"], answered.by)
+        finding_tables.print_verdicts(found["judgements"], sourced.by)
         _print_tables(found)
-        print_connector_remediation(held)
-        print_previews(asked_now)
+        print_connector_remediation(journal)
+        print_previews(previews)
         for problem in problems:
             output.print_error(problem)
     loud = any(map(finding_tables.is_loud, found["findings"]))
@@ -132,30 +109,29 @@ def _build_explanation(snapshot: Snapshot, *, name: str, cluster: str | None) ->
         return b""
 
 
-def _find_missing_clusters(found: ExplainBody, answered: SourcedDocument) -> list[UnreadCluster]:
+def _find_missing_clusters(found: ExplainBody, sourced: SourcedDocument) -> list[UnreadCluster]:
     """Return the unread clusters that the connector depends on."""
-    rests_on = {
+    needed = {
         cluster
-        for each in found["inputs"]
-        for cluster in find_input_clusters(each["kind"], each["input"], answered.config)
+        for row in found["inputs"]
+        for cluster in find_input_clusters(row["kind"], row["input"], sourced.config)
     }
-    down = {f"{each['kind']} {each['input']}" for each in found["inputs"] if not each["up"]}
+    down = {f"{row['kind']} {row['input']}" for row in found["inputs"] if not row["up"]}
     return [
         msgspec.structs.replace(
             unread, inputs=tuple(name for name in unread.inputs if name in down)
         )
-        for unread in answered.unread
-        if (unread.kind, unread.cluster) in rests_on and (down & {*unread.inputs})
+        for unread in sourced.unread
+        if (unread.kind, unread.cluster) in needed and (down & {*unread.inputs})
     ]
 
 
 def _print_head(found: ExplainBody) -> None:
     tasks = [task["state"] for task in found["tasks"]]
     state = format_state(find_worst_state(found["state"], tasks))
+    numbered = " ".join(f"{task['task']}:{task['state']}" for task in found["tasks"])
     head = [("state", state), *((key, found[key]) for key in ("kind", "class", "version"))]
-    head.append(
-        ("tasks", " ".join(f"{task['task']}:{task['state']}" for task in found["tasks"]) or "none")
-    )
+    head.append(("tasks", numbered or "none"))
     if found["offsets_topic"] is not None:
         head.append(("offsets topic", found["offsets_topic"]))
     flow, group = found["flow"], found["group"]
@@ -164,11 +140,11 @@ def _print_head(found: ExplainBody) -> None:
             ("flow", f"{flow['source']}->{flow['target']}"),
             ("upstream cluster", flow["upstream"] or "unknown"),
             ("offset syncs", flow["offset_syncs"] or "none"),
-        ]
-        head += [("copies", _describe_router(router)) for router in flow["routers"]]
-        head += [
-            ("copies", f"of {'other topics' if topic == '*' else topic}: {name} (configured)")
-            for topic, name in flow.get("copies", {}).items()
+            *(("copies", _describe_router(router)) for router in flow["routers"]),
+            *(
+                ("copies", f"of {'other topics' if topic == '*' else topic}: {name} (configured)")
+                for topic, name in flow.get("copies", {}).items()
+            ),
         ]
     if group is not None:
         kafka = group["kafka"] or "a Kafka cluster that is not configured"
@@ -181,28 +157,22 @@ def _print_head(found: ExplainBody) -> None:
 def _print_tables(found: ExplainBody) -> None:
     flow, group = found["flow"], found["group"]
     if found["source_partitions"]:
-        _print_sources(found["source_partitions"])
-        _print_raw_keys(found["source_partitions"])
-    if flow is not None and flow["partitions"]:
-        _print_flow(flow["partitions"])
+        _print_source_offsets(found["source_partitions"])
     if flow is not None:
-        _print_losses(flow)
+        _print_flow(flow)
     if group is not None and group["partitions"]:
-        output.print_table(
+        output.print_columns(
             "Sink offsets (the next record)",
-            ("topic", "partition#", "committed#", "log end#", "lag#", "oldest waits#", "from"),
-            (
-                (
-                    sink_partition["topic"],
-                    sink_partition["partition"],
-                    sink_partition["committed"],
-                    sink_partition["log_end"],
-                    sink_partition["lag_records"],
-                    output.format_age(sink_partition["lag_seconds"]),
-                    sink_partition["from"],
-                )
-                for sink_partition in group["partitions"]
-            ),
+            group["partitions"],
+            {
+                "topic": lambda row: row["topic"],
+                "partition#": lambda row: row["partition"],
+                "committed#": lambda row: row["committed"],
+                "log end#": lambda row: row["log_end"],
+                "lag#": lambda row: row["lag_records"],
+                "oldest waits#": lambda row: output.format_age(row["lag_seconds"]),
+                "from": lambda row: row["from"],
+            },
         )
     if found["failover"]:
         output.print_table(
@@ -210,39 +180,50 @@ def _print_tables(found: ExplainBody) -> None:
             api.FAILOVER_HEADINGS,
             map(api.format_failover_row, found["failover"]),
         )
-    output.print_table(
+    output.print_columns(
         "Rests on",
-        ("input", "kind", "up", "last read", "last error"),
-        (
-            (
-                explained_input["input"],
-                explained_input["kind"],
-                explained_input["up"],
-                output.format_moment(explained_input["last_success_at"]),
-                explained_input["last_error"],
-            )
-            for explained_input in found["inputs"]
-        ),
+        found["inputs"],
+        {
+            "input": lambda row: row["input"],
+            "kind": lambda row: row["kind"],
+            "up": lambda row: row["up"],
+            "last read": lambda row: output.format_moment(row["last_success_at"]),
+            "last error": lambda row: row["last_error"],
+        },
     )
 
 
-def _print_sources(rows: list[SourcePartition]) -> None:
-    output.print_table(
+def _print_source_offsets(rows: list[SourcePartition]) -> None:
+    output.print_columns(
         "Source offsets",
-        ("source partition", "offset", "last commit", "last advance", "kind", "variants#", "from"),
-        (
-            (
-                row.label,
-                format_raw_json(row.offset),
-                output.format_moment(row.committed_at),
-                output.format_moment(row.advanced_at),
-                row.dialect,
-                row.variants or None,
-                row.origin,
-            )
-            for row in rows
-        ),
+        rows,
+        {
+            "source partition": lambda row: row.label,
+            "offset": lambda row: format_raw_json(row.offset),
+            "last commit": lambda row: output.format_moment(row.committed_at),
+            "last advance": lambda row: output.format_moment(row.advanced_at),
+            "kind": lambda row: row.dialect,
+            "variants#": lambda row: row.variants or None,
+            "from": lambda row: row.origin,
+        },
     )
+    _print_raw_keys(rows)
+
+
+def _print_raw_keys(rows: list[SourcePartition]) -> None:
+    """Print the raw keys that tasks look up, where they differ from a HashMap's or are unknown."""
+    keys: list[tuple[str, str, msgspec.Raw]] = []
+    for row in rows:
+        if isinstance(row.raw_key, str):
+            keys.append((row.label, row.raw_key, row.offset))
+        elif isinstance(row.raw_keys_unsure, tuple):
+            keys += ((row.label, one.raw_key, one.offset) for one in row.raw_keys_unsure)
+    if keys:
+        output.print_table(
+            "Raw keys (of several for one source partition, its task looks up one)",
+            ("source partition", "raw key", "offset"),
+            ((label, key, format_raw_json(offset)) for label, key, offset in keys),
+        )
 
 
 def _describe_router(router: RouterRow) -> str:
@@ -257,88 +238,60 @@ def _describe_router(router: RouterRow) -> str:
     return f"{said}; of topics that {'do not match' if router['negated'] else 'match'} {topics}"
 
 
-def _print_raw_keys(rows: list[SourcePartition]) -> None:
-    """Print the raw keys that tasks look up, where they differ from a HashMap's or are unknown."""
-    found: list[tuple[str, str, msgspec.Raw]] = []
-    for row in rows:
-        if isinstance(row.raw_key, str):
-            found.append((row.label, row.raw_key, row.offset))
-        elif isinstance(row.raw_keys_unsure, tuple):
-            found += ((row.label, one.raw_key, one.offset) for one in row.raw_keys_unsure)
-    if found:
-        output.print_table(
-            "Raw keys (of several for one source partition, its task looks up one)",
-            ("source partition", "raw key", "offset"),
-            ((label, key, format_raw_json(offset)) for label, key, offset in found),
+def _print_flow(flow: ExplainedFlow) -> None:
+    if flow["partitions"]:
+        output.print_columns(
+            "Replication (the last record replicated, and when each number was true)",
+            flow["partitions"],
+            {
+                "topic": lambda row: row["topic"],
+                "partition#": lambda row: row["partition"],
+                "committed": lambda row: _format_dated_offset(row["committed"]),
+                "synced": lambda row: _format_dated_offset(row["synced"]),
+                # The one that the shown lag belongs to; a newer one waits for the next log end.
+                "replicated#": lambda row: (
+                    row["replicated"] if row["lag_position"] is None else row["lag_position"]
+                ),
+                "log end": lambda row: _format_dated_offset(row["log_end"]),
+                "lag#": lambda row: row["lag_records"],
+                "oldest waits#": lambda row: output.format_age(row["lag_seconds"]),
+                "headroom#": _format_headroom,
+            },
+        )
+    if flow["losses"]:
+        output.print_columns(
+            "Lost (upstream offsets that can no longer be replicated)",
+            reversed(flow["losses"]),
+            {
+                "topic": lambda loss: loss["topic"],
+                "partition#": lambda loss: loss["partition"],
+                "cause": lambda loss: loss["cause"],
+                "first#": lambda loss: loss["first"],
+                "last#": lambda loss: loss["last"],
+                "records#": lambda loss: loss["records"],
+                "found": lambda loss: output.format_moment(loss["at"]),
+            },
+        )
+    if flow["recreations"]:
+        output.print_columns(
+            "Recreated topics",
+            flow["recreations"],
+            {
+                "topic": lambda recreation: recreation["topic"],
+                "times#": lambda recreation: recreation["count"],
+                "last found": lambda recreation: output.format_moment(recreation["at"]),
+                "id before": lambda recreation: recreation["id_before"] or "not known",
+                "id now": lambda recreation: recreation["id_after"] or "not known",
+            },
         )
 
 
-def _print_flow(rows: list[ExplainedMirrorPartition]) -> None:
-    output.print_table(
-        "Replication (the last record replicated, and when each number was true)",
-        (
-            *("topic", "partition#", "committed", "synced", "replicated#", "log end", "lag#"),
-            *("oldest waits#", "headroom#"),
-        ),
-        (
-            (
-                row["topic"],
-                row["partition"],
-                _format_dated_offset(row["committed"]),
-                _format_dated_offset(row["synced"]),
-                # The one that the shown lag belongs to; a newer one waits for the next log end.
-                row["replicated"] if row["lag_position"] is None else row["lag_position"],
-                _format_dated_offset(row["log_end"]),
-                row["lag_records"],
-                output.format_age(row["lag_seconds"]),
-                _format_headroom(row),
-            )
-            for row in rows
-        ),
-    )
-
-
-def _format_headroom(at: ExplainedMirrorPartition) -> str | None:
+def _format_headroom(row: ExplainedMirrorPartition) -> str | None:
     """Return the headroom in records, with the time if retention comes closer."""
-    records, seconds = at["headroom_records"], at["headroom_seconds"]
+    records, seconds = row["headroom_records"], row["headroom_seconds"]
     if records is None:
         return None
     return str(records) if seconds is None else f"{records} ({output.format_age(seconds)})"
-
-
-def _print_losses(flow: ExplainedFlow) -> None:
-    if flow["losses"]:
-        output.print_table(
-            "Lost (upstream offsets that can no longer be replicated)",
-            ("topic", "partition#", "cause", "first#", "last#", "records#", "found"),
-            (
-                (
-                    loss["topic"],
-                    loss["partition"],
-                    loss["cause"],
-                    loss["first"],
-                    loss["last"],
-                    loss["records"],
-                    output.format_moment(loss["at"]),
-                )
-                for loss in reversed(flow["losses"])
-            ),
-        )
-    if flow["recreations"]:
-        output.print_table(
-            "Recreated topics",
-            ("topic", "times#", "last found", "id before", "id now"),
-            (
-                (
-                    recreation["topic"],
-                    recreation["count"],
-                    output.format_moment(recreation["at"]),
-                    recreation["id_before"] or "not known",
-                    recreation["id_after"] or "not known",
-                )
-                for recreation in flow["recreations"]
-            ),
-        )
 
 
 def _format_dated_offset(offset: DatedOffset | None) -> str | None:

@@ -47,25 +47,10 @@ from offsetwatch.state.snapshot import Snapshot
 _LIVE_STATES = OPEN_STATES | {PlanState.PROPOSED, PlanState.APPROVED}
 
 
-class LastGuardEvaluation(NamedTuple):
-    """Answers of the guards when the daemon last evaluated an action.
-
-    would        no guard denied it, and the mode is observe
-    recommend    what a person may do instead
-    """
-
-    at: Moment
-    incident: str
-    action: str
-    mode: str
-    would: bool
-    guards: tuple[GuardAnswerRow, ...]
-    recommend: tuple[str, ...] = ()
-
-
 class ConnectorRemediation(NamedTuple):
     """Mode, pause, breakers, incidents, guard answers and plans of one connector.
 
+    refusals         the guards' answers when the daemon last evaluated each action
     plans            those that are not over
     stopped_since    Unix seconds of the stop by one of our plans; None if there is none
     """
@@ -74,7 +59,7 @@ class ConnectorRemediation(NamedTuple):
     pause: RemediationPause | None
     breakers: tuple[Breaker, ...]
     incidents: tuple[IncidentDetected, ...]
-    looked: tuple[LastGuardEvaluation, ...]
+    refusals: tuple[ActionRefused, ...]
     plans: tuple[PlanRow, ...]
     stopped_since: float | None
 
@@ -94,6 +79,10 @@ def read_connector_remediation(
         output.print_error(f"the state of remediation is unknown: {exc}")
         return None
     fleet, key = ledger.fleet, (cluster, connector)
+
+    def is_ours(record: IncidentDetected | ActionRefused) -> bool:
+        return (record.connect_cluster, record.connector) == key
+
     rows = (plan_view.build_plan_row(history, now) for history in ledger.dossiers.values())
     plans = tuple(
         row
@@ -109,33 +98,14 @@ def read_connector_remediation(
             for scope in (scope_of(*key), FLEET_SCOPE)
             if scope in fleet.breakers
         ),
-        incidents=tuple(
-            incident for incident in fleet.incidents.values() if _get_connector_key(incident) == key
-        ),
-        looked=tuple(
-            _build_evaluation(refusal)
-            for refusal in ledger.refusals.values()
-            if _get_connector_key(refusal) == key
-            and (refusal.incident in fleet.incidents or refusal.action in approved)
+        incidents=tuple(filter(is_ours, fleet.incidents.values())),
+        refusals=tuple(
+            refusal
+            for refusal in filter(is_ours, ledger.refusals.values())
+            if refusal.incident in fleet.incidents or refusal.action in approved
         ),
         plans=plans,
         stopped_since=fleet.stopped_by_us().get(key),
-    )
-
-
-def _get_connector_key(at: IncidentDetected | ActionRefused) -> tuple[str, str]:
-    return (at.connect_cluster, at.connector)
-
-
-def _build_evaluation(held: ActionRefused) -> LastGuardEvaluation:
-    return LastGuardEvaluation(
-        at=Moment(held.at),
-        incident=held.incident,
-        action=held.action,
-        mode=held.mode,
-        would=held.would,
-        guards=tuple(plan_view.build_guard_row(answer) for answer in held.answers),
-        recommend=held.recommend,
     )
 
 
@@ -155,7 +125,18 @@ def build_remediation_document(found: ConnectorRemediation | None) -> Mapping[st
             {**msgspec.structs.asdict(incident), "at": Moment(incident.at)}
             for incident in found.incidents
         ],
-        "looked": [evaluation._asdict() for evaluation in found.looked],
+        "looked": [
+            {
+                "at": Moment(refusal.at),
+                "incident": refusal.incident,
+                "action": refusal.action,
+                "mode": refusal.mode,
+                "would": refusal.would,
+                "guards": tuple(map(plan_view.build_guard_row, refusal.answers)),
+                "recommend": refusal.recommend,
+            }
+            for refusal in found.refusals
+        ],
         "plans": [build_plan_document(row, row.state.value) for row in found.plans],
     }
 
@@ -191,15 +172,19 @@ def print_connector_remediation(found: ConnectorRemediation | None) -> None:
     if not found.incidents:
         facts.append(("incidents", "none"))
     output.print_table("Remediation", ("", ""), [fact for fact in facts if fact[1] is not None])
-    for evaluation in found.looked:
-        outcome = "every guard lets it" if evaluation.would else "it is not done"
+    for refusal in found.refusals:
+        outcome = "every guard lets it" if refusal.would else "it is not done"
         print_guards(
-            f"{evaluation.action}, as of {output.format_moment(evaluation.at)} in mode "
-            f"{evaluation.mode}: {outcome}",
-            evaluation.guards,
+            f"{refusal.action}, as of {output.format_moment(refusal.at)} in mode "
+            f"{refusal.mode}: {outcome}",
+            tuple(map(plan_view.build_guard_row, refusal.answers)),
         )
-        if evaluation.recommend:
-            output.print_lines("Better than that", [f"  {said}" for said in evaluation.recommend])
+        _print_recommendations(refusal.recommend)
+
+
+def _print_recommendations(recommend: tuple[str, ...]) -> None:
+    if recommend:
+        output.print_lines("Better than that", [f"  {said}" for said in recommend])
 
 
 _STARTUP_GUARDS: Final = frozenset({"start_grace"})
@@ -284,15 +269,10 @@ def build_preview_documents(found: tuple[RemediationPreview, ...]) -> list[Mappi
 def print_previews(found: tuple[RemediationPreview, ...]) -> None:
     """Print the previews as tables."""
     for preview in found:
+        title = f"{preview.action}, asked just now"
         if preview.plan is None:
-            output.print_lines(
-                f"{preview.action}, asked just now: no plan can be made: {preview.said}", ()
-            )
+            output.print_lines(f"{title}: no plan can be made: {preview.said}", ())
         else:
-            title = (
-                f"{preview.action}, asked just now: {preview.plan}: "
-                f"{_OUTCOME_WORDS[preview.comes_to]}"
-            )
-            print_guards(title, preview.guards)
-        if preview.recommend:
-            output.print_lines("Better than that", [f"  {said}" for said in preview.recommend])
+            outcome = _OUTCOME_WORDS[preview.comes_to]
+            print_guards(f"{title}: {preview.plan}: {outcome}", preview.guards)
+        _print_recommendations(preview.recommend)

@@ -1,27 +1,19 @@
-"""The verbs `status`, `connectors status` and `healthcheck`: make one call and print."""
+"""Results of the verbs `status`, `connectors status` and `healthcheck`."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-import click
 import msgspec
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.document_source import ReadOptions, open_document, read_daemon_document
 from offsetwatch.cli.common.logging import configure_logging
-from offsetwatch.cli.common.options import (
-    config_option,
-    output_options,
-    read_options,
-    take_read_options,
-    take_watch_options,
-    watch_options,
-)
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.parallel import ask_all
 from offsetwatch.cli.common.unread_clusters import CONNECT, UnreadCluster, collect_unread_clusters
@@ -48,7 +40,7 @@ from offsetwatch.model.findings import Scope
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import CONNECT_REST
 from offsetwatch.serve.documents import api
-from offsetwatch.serve.documents.findings import FindingRow, JudgementRow, Told
+from offsetwatch.serve.documents.findings import Told
 from offsetwatch.serve.documents.status import UnreadInput, encode_status
 from offsetwatch.serve.documents.types import GroupRow
 from offsetwatch.toolbox.suggestions import suggest_name
@@ -104,6 +96,11 @@ class ConnectorRow(msgspec.Struct):
     sink_partitions: tuple[_SinkRow, ...] = ()
 
     @property
+    def key(self) -> tuple[str, str]:
+        """The Connect cluster's and the connector's name."""
+        return self.connect_cluster, self.name
+
+    @property
     def tasks_in_words(self) -> str:
         """Return number and state of each task."""
         return " ".join(f"{task.task}:{task.state}" for task in self.tasks) or "none"
@@ -137,6 +134,14 @@ class _FlowRow(msgspec.Struct):
     partitions: tuple[_MirrorRow, ...] = ()
     groups: tuple[GroupRow, ...] = ()
 
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.connect_cluster, self.connector
+
+    @property
+    def aliases(self) -> str:
+        return f"{self.source}->{self.target}"
+
 
 class _Connectors(msgspec.Struct):
     connectors: tuple[ConnectorRow, ...] = ()
@@ -146,48 +151,12 @@ class _Flows(msgspec.Struct):
     flows: tuple[_FlowRow, ...] = ()
 
 
-class StatusDocument(msgspec.Struct):
+class StatusDocument(Told, frozen=True, kw_only=True):
     """The document of /api/v1/status, with the fields that are printed."""
 
-    at: Moment
-    ready: bool
-    waiting_for: tuple[str, ...]
-    findings: tuple[FindingRow, ...]
-    judgements: tuple[JudgementRow, ...]
     connectors: _Connectors
     flows: _Flows
     problems: tuple[str, ...] = ()
-    findings_left_out: int = 0
-
-    @property
-    def reported(self) -> Told:
-        """Return the findings and verdicts of the document."""
-        return Told(
-            at=self.at,
-            ready=self.ready,
-            waiting_for=self.waiting_for,
-            findings=self.findings,
-            judgements=self.judgements,
-            findings_left_out=self.findings_left_out,
-        )
-
-
-class _Parts(msgspec.Struct):
-    connectors: msgspec.Raw
-    flows: msgspec.Raw
-
-
-@click.command()
-@read_options
-@output_options
-@watch_options
-def status(*, output_format: OutputFormat, **how: Any) -> int:
-    """Print findings, connectors, flows and sinks, from the daemon or, if none answers, from the
-    clusters. Inputs that could not be read are named. Exit code 1 if something is wrong or was not
-    read, 7 if nothing could be read.
-    """
-    run, reading = take_watch_options(how, output_format), take_read_options(how)
-    return run(partial(print_status, reading, output_format=output_format))
 
 
 def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
@@ -198,22 +167,22 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
     configure_logging("error", "console")
     with open_document(reading, "/api/v1/status", encode_status) as found:
         status = found.decode(StatusDocument)
-        reported = status.reported
         if output_format is not OutputFormat.TABLE:
-            parts = msgspec.json.decode(found.body, type=_Parts)
+            parts = msgspec.json.decode(found.body, type=dict[str, msgspec.Raw])
             output.print_document(
                 output_format,
                 {
-                    **msgspec.structs.asdict(reported),
+                    **{name: getattr(status, name) for name in Told.__struct_fields__},
+                    "superseded": (),
                     "told_by": found.by,
-                    "connectors": parts.connectors,
-                    "flows": parts.flows,
+                    "connectors": parts["connectors"],
+                    "flows": parts["flows"],
                     "problems": [*(cluster.text for cluster in found.unread), *status.problems],
                     "unread": found.unread,
                 },
             )
         else:
-            finding_tables.print_findings(reported.findings, found.by, status.findings_left_out)
+            finding_tables.print_findings(status.findings, found.by, status.findings_left_out)
             _print_tables(status)
             for said in (*(cluster.text for cluster in found.unread), *status.problems):
                 output.print_error(said)
@@ -222,43 +191,27 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
 
 
 def _print_tables(status: StatusDocument) -> None:
-    verdicts = finding_tables.index_verdicts(status.reported.judgements)
-
-    states = {
-        (connector.connect_cluster, connector.name): connector.worst_state
-        for connector in status.connectors.connectors
-    }
+    verdicts = finding_tables.index_verdicts(status.judgements)
 
     def verdict_of(connector: ConnectorRow) -> str | None:
-        return verdicts.get((Scope.CONNECTOR, connector.connect_cluster, connector.name, ""))
-
-    def of_partition(cluster: str, name: str, label: str) -> str | None:
-        verdict = verdicts.get((Scope.PARTITION, cluster, name, label))
-        return format_condition(states.get((cluster, name)), verdict)
+        return verdicts.get((Scope.CONNECTOR, *connector.key, ""))
 
     rows = sorted(
         status.connectors.connectors,
         key=lambda connector: compute_urgency(connector.worst_state, verdict_of(connector)),
     )
-    places = {
-        (connector.connect_cluster, connector.name): place for place, connector in enumerate(rows)
-    }
-    flows = sorted(
-        status.flows.flows,
-        key=lambda flow: places.get((flow.connect_cluster, flow.connector), len(places)),
-    )
+    states = {connector.key: connector.worst_state for connector in rows}
+    order = {key: index for index, key in enumerate(states)}
+    flows = sorted(status.flows.flows, key=lambda flow: order.get(flow.key, len(order)))
+
+    def condition_of(key: tuple[str, str], label: str) -> str | None:
+        return format_condition(states.get(key), verdicts.get((Scope.PARTITION, *key, label)))
+
     output.print_table(
         "Connectors",
         ("cluster", "connector", "state", "verdict", "kind", "tasks"),
         (
-            (
-                row.connect_cluster,
-                row.name,
-                format_state(row.worst_state),
-                verdict_of(row),
-                row.kind,
-                row.tasks_in_words,
-            )
+            (*row.key, format_state(row.worst_state), verdict_of(row), row.kind, row.tasks_in_words)
             for row in rows
         ),
     )
@@ -267,16 +220,15 @@ def _print_tables(status: StatusDocument) -> None:
         ("cluster", "connector", "source partition", "state", "offset", "last commit", "from"),
         (
             (
-                of.connect_cluster,
-                of.name,
-                source.label,
-                of_partition(of.connect_cluster, of.name, source.label),
-                format_raw_json(source.offset),
-                output.format_moment(source.committed_at),
-                source.source,
+                *row.key,
+                partition.label,
+                condition_of(row.key, partition.label),
+                format_raw_json(partition.offset),
+                output.format_moment(partition.committed_at),
+                partition.source,
             )
-            for of in rows
-            for source in of.source_partitions
+            for row in rows
+            for partition in row.source_partitions
         ),
     )
     output.print_table(
@@ -287,13 +239,19 @@ def _print_tables(status: StatusDocument) -> None:
         ),
         (
             (
-                flow.connect_cluster,
-                flow.connector,
-                f"{flow.source}->{flow.target}",
+                *flow.key,
+                flow.aliases,
                 partition.topic,
                 partition.partition,
-                of_partition(
-                    flow.connect_cluster, flow.connector, _format_label(flow.source, partition)
+                condition_of(
+                    flow.key,
+                    format_partition_label(
+                        {
+                            "cluster": flow.source,
+                            "partition": partition.partition,
+                            "topic": partition.topic,
+                        }
+                    ),
                 ),
                 partition.replicated if partition.lag_position is None else partition.lag_position,
                 partition.log_end,
@@ -308,10 +266,7 @@ def _print_tables(status: StatusDocument) -> None:
         "Failover",
         ("cluster", *api.FAILOVER_HEADINGS),
         (
-            (
-                flow.connect_cluster,
-                *api.format_failover_row({"flow": f"{flow.source}->{flow.target}", **group}),
-            )
+            (flow.connect_cluster, *api.format_failover_row({"flow": flow.aliases, **group}))
             for flow in flows
             for group in flow.groups
         ),
@@ -324,41 +279,20 @@ def _print_tables(status: StatusDocument) -> None:
         ),
         (
             (
-                of.connect_cluster,
-                of.name,
-                format_condition(of.worst_state, verdict_of(of)),
-                sink.topic,
-                sink.partition,
-                sink.committed,
-                sink.log_end,
-                sink.lag_records,
-                output.format_age(sink.lag_seconds),
-                sink.source,
+                *row.key,
+                format_condition(row.worst_state, verdict_of(row)),
+                partition.topic,
+                partition.partition,
+                partition.committed,
+                partition.log_end,
+                partition.lag_records,
+                output.format_age(partition.lag_seconds),
+                partition.source,
             )
-            for of in rows
-            for sink in of.sink_partitions
+            for row in rows
+            for partition in row.sink_partitions
         ),
     )
-
-
-def _format_label(source: str, mirror: _MirrorRow) -> str:
-    return format_partition_label(
-        {"cluster": source, "partition": mirror.partition, "topic": mirror.topic}
-    )
-
-
-@click.command()
-@click.argument("name", required=False)
-@read_options
-@output_options
-@watch_options
-def connectors_status(name: str | None, *, output_format: OutputFormat, **how: Any) -> int:
-    """Print the states of one connector or of all, and of their tasks, from the daemon or, if none
-    answers, from Connect. Exit code 1 if one has failed, or if a Connect cluster could not be read:
-    it is named.
-    """
-    run, reading = take_watch_options(how, output_format), take_read_options(how)
-    return run(partial(print_connectors_status, reading, name, output_format=output_format))
 
 
 def print_connectors_status(
@@ -378,40 +312,35 @@ def print_connectors_status(
         raise ConfigError((said,))
     if missing and not rows:
         raise TargetUnreachable("states", "; ".join(cluster.text for cluster in missing))
-    if output_format is not OutputFormat.TABLE:
-        output.print_document(
-            output_format,
-            [
-                {
-                    "connect_cluster": row.connect_cluster,
-                    "name": row.name,
-                    "kind": row.kind,
-                    "class": row.class_name,
-                    "version": row.version,
-                    "state": row.state,
-                    "tasks": row.tasks,
-                }
-                for row in rows
-            ],
-        )
-    else:
-        output.print_table(
+    output.print_result(
+        output_format,
+        [
+            {
+                "connect_cluster": row.connect_cluster,
+                "name": row.name,
+                "kind": row.kind,
+                "class": row.class_name,
+                "version": row.version,
+                "state": row.state,
+                "tasks": row.tasks,
+            }
+            for row in rows
+        ],
+        lambda: output.print_table(
             f"Connectors, by {by}",
             ("cluster", "connector", "state", "kind", "tasks", "class"),
             (
                 (
-                    row.connect_cluster,
-                    row.name,
+                    *row.key,
                     format_state(row.worst_state),
                     row.kind,
                     row.tasks_in_words,
                     row.class_name,
                 )
-                for row in sorted(
-                    rows, key=lambda connector: compute_urgency(connector.worst_state, None)
-                )
+                for row in sorted(rows, key=lambda row: compute_urgency(row.worst_state, None))
             ),
-        )
+        ),
+    )
     for cluster in missing:
         output.print_error(cluster.text)
     return FINDINGS if missing or any(row.failed for row in rows) else OK
@@ -443,23 +372,19 @@ def _read_states(
 
 
 def _list_connectors(connect: config.Connect) -> tuple[ConnectorRow, ...]:
-    reader = reader_of(connect, connect.poll.timeout_s)
-    try:
-        listed = connect_rest.list_connectors(reader)
-    finally:
-        reader.close()
-    return tuple(
-        ConnectorRow(
-            connect_cluster=connect.name,
-            name=connector.name,
-            kind=connector.kind.value,
-            class_name=connector.class_name,
-            version=connector.version,
-            state=connector.state,
-            tasks=tuple(_TaskRow(task.number, task.state) for task in connector.tasks),
+    with closing(reader_of(connect, connect.poll.timeout_s)) as reader:
+        return tuple(
+            ConnectorRow(
+                connect_cluster=connect.name,
+                name=connector.name,
+                kind=connector.kind.value,
+                class_name=connector.class_name,
+                version=connector.version,
+                state=connector.state,
+                tasks=tuple(_TaskRow(task.number, task.state) for task in connector.tasks),
+            )
+            for connector in connect_rest.list_connectors(reader)
         )
-        for connector in listed
-    )
 
 
 def read_rest_offsets(
@@ -469,19 +394,14 @@ def read_rest_offsets(
 
     An offset is (source partition, offset or None), both as JSON.
     """
-    reader = reader_of(connect, OFFSETS_TIMEOUT_S)
-    try:
+    with closing(reader_of(connect, OFFSETS_TIMEOUT_S)) as reader:
         return connect_rest.parse_readable_offsets(
             connect.name, connector, reader.offsets(connector)
         )
-    finally:
-        reader.close()
 
 
-@click.command()
-@config_option
-def healthcheck(config_path: Path) -> int:
-    """Exit 0 if the local daemon is healthy (for a container's probe)."""
+def check_health(config_path: Path) -> int:
+    """Print why the local daemon is not healthy; return the exit code."""
     loaded = config.load(config_path)
     try:
         answer = request_document(loaded, "/-/healthy", HEALTH_S)

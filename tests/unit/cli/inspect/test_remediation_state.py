@@ -121,25 +121,25 @@ def test_a_persons_plan_that_is_held_back_is_told_with_why_until_it_is_over(bure
     bureau.approved("p3", incident="")
     trouble(bureau, incident="")
     bureau.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
-    (result,) = told(bureau).looked
-    assert result.incident == ""
+    (looked,) = told(bureau).refusals
+    assert looked.incident == ""
     bureau.office.reject("p3", "ada", "no")
-    assert told(bureau).looked == ()
+    assert told(bureau).refusals == ()
 
 
 def test_trouble_that_is_over_is_not_told_any_more(bureau, capsys):
     trouble(bureau)
     bureau.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
-    result = told(bureau)
-    assert (result.incidents, result.looked) == ((), ())
-    print_connector_remediation(result)
+    found = told(bureau)
+    assert (found.incidents, found.refusals) == ((), ())
+    print_connector_remediation(found)
     assert "incidents  none" in capsys.readouterr().out
 
 
 def test_another_connectors_trouble_is_not_told(bureau):
     trouble(bureau)
     other = read_connector_remediation(config_of(bureau), "lab", "payments", NOW)
-    assert (other.incidents, other.looked, other.plans) == ((), (), ())
+    assert (other.incidents, other.refusals, other.plans) == ((), (), ())
 
 
 def test_what_people_have_set_and_what_waits_for_them_is_told(bureau, capsys):

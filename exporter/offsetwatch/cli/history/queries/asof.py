@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -51,8 +52,9 @@ class AsOfOptions:
     verbose: bool
 
 
-def print_as_of(options: AsOfOptions) -> int:
+def print_as_of(**given: Any) -> int:
     """Print the offsets on standard output and return the exit code."""
+    options = AsOfOptions(**given)
     loaded = config.load(options.config_path)
     if options.form == "patch" and options.connector is None:
         raise ConfigError(("--format patch: a body is for one connector; name it: --connector",))
@@ -134,22 +136,19 @@ def build_patch(
     offset `now` and had none then is included with null; otherwise it would stay ahead of the
     others.
     """
-    pairs = [
-        build_offset_entry(name, offset)
-        for name, offset in sorted({**_list_removals(of, now), **_index_offsets(of.then)}.items())
-        if name != _NO_PARTITION
-    ]
-    return {"offsets": pairs}
-
-
-def _list_removals(of: asof.ConnectorOffsets, now: Mapping[str, str | None]) -> dict[str, None]:
     # What could not be decoded had some offset, nobody knows which: it is no reason to remove one.
     had = {
         entry.source_partition
         for entry in of.then
         if entry.source_offset is not None or entry.error is not None
     }
-    return {name: None for name, offset in now.items() if offset is not None and name not in had}
+    removed = {name: None for name, offset in now.items() if offset is not None and name not in had}
+    pairs = [
+        build_offset_entry(name, offset)
+        for name, offset in sorted({**removed, **_index_offsets(of.then)}.items())
+        if name != _NO_PARTITION
+    ]
+    return {"offsets": pairs}
 
 
 def _index_offsets(entries: tuple[asof.AsOfOffset, ...]) -> dict[str, str | None]:
@@ -176,19 +175,16 @@ def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
                 f"{connector.connector}: has an offset without a source partition; no PATCH sets it"
             )
     for connector in answer.connectors:
-        unreachable = [
-            entry for entry in connector.then if _find_raw_key(connector.connector, entry)
-        ]
+        name = connector.connector
+        keys = [(entry, _find_raw_key(name, entry)) for entry in connector.then]
+        unreachable = [(entry, key) for entry, key in keys if key]
         if unreachable:
-            alter = format_connector_command(
-                "offsets alter", connector.connector, "--worker-config", "FILE"
-            )
-            first = unreachable[0]
-            raw_key = _find_raw_key(connector.connector, first)
+            alter = format_connector_command("offsets alter", name, "--worker-config", "FILE")
+            entry, key = unreachable[0]
             output.print_error(
-                f"{connector.connector}: a PATCH over REST has no effect on {len(unreachable)} of "
-                f"{len(connector.then)} source partitions, {first.source_partition} for one: its "
-                f"task looks up the raw key {raw_key}. "
+                f"{name}: a PATCH over REST has no effect on {len(unreachable)} of "
+                f"{len(connector.then)} source partitions, {entry.source_partition} for one: its "
+                f"task looks up the raw key {key}. "
                 f"Set them with `{alter}` while the worker is stopped"
             )
     undecodable = [

@@ -29,7 +29,6 @@ try:
         CURVE_LABELS,
         REASON_LABELS,
         FailoverSummary,
-        Figures,
         Report,
         build_report,
         format_figure,
@@ -55,8 +54,9 @@ class FailoverReportOptions:
     output_format: OutputFormat
 
 
-def print_report(options: FailoverReportOptions) -> int:
+def print_report(**given: Any) -> int:
     """Print the report on standard output and return the exit code."""
+    options = FailoverReportOptions(**given)
     loaded = config.load(options.config_path)
     now = SystemClock().now()
     since = parse_time(options.since, now, "--from")
@@ -70,10 +70,7 @@ def print_report(options: FailoverReportOptions) -> int:
         files.write_rows(options.parquet, made)
     for note in (*made.notes, *_describe_absent_groups(options, made), *_describe_unknown(made)):
         output.print_error(note)
-    if options.output_format is not OutputFormat.TABLE:
-        output.print_document(options.output_format, _build_document(made))
-    else:
-        _print_table(made)
+    output.print_result(options.output_format, _build_document(made), lambda: _print_table(made))
     known = (
         figure.known for summary in (made.flow, *made.groups) for figure in summary.figures.values()
     )
@@ -118,23 +115,20 @@ def _build_group_document(summary: FailoverSummary) -> dict[str, Any]:
         "group": summary.group,
         "partitions": summary.partitions,
         "figures": {
-            name: _build_figures_document(figures) for name, figures in summary.figures.items()
+            name: {
+                "known": figures.known,
+                "of": figures.of,
+                "median": figures.median,
+                "p95": figures.p95,
+                "max": figures.most,
+            }
+            for name, figures in summary.figures.items()
         },
         "worst": {
             name: [{"at": Moment(one.at), "value": one.value} for one in worst]
             for name, worst in summary.worst.items()
         },
         "unknown": summary.unknown,
-    }
-
-
-def _build_figures_document(figures: Figures) -> dict[str, float | None]:
-    return {
-        "known": figures.known,
-        "of": figures.of,
-        "median": figures.median,
-        "p95": figures.p95,
-        "max": figures.most,
     }
 
 

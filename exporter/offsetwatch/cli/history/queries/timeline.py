@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
@@ -79,8 +80,9 @@ class TimelineOptions:
     output_format: OutputFormat
 
 
-def print_timeline(options: TimelineOptions) -> int:
+def print_timeline(**given: Any) -> int:
     """Print the events on standard output and return the exit code."""
+    options = TimelineOptions(**given)
     loaded = config.load(options.config_path)
     now = SystemClock().now()
     since = parse_time(options.since, now, "--since")
@@ -97,25 +99,23 @@ def print_timeline(options: TimelineOptions) -> int:
     events = merge_events(found.events, journal)
     for note in found.notes:
         output.print_error(note)
-    if options.output_format is not OutputFormat.TABLE:
-        output.print_document(
-            options.output_format,
-            {
-                "connect_cluster": found.connect_cluster,
-                "connector": found.connector,
-                "events": [
-                    {**asdict(event), "at": Moment(event.at), "until": moment_of(event.until)}
-                    for event in events
-                ],
-                "notes": found.notes,
-            },
-        )
-    else:
-        output.print_table(
+    output.print_result(
+        options.output_format,
+        {
+            "connect_cluster": found.connect_cluster,
+            "connector": found.connector,
+            "events": [
+                {**asdict(event), "at": Moment(event.at), "until": moment_of(event.until)}
+                for event in events
+            ],
+            "notes": found.notes,
+        },
+        lambda: output.print_table(
             f"{found.connector} of {found.connect_cluster}",
             ("at", "from", "what happened"),
             ((output.format_moment(event.at), event.origin.value, event.said) for event in events),
-        )
+        ),
+    )
     return OK
 
 
