@@ -81,20 +81,18 @@ def parse_document(
         return (parsed,)
     found: list[ValidationProblem] = []
     if list_of is not None and isinstance(parsed, list):
-        section = OffsetsSection(list_of, tuple(_parse_entries("$", parsed, found)), "$")
-        return tuple(found) or OffsetsDocument((section,))
+        sections = [OffsetsSection(list_of, _parse_entries("$", parsed, found), "$")]
+        return tuple(found) or OffsetsDocument(tuple(sections))
     if not isinstance(parsed, _JsonObject):
-        return (
-            ValidationProblem("$", f"{_describe_json_type(parsed)} and no object", _DOCUMENT_SHAPE),
-        )
+        wrong = f"{_describe_json_type(parsed)} and no object"
+        return (ValidationProblem("$", wrong, _DOCUMENT_SHAPE),)
     found.extend(_find_duplicate_names("$", parsed))
     # An empty object is a PATCH body, too, although it has no `offsets`.
     if patch_of is not None and (not parsed or any(name == "offsets" for name, _ in parsed)):
         sections = [_parse_patch(patch_of, parsed, found)]
     else:
         sections = [
-            OffsetsSection(name, tuple(_parse_entries(name, value, found)), name)
-            for name, value in parsed
+            OffsetsSection(name, _parse_entries(name, value, found), name) for name, value in parsed
         ]
     return tuple(found) or OffsetsDocument(tuple(sections))
 
@@ -186,19 +184,20 @@ def _parse_patch(
         if name != "offsets"
     )
     listed = dict(parsed).get("offsets")
+    pairs: tuple[PartitionOffset, ...] = ()
     if listed is None or listed == []:
         found.append(ValidationProblem("offsets", "no partition and no offset in it", right))
-        return OffsetsSection(connector, (), "offsets")
-    return OffsetsSection(connector, tuple(_parse_entries("offsets", listed, found)), "offsets")
+    else:
+        pairs = _parse_entries("offsets", listed, found)
+    return OffsetsSection(connector, pairs, "offsets")
 
 
 def _parse_entries(
     where: str, value: Any, found: list[ValidationProblem]
 ) -> tuple[PartitionOffset, ...]:
     if not isinstance(value, list):
-        found.append(
-            ValidationProblem(where, f"{_describe_json_type(value)} and no list", _DOCUMENT_SHAPE)
-        )
+        wrong = f"{_describe_json_type(value)} and no list"
+        found.append(ValidationProblem(where, wrong, _DOCUMENT_SHAPE))
         return ()
     read = [_parse_entry(f"{where}[{index}]", entry, found) for index, entry in enumerate(value)]
     pairs = tuple(pair for pair in read if pair is not None)
@@ -210,10 +209,12 @@ def _parse_entries(
 def _parse_entry(where: str, entry: Any, found: list[ValidationProblem]) -> PartitionOffset | None:
     """Parse an entry; None if any part of it is wrong."""
     before = len(found)
+
+    def report(place: str, wrong: str, right: str = _ENTRY_SHAPE) -> None:
+        found.append(ValidationProblem(place, wrong, right))
+
     if not isinstance(entry, _JsonObject):
-        found.append(
-            ValidationProblem(where, f"{_describe_json_type(entry)} and no entry", _ENTRY_SHAPE)
-        )
+        report(where, f"{_describe_json_type(entry)} and no entry")
         return None
     found.extend(_find_duplicate_names(where, entry))
     fields = dict(entry)
@@ -222,16 +223,14 @@ def _parse_entry(where: str, entry: Any, found: list[ValidationProblem]) -> Part
         if name not in {*_ENTRY, _KEY}:
             meant = find_nearest(name, missing)
             right = f"did you mean `{meant}`?" if meant else _ENTRY_SHAPE
-            found.append(ValidationProblem(f"{where}.{name}", "unknown in an entry", right))
+            report(f"{where}.{name}", "unknown in an entry", right)
     if "partition" in missing:
-        found.append(ValidationProblem(where, "`partition` is missing", _ENTRY_SHAPE))
+        report(where, "`partition` is missing")
     if "offset" in missing:
-        found.append(
-            ValidationProblem(
-                where,
-                "`offset` is missing, which Connect would take for a reset of this partition",
-                'write "offset": null if it is to be removed',
-            )
+        report(
+            where,
+            "`offset` is missing, which Connect would take for a reset of this partition",
+            'write "offset": null if it is to be removed',
         )
     maps = [_parse_map(f"{where}.{name}", fields.get(name), found) for name in _ENTRY]
     if len(found) > before:
@@ -239,11 +238,10 @@ def _parse_entry(where: str, entry: Any, found: list[ValidationProblem]) -> Part
     partition, offset = (
         None if mapping is None else encode_sorted(mapping).decode() for mapping in maps
     )
-    partition = partition or "null"
-    key = fields.get(_KEY)
+    partition, key = partition or "null", fields.get(_KEY)
     if key is not None and not _is_key(key, partition):
         right = "the raw key of this partition, as `offsets export` prints it; or leave it out"
-        found.append(ValidationProblem(f"{where}.{_KEY}", "no raw key of this partition", right))
+        report(f"{where}.{_KEY}", "no raw key of this partition", right)
         return None
     return PartitionOffset(partition=partition, offset=offset, key=key)
 
@@ -259,9 +257,8 @@ def _parse_map(where: str, value: Any, found: list[ValidationProblem]) -> dict[s
     if value is None:
         return None
     if not isinstance(value, _JsonObject):
-        found.append(
-            ValidationProblem(where, f"{_describe_json_type(value)} and no object", _ENTRY_SHAPE)
-        )
+        wrong = f"{_describe_json_type(value)} and no object"
+        found.append(ValidationProblem(where, wrong, _ENTRY_SHAPE))
         return None
     found.extend(_find_duplicate_names(where, value))
     for name, item in value:
@@ -294,14 +291,12 @@ def _is_text(text: str) -> bool:
 
 
 def _find_duplicate_names(where: str, parsed: _JsonObject) -> Iterator[ValidationProblem]:
-    counted = Counter(name for name, _ in parsed)
-    for name, times in counted.items():
+    for name, times in Counter(name for name, _ in parsed).items():
         if times > 1:
             yield ValidationProblem(where, f"`{name}` stands there {times} times", "once only")
         if not _is_text(name):
-            yield ValidationProblem(
-                where, "a name with half of a surrogate pair, which is no text", ""
-            )
+            wrong = "a name with half of a surrogate pair, which is no text"
+            yield ValidationProblem(where, wrong, "")
 
 
 def _describe_json_type(value: Any) -> str:
@@ -336,8 +331,7 @@ def rename_document(
 
     A problem is a name that is not in the document, or two names that become one.
     """
-    known = set(document.connectors())
-    found = [*_find_unknown_names("--rename", connectors, known)]
+    found = [*_find_unknown_names("--rename", connectors, set(document.connectors()))]
     found += _find_unknown_names("--rename-alias", aliases, _collect_aliases(document))
     sections = tuple(
         OffsetsSection(
@@ -347,44 +341,38 @@ def rename_document(
         )
         for section in document.sections
     )
-    found += _find_collisions(sections)
+    times = Counter(section.connector for section in sections)
+    found += [
+        ValidationProblem(
+            "--rename", f"{name} would be there twice", "one document for each of them"
+        )
+        for name in sorted(times)
+        if times[name] > 1
+    ]
     for section in sections:
         found += find_duplicate_partitions(section.where, section.pairs)
     return tuple(found) or replace(document, sections=sections)
 
 
-def _find_collisions(sections: tuple[OffsetsSection, ...]) -> list[ValidationProblem]:
-    names = [section.connector for section in sections]
-    return [
-        ValidationProblem(
-            "--rename", f"{name} would be there twice", "one document for each of them"
-        )
-        for name in sorted({name for name in names if names.count(name) > 1})
-    ]
-
-
 def _find_unknown_names(
     option: str, renamed: Mapping[str, str], known: set[str]
-) -> list[ValidationProblem]:
-    return [
-        ValidationProblem(option, f"the document has no {name}", suggest_name(name, known))
-        for name in renamed
-        if name not in known
-    ]
+) -> Iterator[ValidationProblem]:
+    for name in renamed:
+        if name not in known:
+            right = suggest_name(name, known)
+            yield ValidationProblem(option, f"the document has no {name}", right)
 
 
 def _collect_aliases(document: OffsetsDocument) -> set[str]:
-    found: set[str] = set()
-    for section in document.sections:
-        for pair in section.pairs:
-            fields = parse_fields(pair.partition)
-            found.update(
-                str(fields[name]) for name in _find_alias_fields(fields) if fields is not None
-            )
-    return found
+    parsed = (
+        parse_fields(pair.partition) or {}
+        for section in document.sections
+        for pair in section.pairs
+    )
+    return {str(fields[name]) for fields in parsed for name in _find_alias_fields(fields)}
 
 
-def _find_alias_fields(fields: Fields | None) -> tuple[str, ...]:
+def _find_alias_fields(fields: Fields) -> tuple[str, ...]:
     """Return the fields that hold an alias.
 
     A document has no class, and needs none here: the shapes are MirrorMaker's alone. For a
@@ -394,9 +382,9 @@ def _find_alias_fields(fields: Fields | None) -> tuple[str, ...]:
 
 
 def _rename_pair(pair: PartitionOffset, aliases: Mapping[str, str]) -> PartitionOffset:
-    fields = parse_fields(pair.partition)
+    fields = parse_fields(pair.partition) or {}
     names = _find_alias_fields(fields)
-    if fields is None or not aliases or not names:
+    if not aliases or not names:
         return pair
     renamed = {
         name: aliases.get(str(value), value) if name in names else value

@@ -10,7 +10,6 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from offsetwatch.model.offsets import Order
-from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.change import (
     Author,
@@ -44,14 +43,16 @@ def prepare_rewind(
 
     `moment` is for users.
     """
-    name = request.connector
+    name, pairs = request.connector, request.pairs
     change = ConnectorChangeRequest(request=request, verb=f"set {name} back to {moment}")
     prepared = prepare_change(store, change, author)
     if prepared.problems:
         return FlowChange(prepared)
     ahead = () if allow_skip else find_forward_moves(prepared.changes)
     present = store.pairs(name)
-    facts = store.gather_facts(name, present, _collect_partitions(request.pairs))
+    # The costs of removed offsets are counted from the start of their logs.
+    removed = (build_upstream_partition(partition) for partition in parse_mirror_pairs(pairs))
+    facts = store.gather_facts(name, present, find_named_partitions(pairs) | frozenset(removed))
     counts = compute_copy_costs(facts, present, prepared.changes)
     notes = (
         *prepared.notes,
@@ -112,14 +113,4 @@ def compute_copy_costs(
         )
         for partition in after
         if build_upstream_partition(partition) in facts.logs
-    )
-
-
-def _collect_partitions(pairs: tuple[PartitionOffset, ...]) -> frozenset[TopicPartition]:
-    """Return the partitions to read, including those of offsets to be removed.
-
-    The costs of removed offsets are counted from the start of their logs.
-    """
-    return find_named_partitions(pairs) | frozenset(
-        build_upstream_partition(partition) for partition in parse_mirror_pairs(pairs)
     )

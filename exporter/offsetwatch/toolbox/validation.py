@@ -7,7 +7,7 @@ all of them at once, each with a correction. An unknown fact is a problem too.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -103,11 +103,8 @@ class ValidationFacts:
 
 def find_named_partitions(pairs: tuple[PartitionOffset, ...]) -> frozenset[TopicPartition]:
     """Return the partitions with a requested offset, of a mirror or a sink: their logs are read."""
-    found = (
-        _parse_topic_partition(parse_fields(pair.partition))
-        for pair in pairs
-        if pair.offset is not None
-    )
+    named = (pair.partition for pair in pairs if pair.offset is not None)
+    found = (_parse_topic_partition(parse_fields(partition)) for partition in named)
     return frozenset(partition for partition in found if partition is not None)
 
 
@@ -115,15 +112,26 @@ def find_problems(request: OffsetsRequest, facts: ValidationFacts) -> tuple[Vali
     """Return all problems in document order; empty if the request can be executed."""
     check = _build_check(request, facts)
     found: list[ValidationProblem] = []
+    unknown = check.unreadable_logs(request.pairs)
+    if unknown and not request.allow_new:  # as one problem, and not for each partition
+        advice = check.advice() or "configure the Kafka cluster that it reads from"
+        found.append(
+            ValidationProblem(
+                request.where,
+                f"the first and last record of {unknown} cannot be read",
+                f"{advice}; --allow-new writes them unchecked",
+            )
+        )
+    explained = len(found) + EXPLANATIONS_MAX
     for index, pair in enumerate(request.pairs):
-        if len(found) >= EXPLANATIONS_MAX:
+        if len(found) >= explained:
             check = replace(check, brief=True)
         where = f"{request.where}[{index}]"
         found.extend(
             ValidationProblem(f"{where}.{name}", wrong, right)
             for name, wrong, right in check.flaws(pair)
         )
-    return (*_report_unreadable_logs(request, check), *found)
+    return tuple(found)
 
 
 def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str, ...]:
@@ -131,13 +139,13 @@ def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str,
     check = _build_check(request, facts)
     remarks: dict[str, list[str]] = {}
     for pair in request.pairs:
-        for remark in check.remarks(pair):
+        remark = check.remark(pair)
+        if remark is not None:
             remarks.setdefault(remark, []).append(pair.partition)
     found = [f"{format_names(partitions)}: {remark}" for remark, partitions in remarks.items()]
-    unknown = sorted(check.unreadable_logs(request.pairs))
+    unknown = check.unreadable_logs(request.pairs)
     if unknown and request.allow_new:
-        names = format_names(_format_partition(partition) for partition in unknown)
-        found.append(f"whether {names} has records of these offsets could not be read")
+        found.append(f"whether {unknown} has records of these offsets could not be read")
     shape = check.shape
     if shape is not None and shape.constant:
         found.append(f"no task of a {shape.name} ever reads its offsets: this changes nothing")
@@ -147,24 +155,6 @@ def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str,
             "its end the task waits silently"
         )
     return tuple(found)
-
-
-def _report_unreadable_logs(
-    request: OffsetsRequest, check: _RequestCheck
-) -> tuple[ValidationProblem, ...]:
-    """Report unreadable logs as one problem, and not for each partition."""
-    unknown = sorted(check.unreadable_logs(request.pairs))
-    if not unknown or request.allow_new:
-        return ()
-    names = format_names(_format_partition(partition) for partition in unknown)
-    return (
-        ValidationProblem(
-            request.where,
-            f"the first and last record of {names} cannot be read",
-            f"{check.advice() or 'configure the Kafka cluster that it reads from'}; "
-            "--allow-new writes them unchecked",
-        ),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,37 +184,37 @@ class _RequestCheck:
         offset = parse_fields(pair.offset)
         if offset is None:
             return
-        shaped = [*self._offset_flaws(fields, pair)]
+        shaped = [*self._offset_flaws(fields, offset, pair)]
         yield from _prefix_flaws("offset", shaped)
         partition = _parse_topic_partition(fields)
         if not wrong and not shaped and partition is not None and self._has_logs():
             yield from _prefix_flaws("offset", self._range_flaws(partition, offset))
 
-    def remarks(self, pair: PartitionOffset) -> Iterator[str]:
-        """Yield notes about a valid pair."""
+    def remark(self, pair: PartitionOffset) -> str | None:
+        """Return a note about a valid pair."""
         if pair.offset is None:
             if pair.partition not in self.there:
-                yield "has no offset, so there is nothing to remove"
-            elif self._starts_at_the_end():
-                yield "without an offset it starts at the END (auto.offset.reset=latest)"
-            return
-        if self.shape is MIRROR_SOURCE and (parse_fields(pair.offset) or {}).get("offset") == 0:
-            yield (
+                return "has no offset, so there is nothing to remove"
+            if self._starts_at_the_end():
+                return "without an offset it starts at the END (auto.offset.reset=latest)"
+        elif self.shape is MIRROR_SOURCE and (parse_fields(pair.offset) or {}).get("offset") == 0:
+            return (
                 "0 says that record 0 has been copied, so the next is record 1; null starts with "
                 "record 0"
             )
+        return None
 
-    def unreadable_logs(self, pairs: tuple[PartitionOffset, ...]) -> Iterator[TopicPartition]:
-        """Yield partitions that exist, or may exist, and whose log bounds are unknown."""
+    def unreadable_logs(self, pairs: tuple[PartitionOffset, ...]) -> str:
+        """Name partitions that exist, or may exist, and whose log bounds are unknown; or ""."""
         nameless = self.shape is None and not self.facts.class_name  # it may be a mirror
         if not nameless and not self._has_logs():
-            return
-        for partition in find_named_partitions(pairs):
-            count = None if self.facts.topics is None else self.facts.topics.get(partition.topic, 0)
-            if partition not in self.facts.logs and (
-                count is None or 0 <= partition.partition < count
-            ):
-                yield partition
+            return ""
+        topics = self.facts.topics
+        return format_names(
+            _format_partition(partition)
+            for partition in sorted(find_named_partitions(pairs) - self.facts.logs.keys())
+            if topics is None or 0 <= partition.partition < topics.get(partition.topic, 0)
+        )
 
     def _has_logs(self) -> bool:
         return self.shape in (MIRROR_SOURCE, SINK)
@@ -235,8 +225,9 @@ class _RequestCheck:
     def _partition_flaws(
         self, fields: Fields | None, pair: PartitionOffset, *, present: bool
     ) -> Iterator[Flaw]:
+        new = not present and pair.offset is not None
         if self.shape is None:
-            if not present and pair.offset is not None:
+            if new:
                 yield from self._new_partition_flaws(fields, pair.partition)
             return
         flaws = [*find_partition_flaws(self.shape, fields)]
@@ -251,7 +242,7 @@ class _RequestCheck:
             if fields["filename"] != self.facts.filename:
                 wrong = f"{format_value(fields['filename'])} is not the file that it reads"
                 yield "filename", wrong, f'"filename": {format_value(self.facts.filename)}'
-        elif not present and pair.offset is not None and not self.shape.constant:
+        elif new and not self.shape.constant:
             yield from self._new_partition_flaws(fields, pair.partition)
 
     def _new_partition_flaws(self, fields: Fields | None, partition: str) -> Iterator[Flaw]:
@@ -285,29 +276,22 @@ class _RequestCheck:
     def _topic_flaws(self, fields: Fields, *, present: bool) -> Iterator[Flaw]:
         partition = _parse_topic_partition(fields)
         assert partition is not None  # its shape is right
-        name, number = ("topic", "partition") if "topic" in fields else tuple(_SINK_FIELDS)
-        topics = self.facts.topics
+        name, number = _MIRROR_FIELDS if "topic" in fields else _SINK_FIELDS
+        topics, topic = self.facts.topics, partition.topic
         if topics is None:
             return
-        if partition.topic not in topics:
-            yield (
-                name,
-                f"there is no topic {partition.topic} where it reads",
-                self._suggest_topic(partition.topic),
-            )
-        elif partition.partition >= topics[partition.topic]:
-            last = topics[partition.topic] - 1
-            yield (
-                number,
-                f"{partition.topic} has no partition {partition.partition}",
-                format_range(0, last),
-            )
+        if topic not in topics:
+            wrong = f"there is no topic {topic} where it reads"
+            yield name, wrong, self._suggest_topic(topic, topics)
+        elif partition.partition >= topics[topic]:
+            wrong = f"{topic} has no partition {partition.partition}"
+            yield number, wrong, format_range(0, topics[topic] - 1)
         elif not present and not self.request.allow_new:
             yield from self._unused_partition_flaws(name, partition)
 
-    def _suggest_topic(self, topic: str) -> str:
+    def _suggest_topic(self, topic: str, topics: Collection[str]) -> str:
         """Return the upstream name of a topic given by its downstream name; else the nearest."""
-        mirror, topics = self.facts.mirror, self.facts.topics or {}
+        mirror = self.facts.mirror
         if mirror is not None:
             upstream = topic.removeprefix(mirror.source + mirror.separator)
             if upstream in topics:
@@ -320,19 +304,15 @@ class _RequestCheck:
         assigned, sink = self.facts.assigned, self.facts.sink
         if assigned is not None and partition not in assigned:
             copied = () if self.brief else {other.topic for other in assigned}
-            right = f"it copies: {format_names(copied) or 'nothing of it'}"
-            yield (
-                name,
-                f"none of its tasks copies {_format_partition(partition)}",
-                right + _ALLOW_NEW_ADVICE,
-            )
+            right = f"it copies: {format_names(copied) or 'nothing of it'}{_ALLOW_NEW_ADVICE}"
+            yield name, f"none of its tasks copies {_format_partition(partition)}", right
         if sink is not None and sink.topics_regex is None and partition.topic not in sink.topics:
-            right = f"it reads: {format_names(sink.topics) or 'nothing'}"
-            yield name, f"it does not read {partition.topic}", right + _ALLOW_NEW_ADVICE
+            right = f"it reads: {format_names(sink.topics) or 'nothing'}{_ALLOW_NEW_ADVICE}"
+            yield name, f"it does not read {partition.topic}", right
 
-    def _offset_flaws(self, fields: Fields | None, pair: PartitionOffset) -> Iterator[Flaw]:
-        offset = parse_fields(pair.offset)
-        assert offset is not None  # asked only for one
+    def _offset_flaws(
+        self, fields: Fields | None, offset: Fields, pair: PartitionOffset
+    ) -> Iterator[Flaw]:
         if self.shape is not None:
             yield from find_offset_flaws(self.shape, offset)
             return
@@ -347,31 +327,21 @@ class _RequestCheck:
             if class_name:
                 yield name, f"{wrong}, at which its task would fail", right
             elif not self.request.allow_new:
-                yield (
-                    name,
-                    f"{wrong}, at which a task of {shape} would fail",
-                    right + _ALLOW_NEW_CLASS_ADVICE,
-                )
+                wrong = f"{wrong}, at which a task of {shape} would fail"
+                yield name, wrong, right + _ALLOW_NEW_CLASS_ADVICE
         if not self.request.allow_new:
             yield from self._type_flaws(pair, offset, longs)
 
     def _type_flaws(self, pair: PartitionOffset, offset: Fields, known: set[str]) -> Iterator[Flaw]:
         """Yield fields whose type differs from the connector's own: they can make a task fail."""
-        was = self.there.get(pair.partition)
-        for name, before in (parse_fields(was) or {}).items():
+        for name, before in (parse_fields(self.there.get(pair.partition)) or {}).items():
             after = offset.get(name)
-            if (
-                before is None
-                or after is None
-                or name in known
-                or describe_type(before) == describe_type(after)
-            ):
+            if before is None or after is None or name in known:
                 continue
-            wrong = (
-                f"{format_value(after)} is {describe_type(after)}, where it has "
-                f"{format_value(before)}"
-            )
-            yield name, wrong, f"{describe_type(before)}; --allow-new if you know better"
+            new, old = describe_type(after), describe_type(before)
+            if new != old:
+                wrong = f"{format_value(after)} is {new}, where it has {format_value(before)}"
+                yield name, wrong, f"{old}; --allow-new if you know better"
 
     def _range_flaws(self, partition: TopicPartition, offset: Fields) -> Iterator[Flaw]:
         bounds = self.facts.logs.get(partition)
@@ -413,6 +383,7 @@ _UNREACHABLE_OVER_REST = (
         "it over REST all the same"
     ),
 )
+_MIRROR_FIELDS = ("topic", "partition")
 _SINK_FIELDS = ("kafka_topic", "kafka_partition")
 
 
@@ -426,8 +397,7 @@ def _parse_topic_partition(fields: Fields | None) -> TopicPartition | None:
     if fields is None:
         return None
     mirror = fields.keys() == MIRROR_SOURCE.partition.keys()
-    names = ("topic", "partition") if mirror else _SINK_FIELDS
-    topic, number = (fields.get(name) for name in names)
+    topic, number = (fields.get(name) for name in (_MIRROR_FIELDS if mirror else _SINK_FIELDS))
     if not isinstance(topic, str) or not isinstance(number, int) or isinstance(number, bool):
         return None
     return TopicPartition(topic, number) if number >= 0 else None

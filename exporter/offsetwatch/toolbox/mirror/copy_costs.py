@@ -69,6 +69,10 @@ UPPER_BOUND_NOTE: Final = (
 )
 
 
+_AGAIN: Final = "copied again: they will be DUPLICATES downstream"
+_SKIPPED: Final = "skipped: they will be LOST downstream, unless they are there already"
+
+
 @dataclass(frozen=True, slots=True)
 class CopyCost:
     """The cost of moving one upstream partition.
@@ -122,19 +126,14 @@ def compute_copy_cost(
 
 def describe_costs(counts: Collection[CopyCost]) -> tuple[str, ...]:
     """Describe all costs in sum, for users; empty if nothing is copied again or skipped."""
-    again = [count.again for count in counts if count.again]
-    skipped = [count.skipped for count in counts if count.skipped]
     found = []
-    if again:
-        found.append(
-            f"at most {_count(sum(again), 'record')} of {_count(len(again), 'partition')} will be "
-            "copied again: they will be DUPLICATES downstream"
-        )
-    if skipped:
-        found.append(
-            f"at most {_count(sum(skipped), 'record')} of {_count(len(skipped), 'partition')} will "
-            "be skipped: they will be LOST downstream, unless they are there already"
-        )
+    for records, effect in (
+        ([count.again for count in counts if count.again], _AGAIN),
+        ([count.skipped for count in counts if count.skipped], _SKIPPED),
+    ):
+        if records:
+            number, where = _count(sum(records), "record"), _count(len(records), "partition")
+            found.append(f"at most {number} of {where} will be {effect}")
     return (*found, UPPER_BOUND_NOTE) if found else ()
 
 
@@ -183,29 +182,26 @@ def recheck_costs(
         and partition not in after
     ]
     for planned in counts:
-        topic_partition, name = planned.partition, format_partition_name(planned.partition)
-        log = logs.get(build_upstream_partition(topic_partition))
+        partition, name = planned.partition, format_partition_name(planned.partition)
+        log, value = logs.get(build_upstream_partition(partition)), after.get(partition)
         if log is None:
             found.append(f"{name}: its log start and end are no longer known")
             continue
-        value = after.get(topic_partition)
         if value is not None and not log.start <= value + 1 <= log.end:
             found.append(
                 f"{name}: its log now holds records {log.start} to {log.end - 1}, and {value + 1} "
                 "was to be the next one copied"
             )
             continue
-        meanwhile = compute_copy_cost(
-            mirror, topic_partition, log, before=stored.get(topic_partition), after=value
-        )
-        if planned.skipped == 0 and meanwhile.skipped:
+        cost = compute_copy_cost(mirror, partition, log, before=stored.get(partition), after=value)
+        if planned.skipped == 0 and cost.skipped:
             found.append(
-                f"{name}: it now stands at {meanwhile.before}, so {meanwhile.after} would skip "
-                f"{meanwhile.skipped} record(s)"
+                f"{name}: it now stands at {cost.before}, so {cost.after} would skip "
+                f"{cost.skipped} record(s)"
             )
-        elif planned.again == 0 and meanwhile.again:
+        elif planned.again == 0 and cost.again:
             found.append(
-                f"{name}: it has got as far as {meanwhile.before} meanwhile, so {meanwhile.after} "
-                f"would copy {meanwhile.again} record(s) again"
+                f"{name}: it has got as far as {cost.before} meanwhile, so {cost.after} "
+                f"would copy {cost.again} record(s) again"
             )
     return tuple(found)

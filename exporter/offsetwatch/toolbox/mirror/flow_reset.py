@@ -24,7 +24,6 @@ from offsetwatch.toolbox.change import (
     Author,
     ConnectorChangeRequest,
     PreparedChange,
-    Recheck,
     prepare_change,
 )
 from offsetwatch.toolbox.connector_facts import read_record_times
@@ -79,6 +78,13 @@ class FlowResetTarget:
         """Return whether everything is to be copied again."""
         return self.offset is None and self.at is None and self.by_s is None
 
+    def __str__(self) -> str:
+        if self.offset is not None:
+            return f"to record {self.offset}"
+        if self.at is not None:
+            return f"to Unix second {self.at:g}"
+        return "to the log starts" if self.by_s is None else f"by {self.by_s:g} s"
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionSelection:
@@ -125,14 +131,13 @@ def find_flow_connectors(
     flows: dict[str, list[str]] = {}
     for name, connector in sorted(listed.items()):
         if connector.mirror is not None:
-            flows.setdefault(f"{connector.mirror.source}->{connector.mirror.target}", []).append(
-                name
-            )
-    wanted = f"{source}->{target}"
-    if wanted in flows:
-        return tuple(flows[wanted])
+            flow = f"{connector.mirror.source}->{connector.mirror.target}"
+            flows.setdefault(flow, []).append(name)
+    requested = f"{source}->{target}"
+    if requested in flows:
+        return tuple(flows[requested])
     return ValidationProblem(
-        where=f"--flow {wanted}",
+        where=f"--flow {requested}",
         wrong="no MirrorSourceConnector here copies it",
         right=f"there is: {', '.join(flows)}" if flows else "there is none at all",
     )
@@ -163,19 +168,18 @@ def select_partitions(
         for partition, stored in parse_mirror_pairs(present).items()
         if partition.cluster == mirror.source
     }
-    ours = {format_partition(offset) for offset in offsets}
     has_offset = {pair.partition for pair in present if pair.offset is not None}
-    strangers = len(has_offset - ours)
+    others = len(has_offset - {format_partition(partition) for partition in offsets})
     notes = []
-    if strangers:
+    if others:
         notes.append(
-            f"{strangers} offset(s) of other shapes, or of another alias than {mirror.source}, are "
+            f"{others} offset(s) of other shapes, or of another alias than {mirror.source}, are "
             "left alone: no task of this flow reads them"
         )
-    problems = tuple(
-        _find_unknown_topics(mirror, wanted, {*topics, *(offset.topic for offset in offsets)})
-    )
+    problems: tuple[ValidationProblem, ...] = ()
     if wanted is not None:
+        known = {*topics, *(partition.topic for partition in offsets)}
+        problems = tuple(_find_unknown_topics(mirror.source, wanted - known, known))
         offsets = {
             partition: stored for partition, stored in offsets.items() if partition.topic in wanted
         }
@@ -188,34 +192,31 @@ def select_partitions(
     if gone and not complete:
         names = ", ".join(sorted({partition.topic for partition in gone}))
         notes.append(f"{len(gone)} partition(s) that are not upstream are left alone: of {names}")
-        offsets = {
-            partition: stored for partition, stored in offsets.items() if partition not in gone
-        }
+        for partition in gone:
+            del offsets[partition]
         gone = frozenset()
     return PartitionSelection(
-        stored=dict(sorted(offsets.items(), key=lambda of: (of[0].topic, of[0].partition))),
+        stored=dict(sorted(offsets.items(), key=lambda item: (item[0].topic, item[0].partition))),
         gone=gone,
-        blank=frozenset(offset for offset in offsets if format_partition(offset) not in has_offset),
+        blank=frozenset(
+            partition for partition in offsets if format_partition(partition) not in has_offset
+        ),
         notes=tuple(notes),
         problems=problems,
     )
 
 
 def _find_unknown_topics(
-    mirror: MirrorSettings, wanted: frozenset[str] | None, known: Collection[str]
-) -> list[ValidationProblem]:
-    found = []
-    for topic in sorted((wanted or frozenset()) - set(known)):
+    source: str, unknown: Collection[str], known: Collection[str]
+) -> Iterator[ValidationProblem]:
+    rule = "name topics as they are called upstream, without the alias in front"
+    for topic in sorted(unknown):
         meant = find_nearest(topic, known)
-        rule = "name topics as they are called upstream, without the alias in front"
-        found.append(
-            ValidationProblem(
-                where=f"--topics {topic}",
-                wrong=f"no such topic upstream ({mirror.source}), and no offset of one",
-                right=f"did you mean {meant}?" if meant else rule,
-            )
+        yield ValidationProblem(
+            where=f"--topics {topic}",
+            wrong=f"no such topic upstream ({source}), and no offset of one",
+            right=f"did you mean {meant}?" if meant else rule,
         )
-    return found
 
 
 # --- which offsets -------------------------------------------------------------------------------
@@ -253,18 +254,20 @@ def compute_flow_offsets(
     counts = []
     for partition, log in here.items():
         following = ahead.get(partition)
-        problem = _check_next_record(partition, following, log, mirror)
-        if problem is not None or following is None:
-            problems += [] if problem is None else [problem]
+        flaw = _check_next_record(following, log, mirror)
+        if following is None or flaw is not None:
+            if flaw is not None:
+                problems.append(ValidationProblem(format_partition_name(partition), *flaw))
             continue
-        stored = _compute_stored_offset(following, log, mirror)
-        if not target.complete and chosen.stored[partition] == following - 1:
-            stored = following - 1
+        before = chosen.stored[partition]
+        stored: int | None = max(following, log.start) - 1
+        if not target.complete and before == following - 1:
+            stored = before
+        elif following <= log.start and (mirror.from_start or log.start == 0):
+            stored = None  # but where that means the end of the log, the start has to be named
         if stored is not None or partition not in chosen.blank:
             pairs.append(PartitionOffset(format_partition(partition), format_offset(stored)))
-        counts.append(
-            compute_copy_cost(mirror, partition, log, before=chosen.stored[partition], after=stored)
-        )
+        counts.append(compute_copy_cost(mirror, partition, log, before=before, after=stored))
     return FlowOffsets(
         pairs=tuple(sorted(pairs)),
         counts=tuple(counts),
@@ -278,17 +281,19 @@ def _describe_log_gaps(
 ) -> Iterator[str]:
     """Yield existing problems of logs and offsets that no reset fixes."""
     for partition, log in logs.items():
-        stored = chosen.stored[partition]
-        if stored is not None and stored + 1 > log.end:
+        stored, name = chosen.stored[partition], format_partition_name(partition)
+        if stored is None:
+            continue
+        if stored + 1 > log.end:
             yield (
-                f"{format_partition_name(partition)}: its offset {stored} lies beyond the end of "
-                f"its log ({log.end}), which was truncated or recreated: MirrorMaker begins "
-                "elsewhere at its next start, whatever is done here"
+                f"{name}: its offset {stored} lies beyond the end of its log ({log.end}), which "
+                "was truncated or recreated: MirrorMaker begins elsewhere at its next start, "
+                "whatever is done here"
             )
-        elif stored is not None and 0 <= stored + 1 < log.start:
+        elif 0 <= stored + 1 < log.start:
             yield (
-                f"{format_partition_name(partition)}: records {stored + 1} to {log.start - 1} are "
-                "gone from its log and were never copied"
+                f"{name}: records {stored + 1} to {log.start - 1} are gone from its log and were "
+                "never copied"
             )
 
 
@@ -329,37 +334,26 @@ def _find_next_records(
 
 
 def _check_next_record(
-    partition: MirrorPartition, following: int | None, log: ReadableRange, mirror: MirrorSettings
-) -> ValidationProblem | None:
+    following: int | None, log: ReadableRange, mirror: MirrorSettings
+) -> tuple[str, str] | None:
+    """Return why the next record cannot be `following`, and what is right; None if it can."""
     if following is None:
-        return ValidationProblem(
-            where=format_partition_name(partition),
-            wrong="no record has the time of its position",
-            right="say --to-time, or leave its topic out (--topics)",
+        return (
+            "no record has the time of its position",
+            "say --to-time, or leave its topic out (--topics)",
         )
     if following > log.end:
-        return ValidationProblem(
-            where=format_partition_name(partition),
-            wrong=f"the next record cannot be {following}: its log ends at {log.end}",
-            right=f"at most {log.end}; MirrorMaker would begin at the start of the log again",
+        return (
+            f"the next record cannot be {following}: its log ends at {log.end}",
+            f"at most {log.end}; MirrorMaker would begin at the start of the log again",
         )
     if following <= log.start == 0 and not mirror.from_start and log.end > 0:
-        return ValidationProblem(
-            where=format_partition_name(partition),
-            wrong="it cannot be set to its first record: without an offset this connector begins "
-            "at the end of the log (auto.offset.reset)",
-            right="set source.consumer.auto.offset.reset to earliest first",
+        wrong = (
+            "it cannot be set to its first record: without an offset this connector begins at the "
+            "end of the log (auto.offset.reset)"
         )
+        return wrong, "set source.consumer.auto.offset.reset to earliest first"
     return None
-
-
-def _compute_stored_offset(
-    following: int, log: ReadableRange, mirror: MirrorSettings
-) -> int | None:
-    if following > log.start:
-        return following - 1
-    # Where no offset means the end of the log, the start has to be named.
-    return None if mirror.from_start or log.start == 0 else log.start - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,23 +405,17 @@ def prepare_flow_reset(
     upstream = store.upstream(connector)
     present = store.pairs(connector)
     known = store.gather_facts(connector, present, ())
-    mirror = known.mirror
+    mirror, complete = known.mirror, request.to.complete
     if mirror is None or known.topics is None or upstream is None:
         return FlowChange(PreparedChange(connector, (_report_unreadable_flow(request, known),)))
     chosen = select_partitions(
-        mirror,
-        present,
-        known.topics,
-        request.topics,
-        complete=request.to.complete,
-        alone=request.alone,
+        mirror, present, known.topics, request.topics, complete=complete, alone=request.alone
     )
-    logs = store.gather_facts(connector, present, chosen.upstream()).logs
     offsets = compute_flow_offsets(
         mirror,
         chosen,
         request.to,
-        logs,
+        store.gather_facts(connector, present, chosen.upstream()).logs,
         moments=store.kafkas.at(upstream).offsets_at,
         record_times=lambda starts: read_record_times(
             store.kafkas, upstream, starts, committed=mirror.read_committed
@@ -436,85 +424,40 @@ def prepare_flow_reset(
     found = (*chosen.problems, *offsets.problems)
     if not request.allow_skip:
         found = (*found, *find_skips(offsets.counts))
-    if clearing is not None:
-        found = (*found, *clearing.problems)
     notes = (*chosen.notes, *offsets.notes, *describe_costs(offsets.counts))
     if clearing is not None:
-        notes = (*notes, *clearing.notes)
+        found, notes = (*found, *clearing.problems), (*notes, *clearing.notes)
     elif mirror.syncs_topic is not None:
         kept = "are retained: MirrorMaker writes new ones as it copies"
         notes = (*notes, f"the offset syncs in {mirror.syncs_topic} {kept}")
     if found:
         return FlowChange(PreparedChange(connector, found, notes=notes), offsets.counts)
-    prepared = prepare_change(
-        store, _build_change_request(connector, request, offsets, clearing), author
-    )
-    return FlowChange(
-        replace(
-            prepared,
-            notes=(*prepared.notes, *notes),
-            recheck=_build_recheck(
-                store, connector, request, prepared.recheck, mirror, chosen, offsets
-            ),
-        ),
-        offsets.counts,
-    )
-
-
-def _report_unreadable_flow(request: FlowResetRequest, known: ValidationFacts) -> ValidationProblem:
-    return ValidationProblem(
-        where=f"--flow {request.flow}",
-        wrong=f"the configuration of {known.connector} cannot be read"
-        if known.mirror is None
-        else "the logs that it copies from cannot be read",
-        right="; ".join(known.unknown)
-        or ("" if known.mirror is None else "name its source cluster under kafka"),
-    )
-
-
-def _build_change_request(
-    connector: str,
-    request: FlowResetRequest,
-    offsets: FlowOffsets,
-    clearing: SyncTopicDeletion | None,
-) -> ConnectorChangeRequest:
     step = None if clearing is None else clearing.step
-    return ConnectorChangeRequest(
-        request=OffsetsRequest(
-            connector=connector,
-            pairs=offsets.pairs,
-            where=request.flow,
-            allow_new=request.allow_new,
+    prepared = prepare_change(
+        store,
+        ConnectorChangeRequest(
+            OffsetsRequest(connector, offsets.pairs, request.flow, allow_new=request.allow_new),
+            verb=f"set the flow {request.flow} {request.to}"
+            + (", clear its syncs" if step else ""),
+            also=() if step is None else (step,),
         ),
-        verb=f"set the flow {request.flow} {_describe_target(request.to)}"
-        + (", clear its syncs" if step else ""),
-        also=() if step is None else (step,),
+        author,
     )
-
-
-def _describe_target(target: FlowResetTarget) -> str:
-    if target.offset is not None:
-        return f"to record {target.offset}"
-    if target.at is not None:
-        return f"to Unix second {target.at:g}"
-    return "to the log starts" if target.by_s is None else f"by {target.by_s:g} s"
-
-
-def _build_recheck(
-    store: OffsetStore,
-    connector: str,
-    request: FlowResetRequest,
-    before: Recheck | None,
-    mirror: MirrorSettings,
-    chosen: PartitionSelection,
-    offsets: FlowOffsets,
-) -> Recheck:
-    whole = request.to.complete and request.topics is None
 
     def recheck(frozen: FrozenOffsets) -> tuple[str, ...]:
         logs = store.gather_facts(connector, frozen.pairs, chosen.upstream()).logs
+        whole = complete and request.topics is None
         now = recheck_costs(mirror, offsets.counts, frozen.pairs, offsets.pairs, logs, whole=whole)
         # What both would say is said once, in records.
-        return now or (() if before is None else before(frozen))
+        return now or (() if prepared.recheck is None else prepared.recheck(frozen))
 
-    return recheck
+    notes = (*prepared.notes, *notes)
+    return FlowChange(replace(prepared, notes=notes, recheck=recheck), offsets.counts)
+
+
+def _report_unreadable_flow(request: FlowResetRequest, known: ValidationFacts) -> ValidationProblem:
+    wrong, right = f"the configuration of {known.connector} cannot be read", ""
+    if known.mirror is not None:
+        wrong = "the logs that it copies from cannot be read"
+        right = "name its source cluster under kafka"
+    return ValidationProblem(f"--flow {request.flow}", wrong, "; ".join(known.unknown) or right)

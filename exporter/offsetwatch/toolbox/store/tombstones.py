@@ -27,7 +27,6 @@ from offsetwatch.remedy.drivers.storage import build_contents
 from offsetwatch.remedy.gather.live_queries import parse_kafka_version
 from offsetwatch.remedy.model.plan import PartitionOffset, Write
 from offsetwatch.remedy.model.stored_offsets import (
-    OffsetStoreContents,
     build_reset_records,
     build_set_records,
 )
@@ -96,57 +95,66 @@ def plan_direct_writes(
     opened  opens the log of a topic; for tests
     """
     topic = settings.dedicated_offsets_topic
-    if topic is None or settings.kind is ConnectorKind.SINK or topic == connect.offsets_topic:
+    if (
+        topic is None
+        or topic == connect.offsets_topic
+        or settings.kind is ConnectorKind.SINK
+        or (parse_kafka_version(version) or BROKEN_SINCE) < BROKEN_SINCE
+    ):
         return DirectTopicWrites()
-    if (parse_kafka_version(version) or BROKEN_SINCE) < BROKEN_SINCE:
-        return DirectTopicWrites()
+    unreadable = _OWN_TOPIC_UNREADABLE.format(topic=topic)
     kafka, away = config.kafka_of(connect), settings.offsets_addresses
     if kafka is None or (away and not away & kafka.addresses):
-        return DirectTopicWrites(notes=(_OWN_TOPIC_UNREADABLE.format(topic=topic),))
-
-    def of_topic(name: str) -> TopicLog:
-        return TopicLog(connect.home, kafka.client_properties(), name)
-
-    opened = opened or of_topic
-    with closing(opened(topic)) as log:
+        return DirectTopicWrites(notes=(unreadable,))
+    properties = kafka.client_properties()
+    open_log = opened or (lambda name: TopicLog(connect.home, properties, name))
+    with closing(open_log(topic)) as log:
         try:
             own = _plan_own_topic_write(log, connector, pairs, whole=whole)
         except NotFound:
             return DirectTopicWrites()  # no task of it has ever run
         except ClientError as exc:
-            return DirectTopicWrites(notes=(f"{_OWN_TOPIC_UNREADABLE.format(topic=topic)}: {exc}",))
+            return DirectTopicWrites(notes=(f"{unreadable}: {exc}",))
     if own is None:
         return DirectTopicWrites()
+    twin, note = _plan_worker_topic_write(
+        connect.offsets_topic, open_log, connector, own, whole=whole
+    )
+    writes = tuple(write for write in (own, twin) if write is not None and write.records)
     said = _OWN_TOPIC_NOTE.format(topic=topic, count=len(own.records))
-    shared = connect.offsets_topic
+    notes = (said,) if note is None else (said, note)
+    return DirectTopicWrites(writes, notes if writes else ())
+
+
+def _plan_worker_topic_write(
+    topic: str | None,
+    open_log: Callable[[str], TopicLog],
+    connector: str,
+    own: Write,
+    *,
+    whole: bool,
+) -> tuple[Write | None, str | None]:
+    """Return what is written to the worker's topic, if anything, and a note about it."""
     gone = tuple(pair for pair in own.pairs if pair.offset is None)
     if not (gone or whole):
-        return _build_direct_writes((own,), said)
-    if shared is None:
-        return _build_direct_writes((own,), said, _WORKER_TOPIC_UNKNOWN)
-    with closing(opened(shared)) as log:
+        return None, None
+    if topic is None:
+        return None, _WORKER_TOPIC_UNKNOWN
+    with closing(open_log(topic)) as log:
         try:
-            contents = _read_contents(log)
+            ends, log_records = log.read()
         except ClientError as exc:
-            return _build_direct_writes(
-                (own,), said, f"{_WORKER_TOPIC_UNREADABLE.format(topic=shared)}: {exc}"
-            )
+            return None, f"{_WORKER_TOPIC_UNREADABLE.format(topic=topic)}: {exc}"
+    contents = build_contents(log.where, log_records, len(ends))
     records = (
         build_reset_records(contents, connector)
         if whole
         else build_set_records(contents, connector, gone)
     )
     if not records:
-        return _build_direct_writes((own,), said)
-    twin = Write(where=log.where, records=records, pairs=())
-    return _build_direct_writes(
-        (own, twin), said, _WORKER_TOPIC_NOTE.format(topic=shared, count=len(records))
-    )
-
-
-def _build_direct_writes(writes: Iterable[Write], *notes: str) -> DirectTopicWrites:
-    writes = tuple(write for write in writes if write.records)
-    return DirectTopicWrites(writes, notes if writes else ())
+        return None, None
+    note = _WORKER_TOPIC_NOTE.format(topic=topic, count=len(records))
+    return Write(where=log.where, records=records, pairs=()), note
 
 
 def _plan_own_topic_write(
@@ -166,11 +174,6 @@ def _plan_own_topic_write(
     return Write(
         where=log.where, records=build_set_records(contents, connector, pairs), pairs=pairs
     )
-
-
-def _read_contents(log: TopicLog) -> OffsetStoreContents:
-    ends, records = log.read()
-    return build_contents(log.where, records, len(ends))
 
 
 _OWN_TOPIC_NOTE: Final = (
