@@ -127,19 +127,14 @@ def open_document(
         yield sourced
         return
     loaded = reading.required()
-    left_s = max(0.1, reading.timeout_s - (time.monotonic() - began))
+    remaining_s = max(0.1, reading.timeout_s - (time.monotonic() - began))
     from offsetwatch.cli.common.own_inspection import inspect_clusters  # noqa: PLC0415 - the clients, which take longest to load
 
-    with inspect_clusters(loaded, left_s) as inspection:
+    with inspect_clusters(loaded, remaining_s) as inspection:
         if inspection.empty:
             raise inspection.failure()
-        yield SourcedDocument(
-            make(inspection.snapshot),
-            _describe_own_source(loaded),
-            inspection.unread,
-            loaded,
-            inspection,
-        )
+        body, by = make(inspection.snapshot), _describe_own_source(loaded)
+        yield SourcedDocument(body, by, inspection.unread, loaded, inspection)
 
 
 def read_daemon_document(reading: ReadOptions, path: str) -> SourcedDocument | None:
@@ -149,33 +144,30 @@ def read_daemon_document(reading: ReadOptions, path: str) -> SourcedDocument | N
     """
     if reading.direct:
         return None
-    loaded, elsewhere = reading.loaded(), reading.url is not None
+    loaded = reading.loaded()
+    named = reading.url is not None  # by its address: there is nobody else to ask
     listener = ReadListener(loaded, reading.url)
     try:
         answer = fetch_document(listener, path, min(REQUEST_TIMEOUT_S, reading.timeout_s))
         if answer is None:
             return None  # of a version that has no such document
-        if (
-            loaded is not None
-            and not elsewhere
-            and _is_other_daemon(answer, loaded, reading, listener)
-        ):
+        own = None if named else loaded
+        if own is not None and _is_other_daemon(answer, own, reading, listener):
             return None
         head = documents.decode(answer.body, _DocumentHead)
     except ClientError as exc:
-        if elsewhere:
+        if named:
             raise
         if isinstance(exc, AccessDenied):
             output.print_client_error(exc, "asking without the daemon")
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        if elsewhere:
-            raise MalformedResponse(
-                listener.where, "this is not a document of offsetwatch"
-            ) from exc
+        if named:
+            said = "this is not a document of offsetwatch"
+            raise MalformedResponse(listener.where, said) from exc
         return None
     old_s = max(0.0, SystemClock().now() - head.at)
-    if loaded is not None and not elsewhere and not _may_serve(head, loaded, old_s):
+    if own is not None and not _may_serve(head, own, old_s):
         return None
     missing = (*head.unread, *(input_status for input_status in head.inputs if not input_status.up))
     return SourcedDocument(
@@ -206,22 +198,14 @@ def _is_other_daemon(
 def _may_serve(head: _DocumentHead, config: Config, old_s: float) -> bool:
     """Return whether the daemon's document can be used.
 
-    It must be about the clusters of this configuration, be at most STALE_S old, and have a complete
-    snapshot or any verdict.
-    """
-    knows = head.ready is not False or bool(head.judgements)
-    return old_s <= STALE_S and knows and _has_known_clusters(head, config)
-
-
-def _has_known_clusters(head: _DocumentHead, config: Config) -> bool:
-    """Return whether the document is about Connect clusters of this configuration only.
-
-    Another daemon may listen at the address.
+    It must be about the clusters of this configuration only, as another daemon may listen at the
+    address, be at most STALE_S old, and have a complete snapshot or any verdict.
     """
     there = {judgement.connect_cluster for judgement in head.judgements}
     if head.connect_cluster is not None:
         there.add(head.connect_cluster)
-    return there <= {cluster.name for cluster in config.connect}
+    knows = head.ready is not False or bool(head.judgements)
+    return old_s <= STALE_S and knows and there <= {cluster.name for cluster in config.connect}
 
 
 def _describe_own_source(config: Config) -> str:

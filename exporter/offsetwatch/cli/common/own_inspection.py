@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -52,39 +52,42 @@ class ReachabilityProbe:
 
     def __init__(self, config: Config) -> None:
         self._began = time.monotonic()
-        self._answers: dict[ClusterName, str | None] = {}
+        self._errors: dict[ClusterName, str | None] = {}  # None: it answered, or denied access
         self._kafkas: dict[ClusterName, KafkaInspector] = {}
         self._troubles: dict[ClusterName, str] = {}
-        self._asked: list[ClusterName] = []
+        self._clusters: list[ClusterName] = []
         for name, kafka in config.kafka.items():
-            facts = KafkaInspector(name, kafka.client_properties())
-            self._kafkas[ClusterName(KAFKA, name)] = facts
-            self._ask(ClusterName(KAFKA, name), facts.cluster)
+            inspector = KafkaInspector(name, kafka.client_properties())
+            self._kafkas[ClusterName(KAFKA, name)] = inspector
+            self._send(ClusterName(KAFKA, name), inspector.cluster)
         for connect in config.connect:
             if connect.worker_urls:
-                self._ask(ClusterName(CONNECT, connect.name), partial(_read_root, connect))
+                self._send(ClusterName(CONNECT, connect.name), partial(_read_root, connect))
 
     def answered(self, clusters: Collection[ClusterName]) -> bool:
         """Return whether all of these clusters have answered or failed."""
-        return self._answers.keys() >= set(clusters)
+        return self._errors.keys() >= set(clusters)
 
     @property
     def is_settled(self) -> bool:
         """Return whether all clusters have answered or failed, or SILENT_S is over."""
-        return self.answered(self._asked) or time.monotonic() - self._began >= SILENT_S
+        return self.answered(self._clusters) or time.monotonic() - self._began >= SILENT_S
+
+    def wait(self, clusters: Collection[ClusterName], deadline: float) -> None:
+        """Wait until all of these clusters have answered or failed, or the deadline."""
+        while not self.answered(clusters) and time.monotonic() < deadline:
+            time.sleep(ANSWER_POLL_S)
 
     def silent(self, after_s: float = SILENT_S) -> dict[ClusterName, str]:
         """Return the clusters that failed or have not answered for `after_s` s, with the reason."""
         late = time.monotonic() - self._began
-        found: dict[ClusterName, str] = {}
-        for cluster in self._asked:
-            if cluster in self._answers:
-                error = self._answers[cluster]
-                if error is not None:
-                    found[cluster] = error
+        found: dict[ClusterName, str | None] = {}
+        for cluster in self._clusters:
+            if cluster in self._errors:
+                found[cluster] = self._errors[cluster]
             elif late >= after_s:
                 found[cluster] = self._trouble(cluster) or f"no answer within {late:.1f} s"
-        return found
+        return {cluster: error for cluster, error in found.items() if error is not None}
 
     def _trouble(self, cluster: ClusterName) -> str | None:
         """Return why a Kafka cluster has not answered; None if its client has reported no error."""
@@ -94,51 +97,41 @@ class ReachabilityProbe:
             self._troubles[cluster] = error.detail
         return self._troubles.get(cluster)
 
-    def _ask(self, cluster: ClusterName, question: Callable[[], object]) -> None:
-        self._asked.append(cluster)
-        threading.Thread(
-            target=self._answer, args=(cluster, question), name=f"reach-{cluster.name}", daemon=True
-        ).start()
+    def _send(self, cluster: ClusterName, request: Callable[[], object]) -> None:
+        def answer() -> None:
+            error = None
+            try:
+                request()
+            except (TargetUnreachable, ResponseTimeout, IncompleteResponse) as exc:
+                error = exc.detail
+            except ClientError:
+                pass  # it said no, which is an answer
+            self._errors[cluster] = error
 
-    def _answer(self, cluster: ClusterName, question: Callable[[], object]) -> None:
-        try:
-            question()
-        except (TargetUnreachable, ResponseTimeout, IncompleteResponse) as exc:
-            self._answers[cluster] = exc.detail
-        except ClientError:
-            self._answers[cluster] = None  # it said no, which is an answer
-        else:
-            self._answers[cluster] = None
+        self._clusters.append(cluster)
+        threading.Thread(target=answer, name=f"reach-{cluster.name}", daemon=True).start()
 
 
-def _read_root(connect: Connect) -> bytes:
-    reader = reader_of(connect, connect.poll.timeout_s)
-    try:
-        return reader.root()
-    finally:
-        reader.close()
+def _read_root(connect: Connect) -> None:
+    with closing(reader_of(connect, connect.poll.timeout_s)) as reader:
+        reader.root()
 
 
 ANSWER_POLL_S: Final = 0.05
 CATCH_UP_TICK_S = 0.1  # nobody scrapes: be quick
 QUIET_S: Final = 2.0  # without progress, where a cluster does not answer
-UNANSWERED_TIMEOUT_S: Final = (
-    0.5  # the same, where all that is waited for is asked of such a cluster: what
-)
-# was found is read from the next reconciliation on
+# The same, where all that is waited for is asked of such a cluster: what was found is read from the
+# next reconciliation on.
+UNANSWERED_TIMEOUT_S: Final = 0.5
 STATUS_TOPIC_S: Final = 8.0  # topics that nothing waits for are found within so long
 
 
 @dataclass(frozen=True, slots=True)
 class OwnInspection:
-    """Result of an own inspection: the snapshot, and the clusters that could not be read.
-
-    complete    whether everything that was needed could be read
-    """
+    """Result of an own inspection: the snapshot, and the clusters that could not be read."""
 
     snapshot: Snapshot
     unread: tuple[UnreadCluster, ...]
-    complete: bool
 
     @property
     def empty(self) -> bool:
@@ -159,34 +152,26 @@ class OwnInspection:
 def read_complete_snapshot(config: Config, timeout_s: float) -> Iterator[Snapshot]:
     """Yield a complete snapshot. Raises ResponseTimeout that names what is missing."""
     with _inspect_clusters(config, timeout_s) as inspection:
-        if not inspection.complete:
-            raise inspection.failure()
         yield inspection.snapshot
 
 
-@contextmanager
 def inspect_for_connector(
     config: Config, timeout_s: float, key: ConnectorKey
-) -> Iterator[OwnInspection]:
+) -> AbstractContextManager[OwnInspection]:
     """Yield a snapshot that is complete in all that one connector depends on.
 
     It has the state changes from the status topic of the connector's cluster, if that topic is
     found. Other clusters may be unread. Raises ResponseTimeout that names what is missing.
     """
-    with _inspect_clusters(config, timeout_s, needed_by=key) as inspection:
-        if not inspection.complete:
-            raise inspection.failure()
-        yield inspection
+    return _inspect_clusters(config, timeout_s, needed_by=key)
 
 
-@contextmanager
-def inspect_clusters(config: Config, timeout_s: float) -> Iterator[OwnInspection]:
+def inspect_clusters(config: Config, timeout_s: float) -> AbstractContextManager[OwnInspection]:
     """Yield what could be read within `timeout_s`.
 
     A cluster that does not answer is not waited for. Others are, as long as they make progress.
     """
-    with _inspect_clusters(config, timeout_s, partly=True) as inspection:
-        yield inspection
+    return _inspect_clusters(config, timeout_s, partly=True)
 
 
 @contextmanager
@@ -198,39 +183,40 @@ def _inspect_clusters(
     needed_by: ConnectorKey | None = None,
 ) -> Iterator[OwnInspection]:
     deadline = time.monotonic() + timeout_s
-    reach = ReachabilityProbe(config)
-    asked, without = _drop_silent_rest(config, reach, deadline) if partly else (config, {})
-    edge = ClusterMonitor(
-        asked.model_copy(update={"tick_s": min(config.tick_s, CATCH_UP_TICK_S)}),
+    probe = ReachabilityProbe(config)
+    reduced, without = _drop_silent_rest(config, probe, deadline) if partly else (config, {})
+    monitor = ClusterMonitor(
+        reduced.model_copy(update={"tick_s": min(config.tick_s, CATCH_UP_TICK_S)}),
         reconcile_s=CATCH_UP_TICK_S,
     )
-    edge.recall_with(partial(state_dir.load_document, Path(config.state_dir)))
-    edge.start()
+    monitor.recall_with(partial(state_dir.load_document, Path(config.state_dir)))
+    monitor.start()
     try:
-        _wait_until_settled(edge, reach, config, deadline)
-        complete = _is_complete(edge.snapshot, reach.silent(), config, needed_by)
+        _wait_until_settled(monitor, probe, config, deadline)
+        complete = _is_complete(monitor.snapshot, probe.silent(), config, needed_by)
         if complete:
-            edge.wait_for_ages(max(0.0, deadline - time.monotonic()))
-            # Where the topics of its Connect cluster can be read, its status topic is found soon.
-            if needed_by is not None and any(
-                cluster.name == needed_by[0] and cluster.kafka is not None
-                for cluster in config.connect
-            ):
-                until = min(deadline, time.monotonic() + STATUS_TOPIC_S)
-                _wait_for_state_changes(edge, needed_by[0], until)
-        snapshot = edge.snapshot
-        silent = without if snapshot.ready else reach.silent()
-        yield OwnInspection(snapshot, find_unread_clusters(snapshot, config, silent), complete)
+            monitor.wait_for_ages(max(0.0, deadline - time.monotonic()))
+            if needed_by is not None:
+                _wait_for_state_changes(monitor, config, needed_by[0], deadline)
+        snapshot = monitor.snapshot
+        silent = without if snapshot.ready else probe.silent()
+        unread = collect_unread_clusters(
+            list_unread_inputs(snapshot), snapshot.waiting_for, config=config, silent=silent
+        )
+        inspection = OwnInspection(snapshot, unread)
+        if not (complete or partly):
+            raise inspection.failure()
+        yield inspection
     finally:
-        if edge.snapshot.ready and not without and not reach.silent():
-            edge.stop()
+        if monitor.snapshot.ready and not without and not probe.silent():
+            monitor.stop()
         else:
             record_remaining_threads("an incomplete read of the clusters")
-            edge.stop(wait=False)
+            monitor.stop(wait=False)
 
 
 def _drop_silent_rest(
-    config: Config, reach: ReachabilityProbe, deadline: float
+    config: Config, probe: ReachabilityProbe, deadline: float
 ) -> tuple[Config, dict[ClusterName, str]]:
     """Return the configuration without the URLs of silent Connect clusters, and these clusters.
 
@@ -242,10 +228,8 @@ def _drop_silent_rest(
         for cluster in config.connect
         if cluster.worker_urls and cluster.kafka is not None and cluster.offsets_topic is not None
     }
-    until = min(deadline, time.monotonic() + SILENT_S)
-    while not reach.answered(known) and time.monotonic() < until:
-        time.sleep(ANSWER_POLL_S)
-    without = {name: why for name, why in reach.silent(SILENT_S).items() if name in known}
+    probe.wait(known, min(deadline, time.monotonic() + SILENT_S))
+    without = {name: why for name, why in probe.silent().items() if name in known}
     connects = [
         cluster.model_copy(update={"url": None, "urls": None})
         if ClusterName(CONNECT, cluster.name) in without
@@ -255,32 +239,20 @@ def _drop_silent_rest(
     return config.model_copy(update={"connect": connects}), without
 
 
-def find_unread_clusters(
-    snapshot: Snapshot, config: Config, silent: dict[ClusterName, str] | None = None
-) -> tuple[UnreadCluster, ...]:
-    """Return the clusters that inputs of a snapshot are missing of."""
-    return collect_unread_clusters(
-        list_unread_inputs(snapshot), snapshot.waiting_for, config=config, silent=silent
-    )
-
-
 def _wait_until_settled(
-    edge: ClusterMonitor, reach: ReachabilityProbe, config: Config, deadline: float
+    monitor: ClusterMonitor, probe: ReachabilityProbe, config: Config, deadline: float
 ) -> None:
-    seen: Hashable = None
+    progress: Hashable = None
     since = time.monotonic()
-    while not edge.failed and time.monotonic() < deadline:
-        snapshot, silent = edge.snapshot, reach.silent()
+    while not monitor.failed and time.monotonic() < deadline:
+        snapshot, silent = monitor.snapshot, probe.silent()
         if snapshot.ready:
             return
-        progress = _read_progress(snapshot)
-        if progress != seen:
-            seen, since = progress, time.monotonic()
-        if (
-            silent
-            and reach.is_settled
-            and _is_wait_over(snapshot, silent, config, time.monotonic() - since)
-        ):
+        before, progress = progress, _read_progress(snapshot)
+        if progress != before:
+            since = time.monotonic()
+        quiet_s = time.monotonic() - since
+        if silent and probe.is_settled and _is_wait_over(snapshot, silent, config, quiet_s):
             return
         time.sleep(CATCH_UP_TICK_S)
 
@@ -294,10 +266,10 @@ def _is_wait_over(
     for a silent cluster, and QUIET_S otherwise.
     """
     waiting = [find_awaited_clusters(text, config) for text in snapshot.waiting_for]
-    in_vain = bool(snapshot.at and waiting) and not any(
-        asked.isdisjoint(silent) for asked in waiting
+    unanswered = (
+        snapshot.at and waiting and all(not silent.keys().isdisjoint(names) for names in waiting)
     )
-    return quiet_s >= (UNANSWERED_TIMEOUT_S if in_vain else QUIET_S)
+    return quiet_s >= (UNANSWERED_TIMEOUT_S if unanswered else QUIET_S)
 
 
 def _read_progress(snapshot: Snapshot) -> Hashable:
@@ -317,9 +289,9 @@ def _is_complete(
     """Return whether the only missing inputs are of silent clusters that are not needed."""
     if snapshot.ready or needed_by is None or not snapshot.at:
         return snapshot.ready
-    holding = [find_awaited_clusters(text, config) & {*silent} for text in snapshot.waiting_for]
+    awaited = [find_awaited_clusters(text, config) & {*silent} for text in snapshot.waiting_for]
     needed = _find_needed_clusters(snapshot, config, needed_by)
-    return all(clusters and clusters.isdisjoint(needed) for clusters in holding)
+    return all(clusters and clusters.isdisjoint(needed) for clusters in awaited)
 
 
 def _find_needed_clusters(
@@ -344,9 +316,17 @@ def _find_needed_clusters(
     return {ClusterName(CONNECT, cluster), *named}
 
 
-def _wait_for_state_changes(edge: ClusterMonitor, cluster: str, deadline: float) -> None:
-    """Wait until the status topic of a Connect cluster has been read."""
-    while not edge.failed and time.monotonic() < deadline:
-        if any(history.connect_cluster == cluster for history in edge.snapshot.histories):
+def _wait_for_state_changes(
+    monitor: ClusterMonitor, config: Config, cluster: str, deadline: float
+) -> None:
+    """Wait until the status topic of a Connect cluster has been read.
+
+    It is found soon, if topics of the cluster can be read.
+    """
+    if not any(connect.name == cluster and connect.kafka is not None for connect in config.connect):
+        return
+    until = min(deadline, time.monotonic() + STATUS_TOPIC_S)
+    while not monitor.failed and time.monotonic() < until:
+        if any(history.connect_cluster == cluster for history in monitor.snapshot.histories):
             return
         time.sleep(CATCH_UP_TICK_S)

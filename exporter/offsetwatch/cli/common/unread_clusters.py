@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -79,18 +78,15 @@ def collect_unread_clusters(
     silent: Mapping[ClusterName, str] | None = None,
 ) -> tuple[UnreadCluster, ...]:
     """Return the clusters of unread inputs, of lines of `waiting_for`, and those in `silent`."""
-    silent = {} if silent is None else silent
-    missing: dict[ClusterName, dict[str, UnreadInput]] = defaultdict(dict)
+    silent = silent or {}
+    missing: dict[ClusterName, dict[str, UnreadInput]] = {cluster: {} for cluster in silent}
     for unread_input in (*(_parse_waiting_line(text) for text in waiting_for), *inputs):
-        cluster_name = find_input_clusters(unread_input.kind, unread_input.input, config)
-        found = missing[
-            next((cluster for cluster in cluster_name if cluster in silent), cluster_name[0])
-        ]
-        before = found.get(f"{unread_input.kind} {unread_input.input}")
-        if before is None or unread_input.last_error is not None:
-            found[f"{unread_input.kind} {unread_input.input}"] = unread_input
-    for cluster in silent:
-        missing.setdefault(cluster, {})
+        names = find_input_clusters(unread_input.kind, unread_input.input, config)
+        cluster = next((name for name in names if name in silent), names[0])
+        found = missing.setdefault(cluster, {})
+        name = f"{unread_input.kind} {unread_input.input}"
+        if name not in found or unread_input.last_error is not None:
+            found[name] = unread_input
     return tuple(
         _build_unread_cluster(cluster, found, silent.get(cluster), config)
         for cluster, found in sorted(missing.items())
@@ -103,18 +99,14 @@ def _build_unread_cluster(
     silent: str | None,
     config: Config | None,
 ) -> UnreadCluster:
-    errors = [unread_input.last_error for unread_input in found.values() if unread_input.last_error]
-    read = [
-        unread_input.last_success_at
-        for unread_input in found.values()
-        if unread_input.last_success_at is not None
-    ]
+    errors = (unread_input.last_error for unread_input in found.values())
+    read = (unread_input.last_success_at for unread_input in found.values())
     return UnreadCluster(
         kind=cluster.kind,
         cluster=cluster.name,
         address=None if config is None else _find_address(config, cluster),
-        why=silent or next(iter(errors), "not read to its end yet"),
-        since=max(read, default=None),
+        why=silent or next(filter(None, errors), "not read to its end yet"),
+        since=max((moment for moment in read if moment is not None), default=None),
         inputs=tuple(found),
     )
 
@@ -141,25 +133,19 @@ def find_input_clusters(kind: str, name: str, config: Config | None) -> tuple[Cl
     The groups of a flow are read from both of its clusters. The upstream cluster is not known here,
     so every Kafka cluster is returned.
     """
-    first = find_input_cluster(kind, name, config)
-    if kind != GROUPS or "/" not in name or config is None:
-        return (first,)
-    others = (ClusterName(KAFKA, kafka) for kafka in config.kafka)
-    return (first, *(cluster for cluster in others if cluster != first))
-
-
-def find_input_cluster(kind: str, name: str, config: Config | None) -> ClusterName:
-    """Return the cluster that an input belongs to."""
-    first = name.partition("/")[0]
-    homes = {} if config is None else {cluster.name: cluster.kafka for cluster in config.connect}
-    match kind:
-        case _ if kind == LOG_ENDS:
-            return ClusterName(KAFKA, name)
-        case _ if kind == TAIL and "/" in name:
-            return ClusterName(KAFKA, first)
-        case _ if kind in {TAIL, GROUPS} and homes.get(first) is not None:
-            return ClusterName(KAFKA, str(homes[first]))
-    return ClusterName(CONNECT, first)
+    cluster, slash, _ = name.partition("/")
+    homes = {} if config is None else {connect.name: connect.kafka for connect in config.connect}
+    home = homes.get(cluster)
+    owner = ClusterName(CONNECT, cluster)
+    if kind == LOG_ENDS:
+        owner = ClusterName(KAFKA, name)
+    elif kind == TAIL and slash:
+        owner = ClusterName(KAFKA, cluster)
+    elif kind in {TAIL, GROUPS} and home is not None:
+        owner = ClusterName(KAFKA, home)
+    if kind != GROUPS or not slash or config is None:
+        return (owner,)
+    return tuple(dict.fromkeys((owner, *(ClusterName(KAFKA, kafka) for kafka in config.kafka))))
 
 
 def _find_address(config: Config, cluster: ClusterName) -> str | None:

@@ -47,8 +47,6 @@ from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.serve.documents.status import encode_status
 from offsetwatch.toolbox.suggestions import suggest_name
 
-_ANSWER_POLL_S = 0.05
-
 
 @click.command()
 @store_options
@@ -123,7 +121,7 @@ class _OffsetListing:
         self._connectors = connectors
         self._rows: dict[str, list[OffsetRow]] = {}
         self._partly: dict[str, list[OffsetRow]] = {}
-        self._left: list[Connect] = []
+        self._remaining: list[Connect] = []
         self._unread: list[str] = []
         self._failed: list[ClientError] = []
         self._names: set[str] = set()
@@ -190,29 +188,29 @@ class _OffsetListing:
                 hint = "" if connect.offsets_topic else "; offsets_topic is not configured"
                 self._unread.append(f"not read: Connect cluster {exc}{hint}")
                 if not isinstance(exc, AccessDenied):
-                    self._left.append(connect)
+                    self._remaining.append(connect)
 
     def read_topics(self, config: Config, timeout_s: float) -> None:
         """Read the topics of the clusters that remain, unless the daemon has read them."""
-        for connect in self._left:
+        for connect in self._remaining:
             if self._partly.get(connect.name):
                 self._rows[connect.name] = self._partly[connect.name]
-        left = {
+        names = {
             cluster.name
-            for cluster in self._left
+            for cluster in self._remaining
             if cluster.name not in self._rows and cluster.kafka is not None
         }
-        if not left:
+        if not names:
             return
         with inspect_clusters(config, timeout_s) as inspection:
             status = documents.decode(encode_status(inspection.snapshot), StatusDocument)
             for row in _read_status_rows(status.connectors.connectors, self._connectors):
-                if row.place in left:
+                if row.place in names:
                     self._rows.setdefault(row.place, []).append(row)
             self._unread += (
                 cluster.text
                 for cluster in inspection.unread
-                if cluster.kind != CONNECT or cluster.cluster not in left
+                if cluster.kind != CONNECT or cluster.cluster not in names
             )
         self.by.append("their topics, just now")
 
@@ -234,38 +232,33 @@ class _OffsetListing:
 
 
 def _find_silent_clusters(
-    config: Config, wanted: list[Connect], timeout_s: float
+    config: Config, connects: list[Connect], timeout_s: float
 ) -> dict[ClusterName, str]:
-    asked = config.model_copy(update={"kafka": {}, "connect": wanted})
-    reach, deadline = ReachabilityProbe(asked), time.monotonic() + timeout_s
-    names = {ClusterName(CONNECT, cluster.name) for cluster in wanted if cluster.worker_urls}
-    while not reach.answered(names) and time.monotonic() < deadline:
-        time.sleep(_ANSWER_POLL_S)
-    return reach.silent(timeout_s)
+    probe = ReachabilityProbe(config.model_copy(update={"kafka": {}, "connect": connects}))
+    names = {ClusterName(CONNECT, cluster.name) for cluster in connects if cluster.worker_urls}
+    probe.wait(names, time.monotonic() + timeout_s)
+    return probe.silent(timeout_s)
 
 
 def _read_status_rows(
     connectors: Iterable[ConnectorRow], wanted: frozenset[str] | None
 ) -> Iterator[OffsetRow]:
-    for of in connectors:
-        if wanted is not None and of.name not in wanted:
+    for connector in connectors:
+        if wanted is not None and connector.name not in wanted:
             continue
-        kind = "sink" if of.kind == "sink" else "source"
-        for source in of.source_partitions:
-            partition = bytes(source.source_partition).decode()
+        cluster, name = connector.key
+        kind = "sink" if connector.kind == "sink" else "source"
+        for source in connector.source_partitions:
             offset = format_raw_json(source.offset)
             if offset is None:
-                output.print_error(
-                    f"{of.connect_cluster}/{of.name}: {source.label}: no offset is known"
+                output.print_error(f"{cluster}/{name}: {source.label}: no offset is known")
+                continue
+            pair = PartitionOffset(bytes(source.source_partition).decode(), offset)
+            yield OffsetRow(cluster, name, kind, pair, source.source or "topic")
+        for sink in connector.sink_partitions:
+            if sink.committed is not None:
+                fields = {"kafka_topic": sink.topic, "kafka_partition": sink.partition}
+                pair = PartitionOffset(
+                    msgspec.json.encode(fields).decode(), f'{{"kafka_offset":{sink.committed}}}'
                 )
-                continue
-            pair = PartitionOffset(partition, offset)
-            yield OffsetRow(of.connect_cluster, of.name, kind, pair, source.source or "topic")
-        for sink in of.sink_partitions:
-            if sink.committed is None:
-                continue
-            text = {"kafka_topic": sink.topic, "kafka_partition": sink.partition}
-            pair = PartitionOffset(
-                msgspec.json.encode(text).decode(), f'{{"kafka_offset":{sink.committed}}}'
-            )
-            yield OffsetRow(of.connect_cluster, of.name, "sink", pair, sink.source or "group")
+                yield OffsetRow(cluster, name, "sink", pair, sink.source or "group")

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import permutations
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from pydantic import ValidationError
@@ -26,11 +26,12 @@ from offsetwatch.decode.java.hash_map import trim_blanks, values_of
 from offsetwatch.errors import ConfigError
 
 JSON_CONVERTER: Final = "org.apache.kafka.connect.json.JsonConverter"
-_FLUSH_MS: Final = 60_000  # Connect's own default, as the next two
-_FLUSH_TIMEOUT_MS: Final = 5_000
+# Connect's own defaults.
+_FLUSH_MS: Final = {"offset.flush.interval.ms": "60000", "offset.flush.timeout.ms": "5000"}
 _LISTENERS: Final = "http://:8083"
 _FILE: Final = "offset.storage.file.filename"
 _TOPIC: Final = "offset.storage.topic"
+_CONFIG_TOPIC: Final = "config.storage.topic"
 _PLACEHOLDER = re.compile(r"\$\{([^}:]*):(?:([^}]*?):)?([^}]*)\}")
 _PROVIDERS: Final = "org.apache.kafka.common.config.provider."
 _FILE_PROVIDER: Final = _PROVIDERS + "FileConfigProvider"
@@ -54,8 +55,7 @@ _TRANSLATED_SETTINGS: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetEnvelopes:
+class OffsetEnvelopes(NamedTuple):
     """Settings that allow offsets to be in envelopes, `{"schema":…,"payload":…}`.
 
     Workers before 3.0 wrote envelopes if so configured; newer ones ignore these settings (KIP-738).
@@ -84,7 +84,7 @@ class DistributedStorage:
     config_topic: str
     group: str
     flush_s: float
-    converters: OffsetEnvelopes
+    envelopes: OffsetEnvelopes
     flow: tuple[str, str] | None = None
 
 
@@ -98,7 +98,7 @@ class StandaloneStorage:
     path: Path
     offsets_file: Path
     urls: tuple[str, ...]
-    converters: OffsetEnvelopes
+    envelopes: OffsetEnvelopes
 
 
 class WorkerConfigError(Exception):
@@ -169,13 +169,8 @@ def _read_settings(path: Path) -> dict[str, str]:
 
 def _parse_standalone(path: Path, settings: Mapping[str, str]) -> StandaloneStorage:
     # Relative to where the worker is started; nobody tells where that is, so it is where we are.
-    file = Path(_require_setting(settings, _FILE)).absolute()
-    return StandaloneStorage(
-        path=path,
-        offsets_file=file.resolve(),
-        urls=_parse_urls(settings),
-        converters=_parse_envelopes(settings),
-    )
+    file = Path(_require_setting(settings, _FILE)).absolute().resolve()
+    return StandaloneStorage(path, file, _parse_urls(settings), _parse_envelopes(settings))
 
 
 def _parse_urls(settings: Mapping[str, str]) -> tuple[str, ...]:
@@ -204,46 +199,53 @@ def _parse_distributed(
 ) -> DistributedStorage:
     missing = [
         f"{name}: missing; so this is neither a worker's nor a MirrorMaker's file"
-        for name in ("group.id", _TOPIC, "config.storage.topic")
+        for name in ("group.id", _TOPIC, _CONFIG_TOPIC)
         if not settings.get(name)
     ]
     if missing:
         raise WorkerConfigError(*missing)
+    return _build_distributed(path, settings, translate=translate)
+
+
+def _build_distributed(
+    path: Path,
+    settings: Mapping[str, str],
+    *,
+    translate: bool,
+    flow: tuple[str, str] | None = None,
+) -> DistributedStorage:
+    source = "" if flow is None else flow[0]
+    defaults = {  # of a dedicated MirrorMaker
+        _TOPIC: f"mm2-offsets.{source}.internal",
+        _CONFIG_TOPIC: f"mm2-configs.{source}.internal",
+        "group.id": f"{source}-mm2",
+    }
+    found = settings if flow is None else {**defaults, **settings}
     return DistributedStorage(
         path=path,
-        bootstrap=_parse_bootstrap(settings),
+        bootstrap=",".join(values_of(settings.get("bootstrap.servers", ""))),
         client=translate_client_settings(settings) if translate else None,
-        offsets_topic=_require_setting(settings, _TOPIC),
-        config_topic=_require_setting(settings, "config.storage.topic"),
-        group=_require_setting(settings, "group.id"),
+        offsets_topic=_require_setting(found, _TOPIC),
+        config_topic=_require_setting(found, _CONFIG_TOPIC),
+        group=_require_setting(found, "group.id"),
         flush_s=_compute_flush_s(settings),
-        converters=_parse_envelopes(settings),
+        envelopes=_parse_envelopes(settings),
+        flow=flow,
     )
 
 
 def _parse_mirror_maker(
     path: Path, settings: Mapping[str, str], wanted: str | None, *, translate: bool
 ) -> DistributedStorage:
-    source, target = flow = _select_flow(settings, wanted)
+    flow = _select_flow(settings, wanted)
     # Its own order: what stands under an alias wins for clients, what stands above for storage.
-    worker = {**_select_alias_settings(settings, target), **_select_storage_settings(settings)}
-    return DistributedStorage(
-        path=path,
-        bootstrap=_parse_bootstrap(worker),
-        client=translate_client_settings(worker) if translate else None,
-        offsets_topic=_require_setting(worker, _TOPIC, f"mm2-offsets.{source}.internal"),
-        config_topic=_require_setting(
-            worker, "config.storage.topic", f"mm2-configs.{source}.internal"
-        ),
-        group=_require_setting(worker, "group.id", f"{source}-mm2"),
-        flush_s=_compute_flush_s(worker),
-        converters=_parse_envelopes(worker),
-        flow=flow,
-    )
-
-
-def _parse_bootstrap(settings: Mapping[str, str]) -> str:
-    return ",".join(values_of(settings.get("bootstrap.servers", "")))
+    storage = {
+        name: value
+        for name, value in settings.items()
+        if name.startswith(("offset.storage", "config.storage"))
+    }
+    worker = {**_select_alias_settings(settings, flow[1]), **storage}
+    return _build_distributed(path, worker, translate=translate, flow=flow)
 
 
 def _select_alias_settings(settings: Mapping[str, str], alias: str) -> dict[str, str]:
@@ -262,11 +264,6 @@ def _select_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
         for name, value in settings.items()
         if name in {"bootstrap.servers", "security.protocol"} or name.startswith(("ssl.", "sasl."))
     }
-
-
-def _select_storage_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    prefixes = ("offset.storage", "config.storage")
-    return {name: value for name, value in settings.items() if name.startswith(prefixes)}
 
 
 def _select_flow(settings: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
@@ -292,8 +289,8 @@ def _parse_aliases(settings: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(alias for alias in found if alias))
 
 
-def _require_setting(settings: Mapping[str, str], name: str, default: str = "") -> str:
-    value = settings.get(name, default).strip()
+def _require_setting(settings: Mapping[str, str], name: str) -> str:
+    value = settings.get(name, "").strip()
     if not value:
         raise WorkerConfigError(f"{name}: missing")
     if _PLACEHOLDER.search(value):
@@ -302,15 +299,10 @@ def _require_setting(settings: Mapping[str, str], name: str, default: str = "") 
 
 
 def _compute_flush_s(settings: Mapping[str, str]) -> float:
-    found = [
-        settings.get("offset.flush.interval.ms", str(_FLUSH_MS)).strip(),
-        settings.get("offset.flush.timeout.ms", str(_FLUSH_TIMEOUT_MS)).strip(),
-    ]
-    if not all(name.isdecimal() for name in found):
-        raise WorkerConfigError(
-            "offset.flush.interval.ms, offset.flush.timeout.ms: not both numbers"
-        )
-    return sum(int(name) for name in found) / 1000.0
+    found = [settings.get(name, default).strip() for name, default in _FLUSH_MS.items()]
+    if not all(number.isdecimal() for number in found):
+        raise WorkerConfigError(f"{', '.join(_FLUSH_MS)}: not both numbers")
+    return sum(map(int, found)) / 1000.0
 
 
 def _parse_envelopes(settings: Mapping[str, str]) -> OffsetEnvelopes:
@@ -318,8 +310,7 @@ def _parse_envelopes(settings: Mapping[str, str]) -> OffsetEnvelopes:
 
     Only full class names occur: `internal.key.converter` had no aliases in practice.
     """
-    found = []
-    mistakes = []
+    found, mistakes = [], []
     for what in ("internal.key.converter", "internal.value.converter"):
         name = settings.get(what, "").strip()
         if name and name.rpartition(".")[2] not in {"JsonConverter", "Json"}:
@@ -331,7 +322,7 @@ def _parse_envelopes(settings: Mapping[str, str]) -> OffsetEnvelopes:
         found.append(schemas.strip().lower() == "true")
     if mistakes:
         raise WorkerConfigError(*mistakes)
-    return OffsetEnvelopes(keys=found[0], values=found[1])
+    return OffsetEnvelopes(*found)
 
 
 # --- settings of Kafka clients -------------------------------------------------------------------
@@ -370,74 +361,69 @@ def translate_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
     Raises UntranslatableSettings with every setting that has no equivalent.
     """
-    mistakes: list[str] = []
-    kept = {name: trim_blanks(value) for name, value in _select_client_settings(settings).items()}
-    for name in sorted(name for name, value in kept.items() if _PLACEHOLDER.search(value)):
-        mistakes.append(f"{name}: {_UNRESOLVED_NOTE}; {_KAFKA_OPTION_ADVICE}")
-        del kept[name]
-    made: dict[str, str] = {}
-    if kept.get("bootstrap.servers"):
-        # Java's clients take a protocol in front, and an IPv6 host without brackets.
-        servers = (server.rpartition("://")[2] for server in values_of(kept["bootstrap.servers"]))
-        made["bootstrap.servers"] = ",".join(
-            normalize_address(server) for server in servers if server
-        )
-    elif not mistakes:
-        mistakes.append("bootstrap.servers: missing")
-    protocol = kept.get("security.protocol", "PLAINTEXT").upper()
+    given = {name: trim_blanks(value) for name, value in _select_client_settings(settings).items()}
+    unresolved = sorted(name for name, value in given.items() if _PLACEHOLDER.search(value))
+    mistakes = [f"{name}: {_UNRESOLVED_NOTE}" for name in unresolved]
+    for name in unresolved:
+        del given[name]
+    protocol = given.get("security.protocol", "PLAINTEXT").upper()
+    # Java's clients take a protocol in front, and an IPv6 host without brackets.
+    servers = (
+        server.rpartition("://")[2] for server in values_of(given.get("bootstrap.servers", ""))
+    )
+    bootstrap = ",".join(normalize_address(server) for server in servers if server)
+    made = {"bootstrap.servers": bootstrap} if given.get("bootstrap.servers") else {}
+    missing = [] if made or unresolved else ["bootstrap.servers: missing"]
     made["security.protocol"] = protocol.lower()
     if protocol.endswith("SSL"):
-        made |= _translate_tls(kept, mistakes)
+        made |= _translate_tls(given, mistakes)
     if protocol.startswith("SASL"):
-        made |= _translate_sasl(kept, mistakes)
-    if mistakes:
-        raise UntranslatableSettings(*mistakes)
+        made |= _translate_sasl(given, mistakes)
+    if missing or mistakes:
+        advised = (f"{mistake}; {_KAFKA_OPTION_ADVICE}" for mistake in mistakes)
+        raise UntranslatableSettings(*missing, *advised)
     return made
 
 
-def _translate_tls(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
-    made = {}
-    algorithm = kept.get("ssl.endpoint.identification.algorithm", "https")
-    made["ssl.endpoint.identification.algorithm"] = algorithm.lower() or "none"
-    if "ssl.key.password" in kept:
-        made["ssl.key.password"] = kept["ssl.key.password"]
-    made |= _translate_truststore(kept, mistakes)
-    made |= _translate_keystore(kept, mistakes)
-    for name in sorted(kept):
-        if not name.startswith("ssl.") or name.startswith(_STORES):
-            continue
-        if name not in _TUNING | _TRANSLATED_SETTINGS and kept[name]:
-            mistakes.append(f"{name}: has no counterpart here; {_KAFKA_OPTION_ADVICE}")
+def _translate_tls(given: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    algorithm = given.get("ssl.endpoint.identification.algorithm", "https")
+    made = {"ssl.endpoint.identification.algorithm": algorithm.lower() or "none"}
+    if "ssl.key.password" in given:
+        made["ssl.key.password"] = given["ssl.key.password"]
+    made |= _translate_truststore(given, mistakes)
+    made |= _translate_keystore(given, mistakes)
+    mistakes += (
+        f"{name}: has no counterpart here"
+        for name in sorted(given)
+        if name.startswith("ssl.")
+        and not name.startswith(_STORES)
+        and name not in _TUNING | _TRANSLATED_SETTINGS
+        and given[name]
+    )
     return made
 
 
-def _translate_truststore(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
-    inline, file = kept.get(PEM_SETTINGS["ssl.ca"]), kept.get("ssl.truststore.location")
-    kind = kept.get("ssl.truststore.type", "JKS").upper()
+def _translate_truststore(given: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    inline, file = given.get(PEM_SETTINGS["ssl.ca"]), given.get("ssl.truststore.location")
+    kind = given.get("ssl.truststore.type", "JKS").upper()
     if not inline and not file:
         return {}  # the authorities of the JVM, and here those of the operating system
     if kind != "PEM":
-        mistakes.append(
-            f"ssl.truststore.type: {_describe_store_type(kind)}, where PEM can be read; "
-            f"{_KAFKA_OPTION_ADVICE}"
-        )
+        mistakes.append(f"ssl.truststore.type: {_describe_store_type(kind)}, where PEM can be read")
         return {}
     return {"ssl.ca.pem": inline} if inline else {"ssl.ca.location": str(file)}
 
 
-def _translate_keystore(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
-    chain, key = kept.get(PEM_SETTINGS["ssl.certificate"]), kept.get(PEM_SETTINGS["ssl.key"])
-    file, kind = kept.get("ssl.keystore.location"), kept.get("ssl.keystore.type", "JKS").upper()
+def _translate_keystore(given: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    chain, key = given.get(PEM_SETTINGS["ssl.certificate"]), given.get(PEM_SETTINGS["ssl.key"])
+    file, kind = given.get("ssl.keystore.location"), given.get("ssl.keystore.type", "JKS").upper()
     if not chain and not key and not file:
         return {}
     if kind == "PKCS12" and file:
-        password = kept.get("ssl.keystore.password", "")
+        password = given.get("ssl.keystore.password", "")
         return {"ssl.keystore.location": file, "ssl.keystore.password": password}
     if kind != "PEM":
-        mistakes.append(
-            f"ssl.keystore.type: {_describe_store_type(kind)}, where PEM can be read; "
-            f"{_KAFKA_OPTION_ADVICE}"
-        )
+        mistakes.append(f"ssl.keystore.type: {_describe_store_type(kind)}, where PEM can be read")
         return {}
     if file:  # one file with the key and the chain
         return {"ssl.certificate.location": file, "ssl.key.location": file}
@@ -448,22 +434,19 @@ def _describe_store_type(kind: str) -> str:
     return kind if kind in {"JKS", "PKCS12", "BCFKS"} else "of another kind"
 
 
-def _translate_sasl(kept: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
-    mechanism = kept.get("sasl.mechanism", "GSSAPI").upper()
+def _translate_sasl(given: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
     module = LOGIN_MODULES.get(mechanism)
     if module is None:
         known = ", ".join(LOGIN_MODULES)
-        mistakes.append(f"sasl.mechanism: none of {known}; {_KAFKA_OPTION_ADVICE}")
+        mistakes.append(f"sasl.mechanism: none of {known}")
         return {}
-    found, options = parse_login(kept.get("sasl.jaas.config", "")) or ("", {})
+    found, options = parse_login(given.get("sasl.jaas.config", "")) or ("", {})
     if found != module or not {"username", "password"} <= options.keys() or "tokenauth" in options:
-        mistakes.append(
-            f"sasl.jaas.config: not one login by {module} with username and password; "
-            f"{_KAFKA_OPTION_ADVICE}"
-        )
+        mistakes.append(f"sasl.jaas.config: not one login by {module} with username and password")
         return {}
-    if any(name.startswith("sasl.") and "callback" in name and kept[name] for name in kept):
-        mistakes.append(f"sasl.*.callback.handler.class: runs in Java; {_KAFKA_OPTION_ADVICE}")
+    if any(name.startswith("sasl.") and "callback" in name and given[name] for name in given):
+        mistakes.append("sasl.*.callback.handler.class: runs in Java")
     return {
         "sasl.mechanism": mechanism,
         "sasl.username": options["username"],

@@ -137,10 +137,9 @@ class WorkerOffsetStore(OffsetStore):
 
     def connectors(self) -> tuple[str, ...]:
         """Return connectors that have offsets here, and source connectors that are configured."""
-        known = self._worker.known()
-        found = set(list_connectors(self._read_contents(None)))
-        found |= {name for name, connector in known.settings.items() if not is_sink(connector)}
-        return tuple(sorted(found))
+        settings = self._worker.known().settings
+        sources = (name for name, connector in settings.items() if not is_sink(connector))
+        return tuple(sorted({*list_connectors(self._read_contents(None)), *sources}))
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """Return the offsets that a task would receive now.
@@ -153,14 +152,13 @@ class WorkerOffsetStore(OffsetStore):
     def notes(self, connector: str) -> tuple[str, ...]:
         """Return notes about its offsets, including a dedicated topic that hides the worker's."""
         contents = self._read_contents(connector)
-        found = list_notes(contents, connector)
+        found = [*list_notes(contents, connector)]
         missing = self._worker.known().missing
         if missing is not None:
-            what = f"there is no topic {missing}; it may keep its offsets in another one"
-            found = (*found, what)
-        where = self._worker.storage(connector).where
+            found.append(f"there is no topic {missing}; it may keep its offsets in another one")
+        where = contents.where
         if where in self._missing:
-            found = (*found, f"{where} is not there yet: the worker has not created it")
+            found.append(f"{where} is not there yet: the worker has not created it")
         if where != self.name:
             # Connect copies to the worker's topic what it writes to this one.
             own = {pair.partition for pair in list_pairs(contents, connector)}
@@ -168,8 +166,8 @@ class WorkerOffsetStore(OffsetStore):
             hidden = [pair for pair in shared if pair.partition not in own]
             if hidden:
                 what = f"{len(hidden)} offset(s) under its name in {self.name} are not used"
-                found = (*found, f"it keeps its offsets in {where} alone; {what}")
-        return found
+                found.append(f"it keeps its offsets in {where} alone; {what}")
+        return tuple(found)
 
     def settings(self, connector: str) -> ConnectorSettings | None:
         """Return the settings that offsetwatch retains; None if they are unknown.
@@ -192,18 +190,17 @@ class WorkerOffsetStore(OffsetStore):
         """
         if isinstance(self._worker, _StandaloneWorkerStorage):
             raise RemoteRefusal(self.name, "an offsets file has no past: every commit replaces it")
+        settings = self._worker.known().settings
         own = {
-            name: connector.dedicated_offsets_topic
-            for name, connector in self._worker.known().settings.items()
-            if connector.dedicated_offsets_topic is not None
+            name for name, known in settings.items() if known.dedicated_offsets_topic is not None
         }
-        for topic in (None, *sorted(own)):
-            storage = self._worker.storage(topic)
+        for owner in (None, *sorted(own)):
+            storage = self._worker.storage(owner)
             with suppress(NotFound):
                 for record in _read_past_offsets(storage, self._progress):
-                    if (record.connector == topic if topic else record.connector not in own) and (
-                        connectors is None or record.connector in connectors
-                    ):
+                    name = record.connector
+                    is_here = name == owner if owner else name not in own
+                    if is_here and (connectors is None or name in connectors):
                         yield record
 
     def busy(self, connector: str | None = None) -> tuple[str, ...]:
@@ -237,16 +234,13 @@ class WorkerOffsetStore(OffsetStore):
 
         It cannot while a worker may be running.
         """
-        settings = self.settings(connector)
+        settings, state = self.settings(connector), self.state(connector)
         if settings is not None and is_sink(settings) and not self.pairs(connector):
             right = "its offsets are those of a consumer group: go through Connect, --connect"
             return ValidationProblem(connector, "is a sink, of which nothing is stored here", right)
-        state = self.state(connector)
         notes = () if state is None else (f"when its workers are back it is {state}",)
-        configured = connector in self._worker.known().settings
-        new = not configured and connector not in self._read_contents(connector).by_connector
-        blocked = None
-        busy = self.busy(connector)
+        new = settings is None and connector not in self._read_contents(connector).by_connector
+        blocked, busy = None, self.busy(connector)
         if busy:
             right = "stop every worker first, or go through Connect: --connect"
             blocked = ValidationProblem(connector, f"it may be running: {'; '.join(busy)}", right)
@@ -257,26 +251,24 @@ class WorkerOffsetStore(OffsetStore):
         self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
     ) -> ChangeSteps:
         """Return the step that writes the exact records."""
-        if whole:
-            return ChangeSteps((self.plan_reset(connector),))
-        return ChangeSteps((self.plan_write(connector, pairs),))
+        step = self.plan_reset(connector) if whole else self.plan_write(connector, pairs)
+        return ChangeSteps((step,))
 
     def plan_write(self, connector: str, wanted: tuple[PartitionOffset, ...]) -> Write:
         """Plan the write that gives these partitions these offsets. Raises RemoteRefusal.
 
         It has no records if the partitions have them already.
         """
-        records = build_set_records(self._require_writable(connector), connector, wanted)
-        return Write(where=self._worker.storage(connector).where, records=records, pairs=wanted)
+        contents = self._require_writable(connector)
+        records = build_set_records(contents, connector, wanted)
+        return Write(where=contents.where, records=records, pairs=wanted)
 
     def plan_reset(self, connector: str) -> Write:
         """Plan the write that removes all offsets of the connector."""
         contents = self._require_writable(connector)
-        gone = tuple(
-            PartitionOffset(pair.partition, None) for pair in list_pairs(contents, connector)
-        )
+        gone = (PartitionOffset(pair.partition, None) for pair in list_pairs(contents, connector))
         records = build_reset_records(contents, connector)
-        return Write(where=self._worker.storage(connector).where, records=records, pairs=gone)
+        return Write(where=contents.where, records=records, pairs=tuple(gone))
 
     def driver(self, connector: str) -> Driver:
         """Build a StorageDriver that also deletes topics."""
@@ -291,16 +283,16 @@ class WorkerOffsetStore(OffsetStore):
     def _require_writable(self, connector: str) -> OffsetStoreContents:
         contents = self._read_contents(connector)
         missing = self._worker.known().missing
+        why = None
         if missing is not None:
-            raise RemoteRefusal(
-                contents.where,
+            why = (
                 f"there is no topic {missing}, which would show whether {connector} keeps its "
-                "offsets here: is config.storage.topic right?",
+                "offsets here: is config.storage.topic right?"
             )
-        if contents.where in self._missing:
-            raise RemoteRefusal(
-                contents.where, "there is no such topic: let the worker begin it first"
-            )
+        elif contents.where in self._missing:
+            why = "there is no such topic: let the worker begin it first"
+        if why is not None:
+            raise RemoteRefusal(contents.where, why)
         return contents
 
     def _read_contents(self, connector: str | None) -> OffsetStoreContents:
@@ -324,12 +316,11 @@ class _StandaloneWorkerStorage:
     flow: tuple[str, str] | None = None
 
     def __init__(self, worker: StandaloneStorage) -> None:
-        converters = worker.converters
         self._storage = FileStorage(
             worker.offsets_file,
             properties=worker.path,
             urls=worker.urls,
-            in_envelope=(converters.keys, converters.values),
+            in_envelope=worker.envelopes,
         )
 
     def storage(self, connector: str | None) -> Storage:
@@ -370,37 +361,37 @@ class _DistributedWorkerStorage:
     def storage(self, connector: str | None) -> TopicStorage:
         topic = self._worker.offsets_topic if connector is None else self.topic(connector)
         if topic not in self._storages:
-            converters = self._worker.converters
             self._storages[topic] = TopicStorage(
                 self._kafka,
                 self._properties,
                 topic,
                 workers=WorkerGroup(self._worker.group, self._worker.flush_s),
-                in_envelope=(converters.keys, converters.values),
+                in_envelope=self._worker.envelopes,
                 admin=self._admin,
                 open_reader=self._open,
             )
         return self._storages[topic]
 
     def topic(self, connector: str) -> str:
-        """Return the topic of this connector's offsets. Raises RemoteRefusal if it is elsewhere.
+        """Return the topic of this connector's offsets.
 
-        It is elsewhere if it is on another Kafka cluster.
+        Raises RemoteRefusal if it is on another Kafka cluster.
         """
         known = self.known()
         settings = known.settings.get(connector)
         if settings is None:
             return self._worker.offsets_topic
         own = settings.dedicated_offsets_topic
+        topic = self._worker.offsets_topic if own is None else own
         if settings.offsets_addresses and (own is not None or connector in known.fenced):
             ours = self._admin.topics()[1] | parse_bootstrap_addresses(self._worker.bootstrap)
             if not settings.offsets_addresses & ours:
                 raise RemoteRefusal(
-                    f"{self._kafka}/{own or self._worker.offsets_topic}",
+                    f"{self._kafka}/{topic}",
                     f"{connector} keeps its offsets on another Kafka cluster: its own setting "
                     "producer.override.bootstrap.servers",
                 )
-        return self._worker.offsets_topic if own is None else own
+        return topic
 
     def known(self) -> ConfigTopicContents:
         """Return the config topic's contents as of the first query."""
