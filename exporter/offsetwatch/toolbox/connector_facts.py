@@ -8,7 +8,8 @@ no offset is written.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from offsetwatch.clients.connect.reader import reader_of
@@ -83,11 +84,8 @@ class KafkaClusterPool:
 
 def list_connectors(connect: Connect) -> tuple[Connector, ...]:
     """Return every connector of a Connect cluster, from its REST API."""
-    reader = reader_of(connect, LISTING_TIMEOUT_S)
-    try:
+    with closing(reader_of(connect, LISTING_TIMEOUT_S)) as reader:
         found = decode_connectors(reader.connectors())
-    finally:
-        reader.close()
     if isinstance(found, Undecodable):
         raise MalformedResponse(connect.name, f"GET /connectors: {found.reason}")
     return found
@@ -151,67 +149,57 @@ def gather_facts(
             present=present,
             unknown=("its configuration cannot be read here: go through its REST API (--connect)",),
         )
-    reads_from, unknown = _find_source_cluster(settings, kafkas, home, upstream)
-    topics, logs = None, {}
-    if reads_from is not None:
-        kafka = kafkas.at(reads_from)
-        topics, _ = kafka.topics()
-        stable = (
-            settings.mirror.read_committed
-            if settings.mirror is not None
-            else settings.sink is not None and settings.sink.read_committed is True
-        )
-        there = [
-            partition
-            for partition in wanted
-            if 0 <= partition.partition < topics.get(partition.topic, 0)
-        ]
-        bounds = kafka.bounds(there, stable=stable)
-        logs = {
-            partition: ReadableRange(start=log.start, end=log.stable_end if stable else log.end)
-            for partition, log in bounds.items()
-        }
-        if len(logs) < len(there):
-            unknown = (
-                *unknown,
-                f"a partition on {reads_from} returns no log end now: try again",
-            )
-    return ValidationFacts(
+    facts = ValidationFacts(
         connector=connector,
         kind=settings.kind,
         class_name=settings.class_name,
         present=present,
         mirror=settings.mirror,
         sink=settings.sink,
-        topics=topics,
-        logs=logs,
         assigned=assigned,
         filename=settings.filename,
-        unknown=unknown,
+    )
+    name, why = _find_source_cluster(settings, kafkas, home, upstream)
+    if name is None:
+        return replace(facts, unknown=() if why is None else (why,))
+    kafka = kafkas.at(name)
+    topics, _ = kafka.topics()
+    stable = (
+        settings.mirror.read_committed
+        if settings.mirror is not None
+        else settings.sink is not None and settings.sink.read_committed is True
+    )
+    there = [
+        partition
+        for partition in wanted
+        if 0 <= partition.partition < topics.get(partition.topic, 0)
+    ]
+    logs = {
+        partition: ReadableRange(start=log.start, end=log.stable_end if stable else log.end)
+        for partition, log in kafka.bounds(there, stable=stable).items()
+    }
+    unknown = (f"a partition on {name} returns no log end now: try again",)
+    return replace(
+        facts, topics=topics, logs=logs, unknown=unknown if len(logs) < len(there) else ()
     )
 
 
 def _find_source_cluster(
     settings: ConnectorSettings, kafkas: KafkaClusterPool, home: str | None, upstream: str | None
-) -> tuple[str | None, tuple[str, ...]]:
+) -> tuple[str | None, str | None]:
     """Return the cluster whose records it reads, if any and known; else the reason why not."""
+    more = ""
     if settings.mirror is not None:
-        name = upstream or kafkas.found(settings.mirror.source_addresses)
-        return name, () if name else (
-            _describe_unknown_cluster(settings.mirror.source_addresses, "flows"),
-        )
-    if settings.sink is not None and settings.sink.addresses:
-        name = kafkas.found(settings.sink.addresses)
-        return name, () if name else (_describe_unknown_cluster(settings.sink.addresses, "kafka"),)
-    if settings.kind is ConnectorKind.SINK:
-        return home, () if home else ("name the workers' Kafka cluster (--kafka, --config)",)
-    return None, ()
-
-
-def _describe_unknown_cluster(addresses: frozenset[str], section: str) -> str:
+        addresses, name = settings.mirror.source_addresses, upstream
+        more = ", or name the flow and its upstream under flows"
+    elif settings.sink is not None and settings.sink.addresses:
+        addresses, name = settings.sink.addresses, None
+    elif settings.kind is ConnectorKind.SINK:
+        return home, "name the workers' Kafka cluster (--kafka, --config)"
+    else:
+        return None, None
     names = ", ".join(sorted(addresses)) or "no address"
-    more = ", or name the flow and its upstream under flows" if section == "flows" else ""
-    return (
+    return name or kafkas.found(addresses), (
         f"it reads from {names}, and not exactly one cluster of --config has one of these among "
         f"its bootstrap servers: add it{more}"
     )
@@ -227,11 +215,8 @@ def read_record_times(
     """
     if not starts:
         return {}
-    reader = ProbeReader(name, kafkas.properties(name), committed=committed)
-    try:
+    with closing(ProbeReader(name, kafkas.properties(name), committed=committed)) as reader:
         found = reader.first(starts, READS_S_MAX)
-    finally:
-        reader.close()
     late = sorted(starts.keys() - found.keys())
     if late:
         said = f"no record of {late[0].topic}-{late[0].partition} came within {READS_S_MAX:g} s"

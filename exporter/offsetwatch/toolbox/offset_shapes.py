@@ -23,8 +23,6 @@ Flaw = tuple[str, str, str]  # (field, or "" for the whole; what is wrong; what 
 Fields = Mapping[str, Scalar]
 
 _PARTITION_MAX = 2**31 - 1
-_MIRROR = "org.apache.kafka.connect.mirror."
-_FILE = "org.apache.kafka.connect.file."
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,13 +76,16 @@ SINK = Shape(
 # Connect takes a class's simple name as well, with or without its suffix.
 _SHAPES_BY_CLASS = {
     alias: shape
-    for package, shape in (
-        (_MIRROR, MIRROR_SOURCE),
-        (_MIRROR, MIRROR_CHECKPOINT),
-        (_MIRROR, MIRROR_HEARTBEAT),
-        (_FILE, FILE_STREAM),
+    for package, shapes in (
+        ("mirror", (MIRROR_SOURCE, MIRROR_CHECKPOINT, MIRROR_HEARTBEAT)),
+        ("file", (FILE_STREAM,)),
     )
-    for alias in (package + shape.name, shape.name, shape.name.removesuffix("Connector"))
+    for shape in shapes
+    for alias in (
+        f"org.apache.kafka.connect.{package}.{shape.name}",
+        shape.name,
+        shape.name.removesuffix("Connector"),
+    )
 }
 
 
@@ -106,32 +107,28 @@ def find_partition_flaws(shape: Shape, fields: Fields | None) -> Iterator[Flaw]:
         yield "", f"no partition of a {shape.name} is null", f"like {shape.example}"
         return
     yield from _check_field_names(shape, fields, tuple(shape.partition), shape.example)
-    for name, wanted in shape.partition.items():
-        value = fields.get(name)
-        if name not in fields:
-            continue
-        if wanted is str and not isinstance(value, str):
-            yield (
-                name,
-                f"{format_value(value)} is no text",
-                f'"{name}": {format_value(_format_guess(value))}',
-            )
-        elif wanted is int:
-            yield from _check_number(name, value, _PARTITION_MAX)
+    for name, kind in shape.partition.items():
+        if name in fields:
+            value = fields[name]
+            if kind is int:
+                yield from _check_number(name, value, _PARTITION_MAX)
+            elif not isinstance(value, str):
+                guess = "…" if value is None else format_value(value)
+                right = f'"{name}": {format_value(guess)}'
+                yield name, f"{format_value(value)} is no text", right
 
 
 def find_offset_flaws(shape: Shape, fields: Fields) -> Iterator[Flaw]:
     """Yield the flaws of an offset that is not null, without reading any log."""
     example = f'{{"{shape.position}":{0 if shape.constant else 123}}}'
     yield from _check_field_names(shape, fields, (shape.position,), example)
-    value = fields.get(shape.position)
     if shape.position not in fields:
         return
-    is_zero = value == 0 and isinstance(value, int) and not isinstance(value, bool)
-    if shape.constant and not is_zero:
-        yield shape.position, f"{format_value(value)}, where a {shape.name} has 0", example
-    elif not shape.constant:
+    value = fields[shape.position]
+    if not shape.constant:
         yield from _check_number(shape.position, value, None)
+    elif value != 0 or not isinstance(value, int) or isinstance(value, bool):
+        yield shape.position, f"{format_value(value)}, where a {shape.name} has 0", example
 
 
 def _check_field_names(
@@ -150,27 +147,17 @@ def _check_field_names(
 def _check_number(name: str, value: Scalar, largest: int | None) -> Iterator[Flaw]:
     """Yield the flaws of a number: a Java long has no quotes and no fraction."""
     if isinstance(value, bool) or not isinstance(value, int):
-        meant = _guess_number(value)
-        right = "a whole number without quotes" if meant is None else f'"{name}": {meant}'
+        right = "a whole number without quotes"
+        if (isinstance(value, float) and value.is_integer()) or (
+            isinstance(value, str) and value.isascii() and value.isdigit()
+        ):
+            right = f'"{name}": {int(value)}'
         yield name, f"{format_value(value)} is no whole number", right
     elif value < 0:
         right = "from 0" if largest else "from 0; null as the whole offset starts at the beginning"
         yield name, f"{value} is negative", right
     elif largest is not None and value > largest:
         yield name, f"no partition has the number {value}", f"up to {largest}"
-
-
-def _guess_number(value: Scalar) -> int | None:
-    """Return the whole number that was probably meant; None if there is none."""
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, str) and value.isascii() and value.isdigit():
-        return int(value)
-    return None
-
-
-def _format_guess(value: Scalar) -> str:
-    return "…" if value is None else format_value(value)
 
 
 def format_value(value: Scalar) -> str:
@@ -209,11 +196,9 @@ def check_next_offset(name: str, log: ReadableRange, value: int) -> tuple[str, s
     """Return why `value` cannot be the next record to read, and what can; None if it can."""
     if log.start <= value <= log.end:
         return None
-    right = (
-        f"{format_range(log.start, log.end)}, the NEXT record to read ({log.end} waits for "
-        "new ones)"
-    )
-    return _describe_out_of_range(name, log, value, over=value > log.end), right
+    right = f"the NEXT record to read ({log.end} waits for new ones)"
+    wrong = _describe_out_of_range(name, log, value, over=value > log.end)
+    return wrong, f"{format_range(log.start, log.end)}, {right}"
 
 
 def check_last_offset(
@@ -229,10 +214,8 @@ def check_last_offset(
     null = "null starts at the END" if null_is_end else "null starts at the first record"
     right = f"only null: {null}"
     if first <= last:
-        right = (
-            f"{format_range(first, last)}, the LAST record copied (for X to be the next: X-1); "
-            f"{null}"
-        )
+        copied = "the LAST record copied (for X to be the next: X-1)"
+        right = f"{format_range(first, last)}, {copied}; {null}"
     return _describe_out_of_range(name, log, value, over=value > last), right
 
 

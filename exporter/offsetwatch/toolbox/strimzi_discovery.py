@@ -72,8 +72,7 @@ class _ConfigDiscovery:
             self._add_connect(connect)
         for mirror in self._resources.mirrors:
             self._add_mirror_maker(mirror)
-        for kafka in self._resources.kafkas:
-            name = _read_name(kafka)
+        for name in map(_read_name, self._resources.kafkas):
             if name not in self._found.kafka:
                 self._found.notes.append(
                     f"Kafka {name}: no KafkaConnect and no KafkaMirrorMaker2 uses it"
@@ -81,19 +80,13 @@ class _ConfigDiscovery:
         return self._found
 
     def _add_connect(self, document: Json) -> None:
-        name, spec = _read_name(document), document.get("spec") or {}
-        kafka = self._add_kafka(spec)
-        topic = spec.get("offsetStorageTopic") or (spec.get("config") or {}).get(
-            "offset.storage.topic"
-        )
-        url = f"http://{name}-connect-api.{self._resources.namespace}.svc:{_REST_PORT}"
-        self._add_connect_entry(document, kafka=kafka, topic=topic, url=url)
+        name = _read_name(document)
+        self._add_connect_entry(document, document.get("spec") or {}, f"{name}-connect-api")
         for connector in self._resources.connectors:
             labels = (connector.get("metadata") or {}).get("labels") or {}
             if labels.get(CLUSTER_LABEL) == name:
-                self._found.owners[name, _read_name(connector)] = (
-                    f"KafkaConnector {_read_name(connector)}"
-                )
+                owned = _read_name(connector)
+                self._found.owners[name, owned] = f"KafkaConnector {owned}"
 
     def _add_mirror_maker(self, document: Json) -> None:
         name, spec = _read_name(document), document.get("spec") or {}
@@ -103,22 +96,22 @@ class _ConfigDiscovery:
             source = mirror.get("source") or clusters.get(str(mirror.get("sourceCluster")))
             if source:
                 self._add_kafka(source)
-        topic = target.get("offsetStorageTopic") or (target.get("config") or {}).get(
-            "offset.storage.topic"
-        )
-        kafka = self._add_kafka(target)
-        url = f"http://{name}-mirrormaker2-api.{self._resources.namespace}.svc:{_REST_PORT}"
-        self._add_connect_entry(document, kafka=kafka, topic=topic, url=url)
+        self._add_connect_entry(document, target, f"{name}-mirrormaker2-api")
         for connector, _, _ in find_mirror_parts(document):
             self._found.owners[name, connector] = f"KafkaMirrorMaker2 {name}"
 
-    def _add_connect_entry(self, document: Json, *, kafka: str, topic: object, url: str) -> None:
-        name = _read_name(document)
+    def _add_connect_entry(self, document: Json, client: Json, service: str) -> None:
+        """Add a Connect cluster; `client` has the settings of its workers' Kafka cluster."""
+        name, namespace = _read_name(document), self._resources.namespace
+        kafka = self._add_kafka(client)
         reported = (document.get("status") or {}).get("url")
+        url = f"http://{service}.{namespace}.svc:{_REST_PORT}"
         entry: Json = {"name": name, "kafka": kafka, "url": str(reported or url)}
+        topic = client.get("offsetStorageTopic")
+        topic = topic or (client.get("config") or {}).get("offset.storage.topic")
         if topic:
             entry["offsets_topic"] = str(topic)
-        entry["strimzi"] = {"namespace": self._resources.namespace, "name": name}
+        entry["strimzi"] = {"namespace": namespace, "name": name}
         if any(mapping["name"] == name for mapping in self._found.connect):
             entry["name"] = f"{name}-mirrors"
             self._found.notes.append(
@@ -128,18 +121,14 @@ class _ConfigDiscovery:
 
     def _add_kafka(self, client: Mapping[str, Any]) -> str:
         """Return the name of the cluster that a client section reaches; add it if it is new."""
-        bootstrap = ",".join(
-            part.strip() for part in str(client.get("bootstrapServers")).split(",")
+        parts = str(client.get("bootstrapServers")).split(",")
+        bootstrap = ",".join(part.strip() for part in parts)
+        own = (
+            _read_name(kafka)
+            for kafka in self._resources.kafkas
+            if bootstrap in self._collect_addresses(kafka)
         )
-        own = next(
-            (
-                kafka
-                for kafka in self._resources.kafkas
-                if bootstrap in self._collect_addresses(kafka)
-            ),
-            None,
-        )
-        name = _read_name(own) if own is not None else _build_cluster_name(bootstrap)
+        name = next(own, None) or _build_cluster_name(bootstrap)
         if name not in self._found.kafka:
             entry: Json = {"bootstrap": bootstrap}
             properties = self._build_properties(client, name)
@@ -163,9 +152,8 @@ class _ConfigDiscovery:
     def _build_properties(self, client: Mapping[str, Any], name: str) -> dict[str, str]:
         """Build librdkafka's properties from the client settings in a Strimzi resource."""
         properties: dict[str, str] = {}
-        how = client.get("authentication") or {}
-        kind, tls = str(how.get("type") or ""), client.get("tls")
-        encrypted = tls is not None
+        how, tls = client.get("authentication") or {}, client.get("tls")
+        kind = str(how.get("type") or "")
         if tls is not None:
             trusted = tuple(
                 (  # the key of a certificate, or a pattern of keys
@@ -175,31 +163,31 @@ class _ConfigDiscovery:
                 for item in tls.get("trustedCertificates") or ()
             )
             if trusted:
-                properties["ssl.ca.location"] = self._add_secret_file(f"{name}-ca.pem", trusted)
+                properties["ssl.ca.location"] = self._add_secret_file(f"{name}-ca.pem", *trusted)
         if kind in _MECHANISMS:
             secret = how.get("passwordSecret") or {}
             part = (str(secret.get("secretName")), str(secret.get("password")))
-            properties["security.protocol"] = "SASL_SSL" if encrypted else "SASL_PLAINTEXT"
-            properties["sasl.mechanism"] = _MECHANISMS[kind]
-            properties["sasl.username"] = str(how.get("username"))
-            properties["sasl.password_file"] = self._add_secret_file(f"{name}-password", (part,))
-            return properties
+            return properties | {
+                "security.protocol": "SASL_PLAINTEXT" if tls is None else "SASL_SSL",
+                "sasl.mechanism": _MECHANISMS[kind],
+                "sasl.username": str(how.get("username")),
+                "sasl.password_file": self._add_secret_file(f"{name}-password", part),
+            }
         if kind == "tls":
             own = how.get("certificateAndKey") or {}
-            secret_name = str(own.get("secretName"))
             for option in ("certificate", "key"):
-                part = (secret_name, str(own.get(option)))
-                path = self._add_secret_file(f"{name}-{option}.pem", (part,))
+                part = (str(own.get("secretName")), str(own.get(option)))
+                path = self._add_secret_file(f"{name}-{option}.pem", part)
                 properties[f"ssl.{option}.location"] = path
         elif kind:
             self._found.notes.append(
                 f"kafka.{name}: authentication {kind} is to be configured by hand"
             )
-        if encrypted:
+        if tls is not None:
             properties["security.protocol"] = "SSL"
         return properties
 
-    def _add_secret_file(self, name: str, parts: tuple[SecretKeyRef, ...]) -> str:
+    def _add_secret_file(self, name: str, *parts: SecretKeyRef) -> str:
         self._found.files[name] = parts
         return f"{self._folder}/{name}"
 

@@ -12,7 +12,9 @@ topic is read; the workers' group and the offsets topic show whether workers run
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from offsetwatch.clients.kafka.clients import TailReader
@@ -114,47 +116,26 @@ def _find_cluster_users(
     addresses: Mapping[str, frozenset[str]],
     besides: tuple[str, str],
 ) -> Iterator[SyncTopicUser]:
-    reported = False
+    reported, why = False, inventory.running or ""
     for connector in inventory.connectors or ():
+        stopped = connector.state == "stopped" and not connector.tasks
+        if inventory.running is not None:
+            stopped = not inventory.running
         for settings, does in ((connector.mirror, "writes"), (connector.translates, "reads")):
             if settings is None or settings.syncs_topic != topic.topic:
                 continue
-            kafka_topic = find_syncs_topic(settings, inventory.home, addresses)
-            if kafka_topic is None or kafka_topic == topic:
-                reported = True
-                if (inventory.name, connector.name) == besides:
-                    continue
-                yield SyncTopicUser(
-                    who=f"{inventory.name}/{connector.name}",
-                    does=does,
-                    stopped=_is_stopped(connector, inventory),
-                    sure=kafka_topic is not None,
-                    why=inventory.running or "",
-                )
+            used = find_syncs_topic(settings, inventory.home, addresses)
+            if used is not None and used != topic:
+                continue
+            reported = True
+            if (inventory.name, connector.name) != besides:
+                who = f"{inventory.name}/{connector.name}"
+                yield SyncTopicUser(who, does, stopped, sure=used is not None, why=why)
+    unknown = partial(SyncTopicUser, stopped=inventory.running == "", why=why)
     if topic in inventory.named and not reported:
-        yield _build_unknown_user(f"a flow of {inventory.name}", "uses", inventory)
+        yield unknown(f"a flow of {inventory.name}", "uses")
     elif inventory.connectors is None:
-        yield _build_unknown_user(
-            f"{inventory.name} ({inventory.why})",
-            "may use",
-            inventory,
-        )
-
-
-def _is_stopped(connector: Connector, inventory: ConnectClusterInventory) -> bool:
-    if inventory.running is not None:
-        return not inventory.running
-    return connector.state == "stopped" and not connector.tasks
-
-
-def _build_unknown_user(name: str, does: str, inventory: ConnectClusterInventory) -> SyncTopicUser:
-    """Build a user whose state is unknown."""
-    return SyncTopicUser(
-        who=name,
-        does=does,
-        stopped=inventory.running == "",
-        why=inventory.running or "",
-    )
+        yield unknown(f"{inventory.name} ({inventory.why})", "may use")
 
 
 def find_blocking_users(
@@ -189,11 +170,29 @@ def inspect_connect_clusters(
 ) -> tuple[ConnectClusterInventory, ...]:
     """Inspect all Connect clusters. Raises ClientError, because any of them may use the topic."""
     return tuple(
-        _inspect_over_rest(config, connect)
-        if connect.worker_urls
-        else _inspect_by_topics(config, connect, kafkas, now)
-        for connect in config.connect
+        _inspect_connect_cluster(config, connect, kafkas, now) for connect in config.connect
     )
+
+
+def _inspect_connect_cluster(
+    config: Config, connect: Connect, kafkas: KafkaClusterPool, now: float
+) -> ConnectClusterInventory:
+    named = frozenset(
+        KafkaTopic(flow.offset_syncs.kafka, flow.offset_syncs.topic)
+        for flow in config.flows
+        if flow.offset_syncs is not None and config.connect_of(flow) == connect.name
+    )
+    inventory = partial(
+        ConnectClusterInventory, connect.name, named=named, offsets_topic=connect.offsets_topic
+    )
+    if connect.worker_urls:
+        return inventory(connect.kafka, list_connectors(connect))
+    with closing(StorageAdmin(connect.home, kafkas.properties(connect.home))) as admin:
+        connectors = _read_connectors(connect, admin, kafkas)
+        running = _describe_activity(connect, admin, now)
+    unknown = "its config topic is not known: name it in connect[].config_topic"
+    why = unknown if connectors is None else ""
+    return inventory(connect.home, connectors, why=why, running=running)
 
 
 def prepare_sync_deletion(
@@ -208,16 +207,10 @@ def prepare_sync_deletion(
     `besides` is its owner, as (Connect cluster, connector).
     """
     if topic is None:
-        return SyncTopicDeletion(
-            None,
-            problems=(
-                ValidationProblem(
-                    where="--clear-syncs",
-                    wrong="the flow emits no offset syncs, or onto a cluster not configured",
-                    right="leave it out, or name that cluster under kafka",
-                ),
-            ),
-        )
+        wrong = "the flow emits no offset syncs, or onto a cluster not configured"
+        right = "leave it out, or name that cluster under kafka"
+        problem = ValidationProblem("--clear-syncs", wrong, right)
+        return SyncTopicDeletion(None, problems=(problem,))
     try:
         topic_id = kafkas.at(topic.kafka).topic_id_now(topic.topic)
     except NotFound:
@@ -225,54 +218,13 @@ def prepare_sync_deletion(
     if topic_id is None:
         wrong = "its brokers know no topic ids (before Kafka 2.8), by which to know it again"
         right = "delete it by hand while MirrorMaker is stopped"
-        return SyncTopicDeletion(
-            None, problems=(ValidationProblem(f"--clear-syncs ({topic})", wrong, right),)
-        )
+        problem = ValidationProblem(f"--clear-syncs ({topic})", wrong, right)
+        return SyncTopicDeletion(None, problems=(problem,))
     others = find_topic_users(topic, found, kafkas.addresses(), besides=besides)
     return SyncTopicDeletion(
         step=DeleteTopic(kafka=topic.kafka, topic=topic.topic, topic_id=topic_id),
         notes=describe_deletion(topic, others),
         problems=find_blocking_users(topic, others),
-    )
-
-
-def _inspect_over_rest(config: Config, connect: Connect) -> ConnectClusterInventory:
-    return ConnectClusterInventory(
-        name=connect.name,
-        home=connect.kafka,
-        connectors=list_connectors(connect),
-        named=_find_named_topics(config, connect),
-        offsets_topic=connect.offsets_topic,
-    )
-
-
-def _find_named_topics(config: Config, connect: Connect) -> frozenset[KafkaTopic]:
-    return frozenset(
-        KafkaTopic(flow.offset_syncs.kafka, flow.offset_syncs.topic)
-        for flow in config.flows
-        if flow.offset_syncs is not None and config.connect_of(flow) == connect.name
-    )
-
-
-def _inspect_by_topics(
-    config: Config, connect: Connect, kafkas: KafkaClusterPool, now: float
-) -> ConnectClusterInventory:
-    admin = StorageAdmin(connect.home, kafkas.properties(connect.home))
-    try:
-        connectors = _read_connectors(connect, admin, kafkas)
-        running = _describe_activity(connect, admin, now)
-    finally:
-        admin.close()
-    return ConnectClusterInventory(
-        name=connect.name,
-        home=connect.home,
-        connectors=connectors,
-        why=""
-        if connectors is not None
-        else "its config topic is not known: name it in connect[].config_topic",
-        running=running,
-        named=_find_named_topics(config, connect),
-        offsets_topic=connect.offsets_topic,
     )
 
 
@@ -283,21 +235,16 @@ def _read_connectors(
     topic = connect.config_topic
     if topic is None:
         there, _ = admin.topics()
-        likely = [
-            name for name in guess_sibling_names(connect.offsets_topic or "") if "config" in name
-        ]
-        topic = next((name for name in likely if name in there), None)
+        names = guess_sibling_names(connect.offsets_topic or "")
+        topic = next((name for name in names if "config" in name and name in there), None)
     if topic is None:
         return None
     listing = Listing()
     properties = kafkas.properties(connect.home)
     records = read_whole_topic(admin, lambda: TailReader(connect.home, properties), topic)
+    decoded = (decode_config(record.key, record.value) for record in records)
     try:
-        listing.apply(
-            record
-            for record in (decode_config(log.key, log.value) for log in records)
-            if not isinstance(record, Undecodable)
-        )
+        listing.apply(record for record in decoded if not isinstance(record, Undecodable))
     except NotFound:
         return None
     return listing.connectors()
@@ -325,8 +272,6 @@ def _describe_activity(connect: Connect, admin: StorageAdmin, now: float) -> str
     except NotFound:
         return ""
     since = {TopicPartition(topic, number): now - QUIET_S for number in range(count)}
-    if any(offset is not None for offset in admin.offsets_at(since).values()):
-        return (
-            f"{topic} was written to in the last {QUIET_S / 60:g} minutes, by its workers' clocks"
-        )
-    return ""
+    if all(offset is None for offset in admin.offsets_at(since).values()):
+        return ""
+    return f"{topic} was written to in the last {QUIET_S / 60:g} minutes, by its workers' clocks"
