@@ -60,10 +60,6 @@ def add_config_option(command: str) -> str:
     )
 
 
-def _find_default_config() -> Path | None:
-    return CONFIG_DEFAULT if CONFIG_DEFAULT.exists() else None
-
-
 def _require_config(context: click.Context, parameter: click.Parameter, value: Path | None) -> Path:
     if value is None:
         raise click.MissingParameter(_NO_CONFIG, context, parameter)
@@ -89,7 +85,7 @@ def _build_config_option(text: str, callback: Callable[..., Path | None]) -> Opt
         type=FILE_TYPE,
         envvar=CONFIG_VARIABLE,
         show_envvar=True,
-        default=_find_default_config,
+        default=lambda: CONFIG_DEFAULT if CONFIG_DEFAULT.exists() else None,
         show_default=str(CONFIG_DEFAULT),
         callback=callback,
         help=text,
@@ -149,12 +145,10 @@ class DurationType(click.ParamType[float]):
             seconds = parse_duration(str(value))
         except ValueError as exc:
             self.fail(str(exc), param, ctx)
-        for bound, than, broken in (
-            (self._minimum, "less", seconds < self._minimum),
-            (self._maximum, "more", seconds > self._maximum),
-        ):
-            if broken:
-                self.fail(f"{value} is {than} than {format_duration(bound)}", param, ctx)
+        if seconds < self._minimum:
+            self.fail(f"{value} is less than {format_duration(self._minimum)}", param, ctx)
+        if seconds > self._maximum:
+            self.fail(f"{value} is more than {format_duration(self._maximum)}", param, ctx)
         return seconds
 
 
@@ -360,27 +354,24 @@ def parse_time(text: str, now: float, option: str = "--time") -> float:
     try:
         if bare.endswith("ago"):
             return now - parse_duration(bare.removesuffix("ago"))
-        return float(bare) if re.fullmatch(r"\d+(\.\d+)?", bare) else _parse_moment(bare)
+        if re.fullmatch(r"\d+(\.\d+)?", bare):
+            return float(bare)
+        try:
+            moment = datetime.fromisoformat(bare)
+        except ValueError:
+            raise ValueError(f"not a time: write {_FORMS}") from None
+        if moment.tzinfo is None:
+            raise ValueError("say the zone: Z, +02:00")
+        return moment.timestamp()
     except ValueError as exc:
         raise ConfigError((f"{option} {text}: {exc}",)) from exc
-
-
-def _parse_moment(text: str) -> float:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise ValueError(f"not a time: write {_FORMS}") from None
-    if moment.tzinfo is None:
-        raise ValueError("say the zone: Z, +02:00")
-    return moment.timestamp()
 
 
 def parse_span(text: str, option: str) -> float:
     """Return seconds: negative, or positive if the text begins with +. Raises ConfigError."""
     bare = text.strip()
-    signed = bare[:1] in {"+", "-"}
     try:
-        seconds = parse_duration(bare[1:] if signed else bare)
+        seconds = parse_duration(bare[1:] if bare[:1] in {"+", "-"} else bare)
         if seconds < 0:
             raise ValueError("one sign in front of a duration")
     except ValueError as exc:

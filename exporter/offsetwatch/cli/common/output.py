@@ -9,7 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -180,18 +180,15 @@ def print_table(title: str, columns: Sequence[str], rows: Iterable[Sequence[obje
         show_header=any(columns),
     )
     for column in columns:
-        number = column.endswith("#")
-        drawn.add_column(
-            column.removesuffix("#"), justify="right" if number else "left", overflow="fold"
-        )
+        justify: Literal["left", "right"] = "right" if column.endswith("#") else "left"
+        drawn.add_column(column.removesuffix("#"), justify=justify, overflow="fold")
     for row in rows:
-        texts = (_format_cell(cell) for cell in row)
-        drawn.add_row(
-            *(
-                Text(text, style=_choose_style(column, text))
-                for column, text in zip(columns, texts, strict=True)
-            )
-        )
+        cells = []
+        for column, cell in zip(columns, row, strict=True):
+            text = _format_cell(cell)
+            style = _STYLES.get(text.partition(" ")[0], "") if column in _CONDITION_COLUMNS else ""
+            cells.append(Text(text, style=style))
+        drawn.add_row(*cells)
     console = Console(soft_wrap=not sys.stdout.isatty(), width=None if sys.stdout.isatty() else 200)
     console.print(drawn)
 
@@ -226,10 +223,6 @@ def _format_cell(cell: object) -> str:
     if isinstance(cell, bool):
         return "yes" if cell else "no"
     return escape_controls(str(cell))
-
-
-def _choose_style(column: str, text: str) -> str:
-    return _STYLES.get(text.partition(" ")[0], "") if column in _CONDITION_COLUMNS else ""
 
 
 def format_age(seconds: float | None) -> str | None:

@@ -26,7 +26,6 @@ from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
 from offsetwatch.model.topology import MirrorFlow, TopicPartition, Topology
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
-from offsetwatch.state.snapshot import Snapshot
 
 OK, FINDINGS = 0, 1
 
@@ -76,37 +75,44 @@ def print_audit(**given: Any) -> int:
     bounds, named = _parse_bounds(options), _parse_copy_topics(options.copy_topics)
     with read_complete_snapshot(loaded, options.timeout_s) as snapshot:
         flow = _find_flow(snapshot.topology, options)
-        replicated = _list_replicated_offsets(snapshot, flow)
-        partial = (flow.connect_cluster, flow.connector) in snapshot.partial
+    key = (flow.connect_cluster, flow.connector)
+    replicated = {
+        TopicPartition(partition.topic, partition.partition): partition.replicated
+        for partition in snapshot.mirror_partitions
+        if (partition.connect_cluster, partition.connector) == key
+    }
     sides = AuditClients({name: kafka.client_properties() for name, kafka in loaded.kafka.items()})
-    through = _read_transforms(loaded, flow)
-    pinned = resolve_scope(flow, replicated, options.topics, bounds, sides, named)
-    if partial:
+    transforms = _read_transforms(loaded, flow)
+    scope = resolve_scope(flow, replicated, options.topics, bounds, sides, named)
+    if key in snapshot.partial:
         output.print_error(
             f"{flow.connector} may copy partitions that are not known here: not audited"
         )
-    for note in (*pinned.notes, *_describe_cost(pinned)):
+    for note in (*scope.notes, *_describe_cost(scope)):
         output.print_error(note)
     spec = AuditSpec(
-        pinned=pinned,
+        pinned=scope,
         clusters=_build_clusters(flow, sides, headers=options.headers),
         skips=_read_skips(find_state_folder(None, loaded), snapshot.topology, flow),
-        transforms=through,
+        transforms=transforms,
         master=loaded.history.master,
         heap=loaded.history.heap,
     )
     found = audit(spec, output.print_error)
     document = _build_document(flow, found, bounds, options)
     if options.report is not None:
-        _write_report(options.report, document)
+        text = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+        try:
+            options.report.write_bytes(text)
+        except OSError as exc:
+            raise ConfigError((f"--report {options.report}: {exc.strerror}",)) from exc
     output.print_result(options.output_format, document, lambda: _print_tables(flow, found, bounds))
     return FINDINGS if document["unexplained"] else OK
 
 
 def _parse_bounds(options: AuditOptions) -> AuditBounds:
     by_offset = options.from_offset is not None or options.to_offset is not None
-    by_time = options.since is not None or options.until is not None
-    if by_offset and by_time:
+    if by_offset and (options.since, options.until) != (None, None):
         raise ConfigError(("--from-offset and --to-offset do not go with --since and --until",))
     now = SystemClock().now()
     return AuditBounds(
@@ -140,22 +146,10 @@ def _find_flow(topology: Topology, options: AuditOptions) -> MirrorFlow:
     if len(found) == 1:
         return found[0]
     there = ", ".join(f"{flow.source}->{flow.target} ({flow.connector})" for flow in topology.flows)
+    wrong = f"several flows could be meant: {there}; name one: --flow, --connect"
     if not found:
-        raise ConfigError(
-            (f"--flow {options.flow}: there is no such flow; there is: {there or '-'}",)
-        )
-    raise ConfigError((f"several flows could be meant: {there}; name one: --flow, --connect",))
-
-
-def _list_replicated_offsets(
-    snapshot: Snapshot, flow: MirrorFlow
-) -> dict[TopicPartition, int | None]:
-    return {
-        TopicPartition(partition.topic, partition.partition): partition.replicated
-        for partition in snapshot.mirror_partitions
-        if (partition.connect_cluster, partition.connector)
-        == (flow.connect_cluster, flow.connector)
-    }
+        wrong = f"--flow {options.flow}: there is no such flow; there is: {there or '-'}"
+    raise ConfigError((wrong,))
 
 
 def _build_clusters(flow: MirrorFlow, sides: AuditClients, *, headers: bool) -> SparkReadOptions:
@@ -267,13 +261,6 @@ def _build_document(
             for partition in found
         ],
     }
-
-
-def _write_report(path: Path, document: dict[str, object]) -> None:
-    try:
-        path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
-    except OSError as exc:
-        raise ConfigError((f"--report {path}: {exc.strerror}",)) from exc
 
 
 def _print_tables(flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: AuditBounds) -> None:

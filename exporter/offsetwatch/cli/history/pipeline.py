@@ -48,6 +48,12 @@ def _require_extra() -> Iterator[None]:
         raise HistoryError("pip install 'offsetwatch[history]' first") from exc
 
 
+def _load_config(path: Path) -> Config:
+    loaded = config.load(path)
+    configure_logging(loaded.log.level, loaded.log.format)
+    return loaded
+
+
 def run_pipeline(
     config_path: Path,
     mode: str | None,
@@ -61,9 +67,8 @@ def run_pipeline(
         raise click.UsageError("say --available-now or --continuous")
     if mode == "continuous" and up_to is not None:
         raise click.UsageError("--up-to goes with --available-now")
-    loaded = config.load(config_path)
+    loaded = _load_config(config_path)
     cut = None if up_to is None else read_cut(up_to)
-    configure_logging(loaded.log.level, loaded.log.format)
     with _require_extra():
         from offsetwatch.history.pipeline import run  # noqa: PLC0415
     with read_complete_snapshot(loaded, timeout_s) as snapshot:
@@ -91,8 +96,7 @@ def run_pipeline(
 
 def maintain_tables(config_path: Path, *, output_format: OutputFormat) -> int:
     """Maintain the tables and print what was done; return 1 if bronze has duplicate records."""
-    loaded = config.load(config_path)
-    configure_logging(loaded.log.level, loaded.log.format)
+    loaded = _load_config(config_path)
     with _require_extra():
         from offsetwatch.history.pipeline import maintenance  # noqa: PLC0415
     base = Path(loaded.history.path)
@@ -122,23 +126,18 @@ def maintain_tables(config_path: Path, *, output_format: OutputFormat) -> int:
 
 def learn_baselines(config_path: Path, *, output_format: OutputFormat) -> None:
     """Learn, publish and print the baselines of connectors."""
-    loaded = config.load(config_path)
-    configure_logging(loaded.log.level, loaded.log.format)
+    loaded = _load_config(config_path)
     with _require_extra():
         from offsetwatch.history.baselines import job  # noqa: PLC0415
     base = Path(loaded.history.path)
     found = job.learn(base, master=loaded.history.master, heap=loaded.history.heap)
     if output_format is not OutputFormat.TABLE:
-        of_each = [
-            {
-                **asdict(connector),
-                "since": Moment(connector.since),
-                "until": Moment(connector.until),
-            }
-            for connector in found.connectors
+        rows = [
+            {**asdict(row), "since": Moment(row.since), "until": Moment(row.until)}
+            for row in found.connectors
         ]
         moments = {"made_at": Moment(found.made_at), "until": Moment(found.until)}
-        output.print_document(output_format, {**asdict(found), **moments, "connectors": of_each})
+        output.print_document(output_format, {**asdict(found), **moments, "connectors": rows})
         return
     output.print_columns(
         f"What is usual, learned from before {output.format_moment(found.until)}",
@@ -193,8 +192,8 @@ def read_topic_ids(loaded: config.Config, wanted: Collection[KafkaTopic]) -> dic
     for kafka in sorted({topic.kafka for topic in wanted}):
         admin = KafkaAdmin(kafka, loaded.kafka[kafka].client_properties())
         names = [topic.topic for topic in wanted if topic.kafka == kafka]
-        for name, topic_id in admin.topic_ids(names).items():
-            found[KafkaTopic(kafka, name)] = topic_id
+        ids = admin.topic_ids(names).items()
+        found |= {KafkaTopic(kafka, name): topic_id for name, topic_id in ids}
     return found
 
 
@@ -281,8 +280,13 @@ def choose_topics(
     open_reader: ReaderFactory,
 ) -> tuple[AuxiliaryTopic, ...]:
     """Return the same as find_readable_topics, with clients that the caller opened."""
+    checkpoints = (locate_checkpoints(flow) for flow in topology.flows)
     found = {
-        *_find_checkpoints_topics(topology),
+        *(
+            AuxiliaryTopic(topic, TopicKind.CHECKPOINTS, None)
+            for topic in checkpoints
+            if topic is not None
+        ),
         *_find_connect_topics(connects, topology, admins, open_reader),
     }
     claims = Counter(each.at for each in found)
@@ -292,13 +296,6 @@ def choose_topics(
     return tuple(
         sorted((each for each in alone if each.at in readable), key=lambda topic: topic.at)
     )
-
-
-def _find_checkpoints_topics(topology: Topology) -> Iterator[AuxiliaryTopic]:
-    for flow in topology.flows:
-        topic = locate_checkpoints(flow)
-        if topic is not None:
-            yield AuxiliaryTopic(topic, TopicKind.CHECKPOINTS, None)
 
 
 def _find_connect_topics(

@@ -241,9 +241,8 @@ class Doctor:
         try:
             yield diagnosis.check_version(about, detect_release(name, properties))
         except ClientError as exc:
-            yield DoctorCheck(
-                about, "version", "unknown", f"{exc.reason}: {exc.detail}", exc.advice
-            )
+            said = f"{exc.reason}: {exc.detail}"
+            yield DoctorCheck(about, "version", "unknown", said, exc.advice)
 
     def _check_topics(self, name: str, snapshot: Snapshot) -> Iterator[DoctorCheck]:
         about, admin = f"kafka {name}", self._admins[name]
@@ -396,9 +395,8 @@ def _run_check(about: str, ask: CheckFunction) -> list[DoctorCheck]:
 
 def _find_offsets_error(reader: ConnectReader, connector: str) -> ClientError | None:
     try:
-        return connect_rest.parse_readable_offsets(
-            reader.name, connector, reader.offsets(connector)
-        )[1]
+        body = reader.offsets(connector)
+        return connect_rest.parse_readable_offsets(reader.name, connector, body)[1]
     except ClientError as exc:
         return exc
 
@@ -411,14 +409,12 @@ _WORKER_URL_ADVICE: Final = (  # if what answers is no worker
 
 def _check_disk(path: Path) -> DoctorCheck:
     """Check the nearest existing folder above the tables."""
-    place = path.resolve()
-    while not place.exists():
-        place = place.parent
-    return diagnosis.check_disk(
-        str(path),
-        writable=place.is_dir() and os.access(place, os.W_OK | os.X_OK),
-        free_bytes=shutil.disk_usage(place).free,
-    )
+    folder = path.resolve()
+    while not folder.exists():
+        folder = folder.parent
+    writable = folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)
+    free_bytes = shutil.disk_usage(folder).free
+    return diagnosis.check_disk(str(path), writable=writable, free_bytes=free_bytes)
 
 
 def _has_java() -> bool:

@@ -41,7 +41,7 @@ from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.offsets import Order
 from offsetwatch.remedy.engine.requests import build_offset_entry
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.change import Change, OffsetChangeKind, compute_differences
+from offsetwatch.toolbox.change import Change, compute_differences
 from offsetwatch.toolbox.documents import (
     OffsetsDocument,
     format_kip199,
@@ -412,10 +412,7 @@ def print_changes(title: str, changes: Iterable[tuple[str, Change]], *, after: s
 
 
 def _describe_change(change: Change) -> str:
-    if change.kind is not OffsetChangeKind.CHANGED:
-        return change.kind.value
     if change.distance is not None:
         return f"{change.distance:+d}"
-    return {Order.AHEAD: "forward", Order.BEHIND: "back"}.get(
-        change.order or Order.UNORDERED, change.kind.value
-    )
+    words = {Order.AHEAD: "forward", Order.BEHIND: "back"}
+    return words.get(change.order or Order.UNORDERED, change.kind.value)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -55,17 +55,21 @@ class OffsetStoreOptions:
     @property
     def options(self) -> str:
         """Return the options that a further command needs to reach the same store."""
-        named = (
-            ("--connect", self.connect),
-            ("--config", self.config_path),
-            ("--worker-config", self.worker_config),
-            ("--kafka", self.kafka),
-            ("--flow", self.flow),
-            ("--strimzi", self.strimzi),
-            ("--kubeconfig", self.kubeconfig),
-        )
-        given = [(option, str(value)) for option, value in named if value is not None]
-        words = [word for pair in given for word in pair]
+        named = {
+            "--connect": self.connect,
+            "--config": self.config_path,
+            "--worker-config": self.worker_config,
+            "--kafka": self.kafka,
+            "--flow": self.flow,
+            "--strimzi": self.strimzi,
+            "--kubeconfig": self.kubeconfig,
+        }
+        words = [
+            word
+            for option, value in named.items()
+            if value is not None
+            for word in (option, str(value))
+        ]
         return shlex.join([*words, *(["--even-if-gitops"] if self.even_if_gitops else [])])
 
 
@@ -175,75 +179,67 @@ def open_offset_store(
 
     `wait_s` is the time limit for Strimzi's operator.
     """
-    found = load_optional_config(where)
-    if where.strimzi is not None:
-        with closing(_open_strimzi_store(where, found, wait_s)) as through:
-            yield through
-        return
-    if where.connect is not None:
-        assert found is not None  # the declarations see to it
-        with closing(RestOffsetStore(found, find_connect(found, where.connect))) as store:
-            yield store
-        return
-    assert where.worker_config is not None  # the declarations see to it
-    kafkas = KafkaClusterPool(
-        read_mirror_clusters(where.worker_config) if found is None else found.kafka
-    )
-    with show_progress("reading records") as progress:
-        stored = open_worker_storage(
-            where.worker_config,
-            kafkas,
-            kafka=_find_kafka(where, found),
-            kafka_name=where.kafka,
-            flow=where.flow,
-            progress=progress,
-        )
-        with closing(stored):
-            yield stored
+    loaded = load_optional_config(where)
+    with ExitStack() as stack:
+        store: OffsetStore
+        if where.strimzi is not None:
+            store = _open_strimzi_store(where, loaded, wait_s)
+        elif where.connect is not None:
+            assert loaded is not None  # the declarations see to it
+            store = RestOffsetStore(loaded, find_connect(loaded, where.connect))
+        else:
+            assert where.worker_config is not None  # the declarations see to it
+            clusters = read_mirror_clusters(where.worker_config) if loaded is None else loaded.kafka
+            store = open_worker_storage(
+                where.worker_config,
+                KafkaClusterPool(clusters),
+                kafka=_find_kafka(where, loaded),
+                kafka_name=where.kafka,
+                flow=where.flow,
+                progress=stack.enter_context(show_progress("reading records")),
+            )
+        yield stack.enter_context(closing(store))
 
 
 def _open_strimzi_store(
-    where: OffsetStoreOptions, found: Config | None, wait_s: float
+    where: OffsetStoreOptions, loaded: Config | None, wait_s: float
 ) -> StrimziOffsetStore:
     assert where.strimzi is not None
+    _find_kafka(where, loaded)  # there is one of this name
     namespace, _, name = where.strimzi.partition("/")
-    linked = None if found is None else find_linked_connect(found, namespace, name)
+    linked = None if loaded is None else find_linked_connect(loaded, namespace, name)
     kubeconfig = where.kubeconfig
     if kubeconfig is None and linked is not None and linked.strimzi is not None:
         kubeconfig = linked.strimzi.kubeconfig_file
-    home = where.kafka or (None if linked is None else linked.kafka)
-    if where.kafka is not None:
-        _find_kafka(where, found)  # there is one of this name
     cluster = StrimziConnectCluster(
         namespace,
         name,
         lock=where.strimzi if linked is None else linked.name,
         wait_s=wait_s,
-        home=home,
+        home=where.kafka or (None if linked is None else linked.kafka),
     )
     return StrimziOffsetStore(
         find_kubernetes_access(kubeconfig),
         cluster,
-        KafkaClusterPool({} if found is None else found.kafka),
+        KafkaClusterPool({} if loaded is None else loaded.kafka),
         even_if_gitops=where.even_if_gitops,
     )
 
 
-def find_linked_connect(found: Config, namespace: str, name: str) -> Connect | None:
+def find_linked_connect(loaded: Config, namespace: str, name: str) -> Connect | None:
     """Return the entry under connect that names this Strimzi resource; None if there is none."""
-    for connect in found.connect:
+    for connect in loaded.connect:
         strimzi = connect.strimzi
         if strimzi is not None and (strimzi.namespace, strimzi.name) == (namespace, name):
             return connect
     return None
 
 
-def _find_kafka(where: OffsetStoreOptions, found: Config | None) -> Kafka | None:
+def _find_kafka(where: OffsetStoreOptions, loaded: Config | None) -> Kafka | None:
     if where.kafka is None:
         return None
-    assert found is not None  # the declarations see to it
-    if where.kafka not in found.kafka:
-        raise ConfigError(
-            (f"--kafka: no cluster {where.kafka} (known: {format_names(found.kafka) or 'none'})",)
-        )
-    return found.kafka[where.kafka]
+    assert loaded is not None  # the declarations see to it
+    if where.kafka not in loaded.kafka:
+        known = format_names(loaded.kafka) or "none"
+        raise ConfigError((f"--kafka: no cluster {where.kafka} (known: {known})",))
+    return loaded.kafka[where.kafka]

@@ -58,29 +58,20 @@ def print_as_of(**given: Any) -> int:
     loaded = config.load(options.config_path)
     if options.form == "patch" and options.connector is None:
         raise ConfigError(("--format patch: a body is for one connector; name it: --connector",))
-    moment = parse_time(options.moment, SystemClock().now())
-    question = asof.AsOfQuery(
-        at=moment,
+    query = asof.AsOfQuery(
+        at=parse_time(options.moment, SystemClock().now()),
         connect_cluster=options.connect_cluster,
         connector=options.connector,
         topic=options.topic,
         with_now=options.diff or options.form == "patch",
     )
-    try:
-        answer = asof.read_as_of(Path(loaded.history.path), question)
-    except asof.UnanswerableQuery as exc:
-        output.print_error(str(exc))
-        return MISSING
-    complete = _explain_answer(answer, verbose=options.verbose)
-    if not answer.connectors:
+    answer, complete = _read_answer(loaded, query, verbose=options.verbose)
+    if answer is None or not answer.connectors:
         return MISSING
     if options.diff:
         _print_diff(answer, loaded)
     elif options.form == "patch":
-        (only,) = answer.connectors
-        output.print_json(
-            build_patch(only, _read_current_offsets(only, answer.connect_cluster, loaded))
-        )
+        output.print_json(_build_only_patch(answer, loaded))
     elif options.form == "table":
         _print_table(answer)
     else:
@@ -97,23 +88,37 @@ def build_restoring_patch(
 
     None if the tables do not have all of them; the reason is printed on standard error.
     """
-    event_time = parse_time(moment, SystemClock().now(), "--to")
-    question = asof.AsOfQuery(
-        at=event_time, connect_cluster=connect_cluster, connector=connector, with_now=True
+    at = parse_time(moment, SystemClock().now(), "--to")
+    query = asof.AsOfQuery(
+        at=at, connect_cluster=connect_cluster, connector=connector, with_now=True
     )
+    answer, complete = _read_answer(loaded, query)
+    if answer is None or not complete or not answer.connectors or _is_unread(answer):
+        return None
+    return msgspec.json.encode(_build_only_patch(answer, loaded))
+
+
+def _read_answer(
+    loaded: config.Config, query: asof.AsOfQuery, *, verbose: bool = False
+) -> tuple[asof.AsOfResult | None, bool]:
+    """Return the answer and whether nothing is missing from it; print what limits it."""
     try:
-        answer = asof.read_as_of(Path(loaded.history.path), question)
+        answer = asof.read_as_of(Path(loaded.history.path), query)
     except asof.UnanswerableQuery as exc:
         output.print_error(str(exc))
-        return None
-    complete = _explain_answer(answer, verbose=False)
-    unread = answer.at > max(answer.read_at, answer.newest_at)
-    if unread or not complete or not answer.connectors:
-        return None
+        return None, False
+    return answer, _explain_answer(answer, verbose=verbose)
+
+
+def _is_unread(answer: asof.AsOfResult) -> bool:
+    return answer.at > max(answer.read_at, answer.newest_at)
+
+
+def _build_only_patch(
+    answer: asof.AsOfResult, loaded: config.Config
+) -> dict[str, list[dict[str, msgspec.Raw]]]:
     (only,) = answer.connectors
-    return msgspec.json.encode(
-        build_patch(only, _read_current_offsets(only, answer.connect_cluster, loaded))
-    )
+    return build_patch(only, _read_current_offsets(only, answer.connect_cluster, loaded))
 
 
 def build_kip199(of: asof.ConnectorOffsets) -> list[dict[str, msgspec.Raw]]:
@@ -161,7 +166,7 @@ def _index_offsets(entries: tuple[asof.AsOfOffset, ...]) -> dict[str, str | None
 
 def _explain_answer(answer: asof.AsOfResult, *, verbose: bool) -> bool:
     """Print on standard error what limits the answer; return whether nothing is missing from it."""
-    if answer.at > max(answer.read_at, answer.newest_at):
+    if _is_unread(answer):
         output.print_error(
             f"{answer.connect_cluster} was last read at {asof.format_iso(answer.read_at)}, with "
             f"records up to {asof.format_iso(answer.newest_at)}: what was committed after that, "
@@ -272,11 +277,7 @@ def _print_diff(answer: asof.AsOfResult, loaded: config.Config) -> None:
                 dialect = resolve_dialect(shapes.get(name, "generic"), class_name)
                 change = _describe_change(dialect, before, after)
                 rows.append((connector.connector, name, before, after, change))
-    title = (
-        f"Since {asof.format_iso(answer.at)}"
-        if rows
-        else f"Nothing changed since {asof.format_iso(answer.at)}"
-    )
+    title = f"{'Since' if rows else 'Nothing changed since'} {asof.format_iso(answer.at)}"
     output.print_table(title, ("connector", "source partition", "then", "now", "is"), rows)
 
 
