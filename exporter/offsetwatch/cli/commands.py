@@ -1,4 +1,4 @@
-"""The tree of commands. A module is imported once a command of it is used.
+"""The tree of commands. The module that does a command's work is imported once the command is used.
 
 Loading all of them takes seconds, and the help of a group and the completion of its commands' names
 need only the first sentence of each command's help.
@@ -14,6 +14,8 @@ from typing import Any, Final
 import click
 
 from offsetwatch import __version__
+from offsetwatch.cli.history import commands as history_commands
+from offsetwatch.cli.inspect import commands as inspect_commands
 
 _GROUPS: Final = {
     "backup": "Offsets as they were before each change.",
@@ -25,26 +27,11 @@ _GROUPS: Final = {
     "plan": "Changes: what is proposed, what was approved, how it ended, and what is still open.",
     "quarantine": "Records that were copied before they were skipped.",
 }
+# Modules that declare commands without their work. A function is named like its command.
+_DECLARATIONS: Final = (history_commands, inspect_commands)
 # By module: a command, and the first sentence of its help. The function is named like the command.
 _COMMANDS: Final = {
     "run": {"run": "Run the daemon."},
-    "history.commands": {
-        "history as-of": "Print source offsets as they were at a moment, from the tables, without "
-        "a JVM.",
-        "history audit": "Compare the topics of a MirrorMaker 2 flow with their copies, record by "
-        "record.",
-        "history baselines": "Learn the baselines of each connector from the tables, and publish "
-        "them for the daemon.",
-        "history maintain": "Compact and vacuum the tables, and count the records of bronze.",
-        "history package": "Write what spark-submit needs to run the pipeline on a cluster: the "
-        "code, the jars, and the list of what executors must have installed.",
-        "history report": "Print what a failover of consumer groups to the target of a flow would "
-        "have cost at each minute of a past window: records read again or never, and records not "
-        "on the target yet.",
-        "history run": "Read the offset topics into the tables.",
-        "history timeline": "Print what happened to a connector, as far as the tables know: "
-        "requests, states, rewinds, pauses and the results of remediation.",
-    },
     "inspect.offline": {
         "check": "Check a configuration file, offline; print every mistake at once.",
         "completion": "Print the script that completes this command in a shell.",
@@ -54,15 +41,6 @@ _COMMANDS: Final = {
     "inspect.discover": {"discover": "Print a configuration of what Strimzi runs in a namespace."},
     "inspect.doctor": {
         "doctor": "Check every cluster and worker, read-only, and print what to fix."
-    },
-    "inspect.commands": {
-        "connectors status": "Print the states of one connector or of all, and of their tasks, "
-        "from the daemon or, if none answers, from Connect.",
-        "explain": "Print everything known about one connector, from the daemon or, if none "
-        "answers, from the clusters.",
-        "healthcheck": "Exit 0 if the local daemon is healthy (for a container's probe).",
-        "status": "Print findings, connectors, flows and sinks, from the daemon or, if none "
-        "answers, from the clusters.",
     },
     "offsets.connectors": {
         "connectors create": "Create a connector that begins at given offsets (KIP-995).",
@@ -202,10 +180,20 @@ def _add_commands() -> None:
     groups = {"": cli} | {name: LazyGroup(name, help=text) for name, text in _GROUPS.items()}
     for name in _GROUPS:
         cli.add_command(groups[name])
-    for module, commands in _COMMANDS.items():
+    declared = {
+        name: command
+        for module in _DECLARATIONS
+        for name, command in vars(module).items()
+        if isinstance(command, click.Command)
+    }
+    for name, command in declared.items():
+        group, _, rest = name.partition("_")
+        named, rest = (groups[group], rest) if group in _GROUPS else (cli, name)
+        named.add_command(command, rest.replace("_", "-"))
+    for lazy_module, commands in _COMMANDS.items():
         for words, summary in commands.items():
             group, _, name = words.rpartition(" ")
-            groups[group].add_command(LazyCommand(module, words, summary), name)
+            groups[group].add_command(LazyCommand(lazy_module, words, summary), name)
 
 
 _add_commands()
