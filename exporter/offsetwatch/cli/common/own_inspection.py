@@ -16,8 +16,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from offsetwatch.cli.common.parallel import record_remaining_threads
-from offsetwatch.cli.common.unread_clusters import (
+from offsetwatch.cli.common.document_source import (
     CONNECT,
     KAFKA,
     ClusterName,
@@ -25,6 +24,7 @@ from offsetwatch.cli.common.unread_clusters import (
     collect_unread_clusters,
     find_awaited_clusters,
 )
+from offsetwatch.cli.common.parallel import record_remaining_threads
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.config import Config, Connect

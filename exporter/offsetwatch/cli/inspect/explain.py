@@ -8,11 +8,15 @@ from urllib.parse import urlencode
 import msgspec
 
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.document_source import ReadOptions, SourcedDocument, open_document
+from offsetwatch.cli.common.document_source import (
+    ReadOptions,
+    SourcedDocument,
+    UnreadCluster,
+    find_input_clusters,
+    open_document,
+)
 from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.common.unread_clusters import UnreadCluster, find_input_clusters
-from offsetwatch.cli.inspect import finding_tables
 from offsetwatch.cli.inspect.remediation import (
     RemediationPreview,
     build_preview_documents,
@@ -22,7 +26,12 @@ from offsetwatch.cli.inspect.remediation import (
     print_previews,
     read_connector_remediation,
 )
-from offsetwatch.cli.inspect.status import format_raw_json
+from offsetwatch.cli.inspect.status import (
+    format_raw_json,
+    is_loud,
+    print_findings,
+    print_verdicts,
+)
 from offsetwatch.cli.offsets.offset_store import find_connect
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError, ResponseTimeout
@@ -87,15 +96,15 @@ def explain_connector(
         shown = {**found, "problems": problems, "unread": missing}
         output.print_document(output_format, {**shown, "told_by": sourced.by, **more})
     else:
-        finding_tables.print_findings(found["findings"], sourced.by)
+        print_findings(found["findings"], sourced.by)
         _print_head(found)
-        finding_tables.print_verdicts(found["judgements"], sourced.by)
+        print_verdicts(found["judgements"], sourced.by)
         _print_tables(found)
         print_connector_remediation(journal)
         print_previews(previews)
         for problem in problems:
             output.print_error(problem)
-    loud = any(map(finding_tables.is_loud, found["findings"]))
+    loud = any(map(is_loud, found["findings"]))
     return FINDINGS if problems or loud else OK
 
 

@@ -1,7 +1,8 @@
-"""Results of the verbs `status`, `connectors status` and `healthcheck`."""
+"""Results of `status`, `connectors status` and `healthcheck`; tables of findings and verdicts."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
 from functools import partial
 from http import HTTPStatus
@@ -12,12 +13,18 @@ import msgspec
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.document_source import ReadOptions, open_document, read_daemon_document
+from offsetwatch.cli.common.document_source import (
+    CONNECT,
+    ReadOptions,
+    UnreadCluster,
+    collect_unread_clusters,
+    open_document,
+    read_daemon_document,
+)
 from offsetwatch.cli.common.logging import configure_logging
+from offsetwatch.cli.common.options import add_config_option
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.parallel import ask_all
-from offsetwatch.cli.common.unread_clusters import CONNECT, UnreadCluster, collect_unread_clusters
-from offsetwatch.cli.inspect import finding_tables
 from offsetwatch.cli.remote.read_client import find_daemon_address, request_document
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.decode.source_offsets import format_partition_label
@@ -30,17 +37,18 @@ from offsetwatch.errors import (
     TargetUnreachable,
 )
 from offsetwatch.ingest import connect_rest
+from offsetwatch.judge.progress.verdict_rules import RULE_TEXTS
 from offsetwatch.model.connectors import (
     compute_urgency,
     find_worst_state,
     format_condition,
     format_state,
 )
-from offsetwatch.model.findings import Scope
+from offsetwatch.model.findings import FINDINGS_MAX, Evidence, Scope, Severity, format_item
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.observations import CONNECT_REST
 from offsetwatch.serve.documents import api
-from offsetwatch.serve.documents.findings import Told
+from offsetwatch.serve.documents.findings import FindingRow, JudgementRow, Told
 from offsetwatch.serve.documents.status import UnreadInput, encode_status
 from offsetwatch.serve.documents.types import GroupRow
 from offsetwatch.toolbox.suggestions import suggest_name
@@ -182,16 +190,16 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
                 },
             )
         else:
-            finding_tables.print_findings(status.findings, found.by, status.findings_left_out)
+            print_findings(status.findings, found.by, status.findings_left_out)
             _print_tables(status)
             for said in (*(cluster.text for cluster in found.unread), *status.problems):
                 output.print_error(said)
-        loud = any(map(finding_tables.is_loud, status.findings))
+        loud = any(map(is_loud, status.findings))
         return FINDINGS if found.unread or status.problems or loud else OK
 
 
 def _print_tables(status: StatusDocument) -> None:
-    verdicts = finding_tables.index_verdicts(status.judgements)
+    verdicts = index_verdicts(status.judgements)
 
     def verdict_of(connector: ConnectorRow) -> str | None:
         return verdicts.get((Scope.CONNECTOR, *connector.key, ""))
@@ -415,3 +423,74 @@ def check_health(config_path: Path) -> int:
         output.print_error(answer.body.decode(errors="replace").strip())
         return FINDINGS
     return OK
+
+
+# --- findings and verdicts -----------------------------------------------------------------------
+
+_QUIET_SEVERITIES: Final = frozenset({Severity.INFO})
+
+
+def is_loud(finding: FindingRow) -> bool:
+    """Return whether the finding makes the exit code 1; an unknown severity does."""
+    return finding.severity not in _QUIET_SEVERITIES
+
+
+def print_findings(found: Sequence[FindingRow], by: str, left_out: int = 0) -> None:
+    """Print the findings, the worst first, each with its evidence and the next command to run."""
+    output.print_lines(f"Findings, by {by}" if found else f"Nothing is found wrong, by {by}", ())
+    for finding in found:
+        since = output.format_moment(finding.since)
+        details = [f"{_format_subject(finding)}: {finding.name} since {since}"]
+        if finding.next_command:
+            details.append(f"next: {add_config_option(finding.next_command)}")
+        if finding.evidence:
+            details.append(format_evidence(finding.evidence))
+        output.print_entry(str(finding.severity), finding.summary, details)
+    if left_out:
+        output.print_error(
+            f"{left_out} more findings, none of them more severe, are not listed: a document lists "
+            f"{FINDINGS_MAX} of them; offsetwatch_findings counts all"
+        )
+
+
+def format_evidence(shown: Evidence) -> str:
+    """Return the evidence in one line."""
+    return "; ".join(map(format_item, shown))
+
+
+def print_verdicts(judgements: Sequence[JudgementRow], by: str) -> None:
+    """Print the verdicts of one connector, with the rule and the evidence of each."""
+    output.print_columns(
+        f"Verdicts, by {by}",
+        judgements,
+        {
+            "of": lambda judgement: judgement.subject or judgement.scope,
+            "verdict": lambda judgement: judgement.verdict,
+            "since": lambda judgement: output.format_moment(judgement.since),
+            "rule#": lambda judgement: judgement.rule or None,
+            "why": lambda judgement: judgement.reason,
+            "evidence": lambda judgement: format_evidence(judgement.evidence),
+        },
+    )
+    rules = sorted({judgement.rule for judgement in judgements if judgement.rule in RULE_TEXTS})
+    output.print_table("Rules", ("",), ((RULE_TEXTS[number],) for number in rules))
+
+
+def index_verdicts(judgements: tuple[JudgementRow, ...]) -> dict[tuple[str, str, str, str], str]:
+    """Return the verdicts by (scope, Connect cluster, connector, subject), for a table's column."""
+    return {
+        (
+            judgement.scope,
+            judgement.connect_cluster,
+            judgement.connector,
+            judgement.subject,
+        ): judgement.verdict
+        for judgement in judgements
+    }
+
+
+def _format_subject(finding: FindingRow) -> str:
+    name = finding.connect_cluster
+    if finding.connector is not None:
+        name = f"{name}/{finding.connector}"
+    return f"{name} {finding.subject}".strip()

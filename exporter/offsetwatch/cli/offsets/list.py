@@ -13,7 +13,14 @@ import msgspec
 
 from offsetwatch import documents
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.document_source import ReadOptions, read_daemon_document
+from offsetwatch.cli.common.document_source import (
+    CONNECT,
+    KAFKA,
+    ClusterName,
+    ReadOptions,
+    UnreadCluster,
+    read_daemon_document,
+)
 from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.options import (
     daemon_options,
@@ -24,7 +31,6 @@ from offsetwatch.cli.common.options import (
 )
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.common.own_inspection import SILENT_S, ReachabilityProbe, inspect_clusters
-from offsetwatch.cli.common.unread_clusters import CONNECT, KAFKA, ClusterName, UnreadCluster
 from offsetwatch.cli.inspect.status import ConnectorRow, StatusDocument, format_raw_json
 from offsetwatch.cli.offsets.export import (
     OK,

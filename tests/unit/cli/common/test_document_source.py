@@ -348,7 +348,7 @@ def waiting_for_west(*flows: MirrorFlow) -> Snapshot:
 @pytest.mark.parametrize(("connector", "complete"), [("mm2", False), ("files", True)])
 def test_a_plan_rests_on_the_clusters_that_its_flows_read_and_write(tmp_path, connector, complete):
     from offsetwatch.cli.common import own_inspection
-    from offsetwatch.cli.common.unread_clusters import KAFKA, ClusterName
+    from offsetwatch.cli.common.document_source import KAFKA, ClusterName
     from offsetwatch.config import load
 
     loaded = load(config(tmp_path, free_port()), {})
@@ -361,8 +361,8 @@ def test_a_plan_rests_on_the_clusters_that_its_flows_read_and_write(tmp_path, co
 
 
 def test_groups_of_a_flow_wait_for_its_upstream_too(tmp_path):
+    from offsetwatch.cli.common.document_source import KAFKA, ClusterName, collect_unread_clusters
     from offsetwatch.cli.common.own_inspection import _is_wait_over
-    from offsetwatch.cli.common.unread_clusters import KAFKA, ClusterName, collect_unread_clusters
 
     loaded = load(config(tmp_path, free_port()), {})
     waiting = ("groups lab/west->east: waiting for a first attempt",)

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from offsetwatch import documents
-from offsetwatch.cli.inspect.finding_tables import print_findings
+from offsetwatch.cli.inspect.status import print_findings
 from offsetwatch.model.findings import (
     FINDINGS_MAX,
     EvidenceItem,

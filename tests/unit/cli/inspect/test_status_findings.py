@@ -8,14 +8,14 @@ import click
 from msgspec import structs
 
 from offsetwatch.cli.common.options import config_option
-from offsetwatch.cli.inspect import finding_tables
+from offsetwatch.cli.inspect import status
 from offsetwatch.serve.documents.findings import build_finding_row, build_judgement_row
 from tests.unit.serve.documents.test_findings import FOUND, JUDGED
 
 
 def test_findings_and_verdicts_are_printed_with_their_evidence(capsys):
-    finding_tables.print_findings((build_finding_row(FOUND),), "the daemon")
-    finding_tables.print_verdicts((build_judgement_row(JUDGED),), "the daemon")
+    status.print_findings((build_finding_row(FOUND),), "the daemon")
+    status.print_verdicts((build_judgement_row(JUDGED),), "the daemon")
     printed = " ".join(capsys.readouterr().out.split())
     for part in (
         "lab/mm2 west->east: mm2_silent_stall since 2025-11-21 08:00:00Z",
@@ -27,7 +27,7 @@ def test_findings_and_verdicts_are_printed_with_their_evidence(capsys):
 
 
 def test_nothing_wrong_is_said_too(capsys):
-    finding_tables.print_findings((), "the daemon")
+    status.print_findings((), "the daemon")
     assert capsys.readouterr().out == "Nothing is found wrong, by the daemon\n"
 
 
@@ -40,7 +40,7 @@ def test_the_next_command_is_a_line_of_its_own_and_has_the_file_that_was_typed(c
     @click.command()
     @config_option
     def printed(config_path: Path) -> None:
-        finding_tables.print_findings((row,), f"{config_path}")
+        status.print_findings((row,), f"{config_path}")
 
     monkeypatch.setenv("OFFSETWATCH_CONFIG", "c.yaml")
     for arguments, more in ((["-c", "a b.yaml"], " --config 'a b.yaml'"), ([], "")):

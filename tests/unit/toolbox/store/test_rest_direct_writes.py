@@ -14,7 +14,7 @@ from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import AccessDenied
 from offsetwatch.model.connectors import Connector, ConnectorKind
 from offsetwatch.remedy.model.plan import PartitionOffset
-from offsetwatch.toolbox.store.tombstones import (
+from offsetwatch.toolbox.store.rest import (
     DirectTopicWrites,
     is_transactional,
     plan_direct_writes,
