@@ -11,7 +11,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, Generic, TypeVar
+from concurrent.futures import Future, wait
+from typing import Final, TypeVar
 
 from offsetwatch.errors import ClientError, ResponseTimeout
 from offsetwatch.formatting import format_duration
@@ -39,7 +40,7 @@ Reply = TypeVar("Reply")
 
 
 def ask_all(
-    asks: Iterable[tuple[str, Callable[[], Reply]]], timeout_s: float
+    requests: Iterable[tuple[str, Callable[[], Reply]]], timeout_s: float
 ) -> Iterator[tuple[str, Reply | ClientError]]:
     """Yield the name and the reply of each request, or the error that it raised, in order.
 
@@ -47,38 +48,31 @@ def ask_all(
     """
     deadline = time.monotonic() + timeout_s
     free = threading.BoundedSemaphore(PARALLEL_MAX)
-    asked = [(name, _Question(name, ask, free)) for name, ask in asks]
-    for name, question in asked:
-        question.done.wait(max(0.0, deadline - time.monotonic()))
-        if not question.done.is_set():
+    sent = [(name, _send(name, request, free)) for name, request in requests]
+    for name, future in sent:
+        wait([future], max(0.0, deadline - time.monotonic()))
+        if not future.done():
             record_remaining_threads(name)
             yield name, ResponseTimeout(name, f"no answer within {format_duration(timeout_s)}")
             continue
-        if question.bug is not None:
-            raise question.bug
-        assert question.reply is not None
-        yield name, question.reply
+        error = future.exception()
+        if error is not None and not isinstance(error, ClientError):
+            raise error
+        yield name, future.result() if error is None else error
 
 
-class _Question(Generic[Reply]):
-    """A request in a daemon thread, which does not keep the process from ending."""
+def _send(
+    name: str, request: Callable[[], Reply], free: threading.BoundedSemaphore
+) -> Future[Reply]:
+    """Run a request in a daemon thread, which does not keep the process from ending."""
+    future: Future[Reply] = Future()
 
-    def __init__(
-        self, name: str, ask: Callable[[], Reply], free: threading.BoundedSemaphore
-    ) -> None:
-        self.reply: Reply | ClientError | None = None
-        self.bug: Exception | None = None
-        self.done = threading.Event()
-        self._free = free
-        threading.Thread(target=self._run, args=(ask,), name=f"ask-{name}", daemon=True).start()
-
-    def _run(self, ask: Callable[[], Reply]) -> None:
-        with self._free:
+    def run() -> None:
+        with free:
             try:
-                self.reply = ask()
-            except ClientError as exc:
-                self.reply = exc
+                future.set_result(request())
             except Exception as exc:  # noqa: BLE001 - raised again where the reply is taken
-                self.bug = exc
-            finally:
-                self.done.set()
+                future.set_exception(exc)
+
+    threading.Thread(target=run, name=f"ask-{name}", daemon=True).start()
+    return future

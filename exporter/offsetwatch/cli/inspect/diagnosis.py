@@ -6,13 +6,12 @@ watched, or would be watched wrongly); or `unknown` (it could not be checked, wh
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal
 
-from offsetwatch.clients.kafka.inspector import ClusterFacts, TopicShape
+from offsetwatch.clients.kafka.inspector import TopicShape
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,
@@ -92,21 +91,6 @@ def report_failed_check(
 
 
 # --- Kafka ---------------------------------------------------------------------------------------
-
-
-def check_cluster(about: str, facts: ClusterFacts) -> DoctorCheck:
-    """Report that a Kafka cluster answers."""
-    found = f"{facts.brokers} broker(s), {len(facts.topics)} topic(s), cluster id"
-    return DoctorCheck(
-        about, "reachable", "ok", f"{found} {facts.cluster_id or 'cluster id unknown'}"
-    )
-
-
-def check_version(about: str, release: str | None) -> DoctorCheck:
-    """Report the Kafka release, as far as its protocol shows it."""
-    if release is None:
-        return DoctorCheck(about, "version", "unknown", "cannot be asked with these TLS settings")
-    return DoctorCheck(about, "version", "ok", f"Kafka {release}, by its protocol")
 
 
 def check_topic_ids(about: str, shapes: Mapping[str, TopicShape | ClientError]) -> DoctorCheck:
@@ -217,16 +201,6 @@ def check_mapping(
     if real is not None:
         advice = f"set kafka: {real} in this entry under connect"
     return line("fail", f"its Kafka cluster is {real or worker_says}, not {configured}", advice)
-
-
-def check_connectors(about: str, connectors: Collection[Connector]) -> DoctorCheck:
-    """Check whether the Connect cluster has connectors."""
-    if not connectors:
-        return DoctorCheck(about, "connectors", "warn", "it has none", "there is nothing to watch")
-    counts = sorted(Counter(connector.kind.value for connector in connectors).items())
-    return DoctorCheck(
-        about, "connectors", "ok", ", ".join(f"{count} {kind}" for kind, count in counts)
-    )
 
 
 def check_offsets_endpoint(about: str, error: ClientError | None) -> DoctorCheck:

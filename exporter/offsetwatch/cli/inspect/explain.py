@@ -19,7 +19,6 @@ from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.inspect.remediation import (
     RemediationPreview,
-    build_preview_documents,
     build_remediation_document,
     preview_remediation,
     print_connector_remediation,
@@ -91,7 +90,7 @@ def explain_connector(
     if output_format is not OutputFormat.TABLE:
         more = {
             "remedy": build_remediation_document(journal),
-            "considered": build_preview_documents(previews),
+            "considered": [preview._asdict() for preview in previews],
         }
         shown = {**found, "problems": problems, "unread": missing}
         output.print_document(output_format, {**shown, "told_by": sourced.by, **more})

@@ -197,12 +197,14 @@ _OUTCOME_WORDS: Final = {
 
 
 class RemediationPreview(NamedTuple):
-    """Preview for one incident.
+    """Preview for one incident, with the fields of its JSON document.
 
     plan    in words; None if none can be made, for the reason in `said`
     """
 
-    incident: Incident
+    incident: str
+    what: str
+    since: Moment
     action: str
     comes_to: Permission
     plan: str | None
@@ -238,7 +240,9 @@ def _preview_incident(planner: Planner, incident: Incident) -> RemediationPrevie
     found = planner.evaluate_case(planner.choose_action(incident))
     answers = tuple(answer for answer in found.answers if answer.guard not in _STARTUP_GUARDS)
     return RemediationPreview(
-        incident=incident,
+        incident=incident.key,
+        what=incident.said,
+        since=Moment(incident.since),
         action=found.action.value,
         comes_to=derive_permission(answers),
         plan=None if found.plan is None else found.plan.verb,
@@ -246,24 +250,6 @@ def _preview_incident(planner: Planner, incident: Incident) -> RemediationPrevie
         guards=tuple(map(plan_view.build_guard_row, answers)),
         recommend=found.recommend,
     )
-
-
-def build_preview_documents(found: tuple[RemediationPreview, ...]) -> list[Mapping[str, Any]]:
-    """Return the previews as JSON documents."""
-    return [
-        {
-            "incident": preview.incident.key,
-            "what": preview.incident.said,
-            "since": Moment(preview.incident.since),
-            "action": preview.action,
-            "comes_to": preview.comes_to.value,
-            "plan": preview.plan,
-            "said": preview.said,
-            "guards": preview.guards,
-            "recommend": preview.recommend,
-        }
-        for preview in found
-    ]
 
 
 def print_previews(found: tuple[RemediationPreview, ...]) -> None:

@@ -9,7 +9,6 @@ import pytest
 
 from offsetwatch.cli.inspect import remediation
 from offsetwatch.cli.inspect.remediation import (
-    build_preview_documents,
     preview_remediation,
     print_previews,
 )
@@ -72,11 +71,11 @@ def test_what_would_be_done_is_told_with_every_guard_and_nothing_is_written(agen
     assert "start_grace" not in names
     assert agency.ledger.journal.verify() == before
     assert agency.changes() == []
-    print_previews((result,))
-    out = capsys.readouterr().out
-    assert "it is proposed to people" in out
-    assert "G14  identified" in out
-    (document,) = build_preview_documents((result,))
+    print_previews((found,))
+    shown = capsys.readouterr().out
+    assert "it is proposed to people" in shown
+    assert "G14  identified" in shown
+    document = found._asdict()
     assert (document["action"], document["comes_to"]) == ("skip_one", "propose")
 
 

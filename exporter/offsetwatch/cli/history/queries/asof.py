@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -38,45 +36,40 @@ except ImportError as exc:  # the extra
     raise HistoryError("pip install 'offsetwatch[history]' first") from exc
 
 
-@dataclass(frozen=True, slots=True)
-class AsOfOptions:
-    """The options of `history as-of` as they were given."""
-
-    config_path: Path
-    moment: str
-    connector: str | None
-    connect_cluster: str | None
-    topic: str | None
-    diff: bool
-    form: str
-    verbose: bool
-
-
-def print_as_of(**given: Any) -> int:
+def print_as_of(
+    config_path: Path,
+    moment: str,
+    connector: str | None,
+    connect_cluster: str | None,
+    topic: str | None,
+    *,
+    diff: bool,
+    form: str,
+    verbose: bool,
+) -> int:
     """Print the offsets on standard output and return the exit code."""
-    options = AsOfOptions(**given)
-    loaded = config.load(options.config_path)
-    if options.form == "patch" and options.connector is None:
+    loaded = config.load(config_path)
+    if form == "patch" and connector is None:
         raise ConfigError(("--format patch: a body is for one connector; name it: --connector",))
     query = asof.AsOfQuery(
-        at=parse_time(options.moment, SystemClock().now()),
-        connect_cluster=options.connect_cluster,
-        connector=options.connector,
-        topic=options.topic,
-        with_now=options.diff or options.form == "patch",
+        at=parse_time(moment, SystemClock().now()),
+        connect_cluster=connect_cluster,
+        connector=connector,
+        topic=topic,
+        with_now=diff or form == "patch",
     )
-    answer, complete = _read_answer(loaded, query, verbose=options.verbose)
+    answer, complete = _read_answer(loaded, query, verbose=verbose)
     if answer is None or not answer.connectors:
         return MISSING
-    if options.diff:
+    if diff:
         _print_diff(answer, loaded)
-    elif options.form == "patch":
+    elif form == "patch":
         output.print_json(_build_only_patch(answer, loaded))
-    elif options.form == "table":
+    elif form == "table":
         _print_table(answer)
     else:
         output.print_json(
-            {connector.connector: build_kip199(connector) for connector in answer.connectors}
+            {offsets.connector: build_kip199(offsets) for offsets in answer.connectors}
         )
     return OK if complete else MISSING
 

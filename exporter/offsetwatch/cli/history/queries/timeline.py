@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
@@ -68,39 +67,34 @@ except ImportError as exc:  # the extra
     raise HistoryError("pip install 'offsetwatch[history]' first") from exc
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineOptions:
-    """The options of `history timeline` as they were given."""
-
-    config_path: Path
-    connector: str
-    connect_cluster: str | None
-    since: str
-    until: str | None
-    output_format: OutputFormat
-
-
-def print_timeline(**given: Any) -> int:
+def print_timeline(
+    config_path: Path,
+    connector: str,
+    connect_cluster: str | None,
+    since: str,
+    until: str | None,
+    *,
+    output_format: OutputFormat,
+) -> int:
     """Print the events on standard output and return the exit code."""
-    options = TimelineOptions(**given)
-    loaded = config.load(options.config_path)
+    loaded = config.load(config_path)
     now = SystemClock().now()
-    since = parse_time(options.since, now, "--since")
-    until = now if options.until is None else parse_time(options.until, now, "--until")
-    if since > until:
-        raise ConfigError((f"--since {options.since}: is after the end",))
-    question = TimelineQuery(options.connector, options.connect_cluster, since, until)
+    begin = parse_time(since, now, "--since")
+    end = now if until is None else parse_time(until, now, "--until")
+    if begin > end:
+        raise ConfigError((f"--since {since}: is after the end",))
+    query = TimelineQuery(connector, connect_cluster, begin, end)
     try:
-        found = read_timeline(Path(loaded.history.path), question)
+        found = read_timeline(Path(loaded.history.path), query)
     except UnanswerableQuery as exc:
         output.print_error(str(exc))
         return UNKNOWN
-    journal = _read_journal_events(find_state_folder(None, loaded), found.connect_cluster, question)
+    journal = _read_journal_events(find_state_folder(None, loaded), found.connect_cluster, query)
     events = merge_events(found.events, journal)
     for note in found.notes:
         output.print_error(note)
     output.print_result(
-        options.output_format,
+        output_format,
         {
             "connect_cluster": found.connect_cluster,
             "connector": found.connector,
