@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import asdict
 from functools import partial
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
@@ -16,15 +21,8 @@ from offsetwatch.cli.common.document_source import (
     open_document,
 )
 from offsetwatch.cli.common.logging import configure_logging
+from offsetwatch.cli.common.options import add_config_option
 from offsetwatch.cli.common.output import OutputFormat
-from offsetwatch.cli.inspect.remediation import (
-    RemediationPreview,
-    build_remediation_document,
-    preview_remediation,
-    print_connector_remediation,
-    print_previews,
-    read_connector_remediation,
-)
 from offsetwatch.cli.inspect.status import (
     format_raw_json,
     is_loud,
@@ -32,9 +30,32 @@ from offsetwatch.cli.inspect.status import (
     print_verdicts,
 )
 from offsetwatch.cli.offsets.offset_store import find_connect
+from offsetwatch.cli.plans.print import OPEN_STATES, build_plan_document, print_guards
+from offsetwatch.cli.plans.switches import MODE_MEANINGS, describe_pause
 from offsetwatch.clock import SystemClock
-from offsetwatch.errors import ConfigError, ResponseTimeout
+from offsetwatch.config import Config
+from offsetwatch.daemon.remediation_parts import open_remediation_parts
+from offsetwatch.errors import ClientError, ConfigError, JournalDamaged, ResponseTimeout
 from offsetwatch.model.connectors import find_worst_state, format_state
+from offsetwatch.model.moments import Moment, moment_of
+from offsetwatch.remedy.guards import Permission, derive_permission
+from offsetwatch.remedy.journal.index import JournalIndex
+from offsetwatch.remedy.journal.journal import FILE_NAME
+from offsetwatch.remedy.model.fleet_state import Breaker
+from offsetwatch.remedy.model.incidents import Incident, find_incidents
+from offsetwatch.remedy.model.journal_records import ActionRefused, IncidentDetected
+from offsetwatch.remedy.model.policy import FLEET_SCOPE, scope_of
+from offsetwatch.remedy.model.service_api import (
+    GuardAnswerRow,
+    Mode,
+    PlanRow,
+    PlanState,
+    RemediationPause,
+    lowest_mode,
+)
+from offsetwatch.remedy.planner import Planner
+from offsetwatch.remedy.views import plan_view
+from offsetwatch.remedy.views.plan_text import COMMAND
 from offsetwatch.serve.documents import api
 from offsetwatch.serve.documents.explain import encode_explain
 from offsetwatch.serve.documents.types import (
@@ -304,3 +325,229 @@ def _format_headroom(row: ExplainedMirrorPartition) -> str | None:
 
 def _format_dated_offset(offset: DatedOffset | None) -> str | None:
     return None if offset is None else f"{offset['offset']} @ {output.format_moment(offset['at'])}"
+
+
+# --- remediation of the connector, as of the daemon's journal, and as of now ----------------------
+
+# The journal has incidents, plans and the last answers of the guards. A preview asks the clusters
+# for the plan as of now and every guard's answer. The process has only just started: what takes two
+# observations to detect, only the daemon reports, and the guard against a fresh start is left out.
+
+_LIVE_STATES = OPEN_STATES | {PlanState.PROPOSED, PlanState.APPROVED}
+
+
+class ConnectorRemediation(NamedTuple):
+    """Mode, pause, breakers, incidents, guard answers and plans of one connector.
+
+    refusals         the guards' answers when the daemon last evaluated each action
+    plans            those that are not over
+    stopped_since    Unix seconds of the stop by one of our plans; None if there is none
+    """
+
+    mode: Mode
+    pause: RemediationPause | None
+    breakers: tuple[Breaker, ...]
+    incidents: tuple[IncidentDetected, ...]
+    refusals: tuple[ActionRefused, ...]
+    plans: tuple[PlanRow, ...]
+    stopped_since: float | None
+
+
+def read_connector_remediation(
+    config: Config, cluster: str, connector: str, now: float
+) -> ConnectorRemediation | None:
+    """Return the state; None if there is no journal yet, or if it is damaged, which is printed."""
+    folder = Path(config.state_dir)
+    if not (folder / FILE_NAME).exists():
+        return None
+    try:
+        ledger = JournalIndex(folder)
+        with closing(ledger.journal):
+            ledger.read_on()
+    except JournalDamaged as exc:
+        output.print_error(f"the state of remediation is unknown: {exc}")
+        return None
+    fleet, key = ledger.fleet, (cluster, connector)
+
+    def is_ours(record: IncidentDetected | ActionRefused) -> bool:
+        return (record.connect_cluster, record.connector) == key
+
+    rows = (plan_view.build_plan_row(history, now) for history in ledger.dossiers.values())
+    plans = tuple(
+        row
+        for row in rows
+        if (row.connect_cluster, row.connector) == key and row.state in _LIVE_STATES
+    )
+    approved = {row.action for row in plans if row.state is PlanState.APPROVED}
+    return ConnectorRemediation(
+        mode=lowest_mode(Mode(config.remedy.mode), fleet.lowered_mode),
+        pause=plan_view.build_pause(fleet, now),
+        breakers=tuple(
+            fleet.breakers[scope]
+            for scope in (scope_of(*key), FLEET_SCOPE)
+            if scope in fleet.breakers
+        ),
+        incidents=tuple(filter(is_ours, fleet.incidents.values())),
+        refusals=tuple(
+            refusal
+            for refusal in filter(is_ours, ledger.refusals.values())
+            if refusal.incident in fleet.incidents or refusal.action in approved
+        ),
+        plans=plans,
+        stopped_since=fleet.stopped_by_us().get(key),
+    )
+
+
+def build_remediation_document(found: ConnectorRemediation | None) -> Mapping[str, Any] | None:
+    """Return the state as a JSON document; None for None."""
+    if found is None:
+        return None
+    return {
+        "mode": found.mode,
+        "pause": found.pause,
+        "breakers": [
+            {**asdict(breaker), "opened_at": Moment(breaker.opened_at)}
+            for breaker in found.breakers
+        ],
+        "stopped_since": moment_of(found.stopped_since),
+        "incidents": [
+            {**msgspec.structs.asdict(incident), "at": Moment(incident.at)}
+            for incident in found.incidents
+        ],
+        "looked": [
+            {
+                "at": Moment(refusal.at),
+                "incident": refusal.incident,
+                "action": refusal.action,
+                "mode": refusal.mode,
+                "would": refusal.would,
+                "guards": tuple(map(plan_view.build_guard_row, refusal.answers)),
+                "recommend": refusal.recommend,
+            }
+            for refusal in found.refusals
+        ],
+        "plans": [build_plan_document(row, row.state.value) for row in found.plans],
+    }
+
+
+def print_connector_remediation(found: ConnectorRemediation | None) -> None:
+    """Print the state as tables; nothing for None."""
+    if found is None:
+        return
+    facts: list[tuple[str, str | None]] = [
+        ("mode", f"{found.mode.value}: {MODE_MEANINGS[found.mode]}"),
+        ("pause", None if found.pause is None else describe_pause(found.pause)),
+        ("stopped by a plan since", output.format_moment(found.stopped_since)),
+    ]
+    facts += [
+        (
+            f"breaker of {breaker.scope}",
+            f"open since {output.format_moment(breaker.opened_at)}: {breaker.said}",
+        )
+        for breaker in found.breakers
+    ]
+    facts += [
+        (f"{incident.what} since", f"{output.format_moment(incident.at)}: {incident.said}")
+        for incident in found.incidents
+    ]
+    facts += [
+        (
+            f"plan {row.state.value}",
+            f"{row.plan_id}: {row.verb or row.action}: "
+            + add_config_option(f"{COMMAND} plan show {row.plan_id}"),
+        )
+        for row in found.plans
+    ]
+    if not found.incidents:
+        facts.append(("incidents", "none"))
+    output.print_table("Remediation", ("", ""), [fact for fact in facts if fact[1] is not None])
+    for refusal in found.refusals:
+        outcome = "every guard lets it" if refusal.would else "it is not done"
+        print_guards(
+            f"{refusal.action}, as of {output.format_moment(refusal.at)} in mode "
+            f"{refusal.mode}: {outcome}",
+            tuple(map(plan_view.build_guard_row, refusal.answers)),
+        )
+        _print_recommendations(refusal.recommend)
+
+
+def _print_recommendations(recommend: tuple[str, ...]) -> None:
+    if recommend:
+        output.print_lines("Better than that", [f"  {said}" for said in recommend])
+
+
+_STARTUP_GUARDS: Final = frozenset({"start_grace"})
+_OUTCOME_WORDS: Final = {
+    Permission.NO: "it is not done",
+    Permission.WOULD: "it would be done; the mode is to observe",
+    Permission.PROPOSE: "it is proposed to people",
+    Permission.ACT: "it is done without asking",
+}
+
+
+class RemediationPreview(NamedTuple):
+    """Preview for one incident, with the fields of its JSON document.
+
+    plan    in words; None if none can be made, for the reason in `said`
+    """
+
+    incident: str
+    what: str
+    since: Moment
+    action: str
+    comes_to: Permission
+    plan: str | None
+    said: str
+    guards: tuple[GuardAnswerRow, ...]
+    recommend: tuple[str, ...]
+
+
+def preview_remediation(
+    config: Config, snapshot: Snapshot, cluster: str, connector: str
+) -> tuple[RemediationPreview, ...]:
+    """Return one preview for each incident; none if no daemon has written a journal yet."""
+    folder = Path(config.state_dir)
+    stop_on = frozenset(config.remedy.stop_on)
+    found = [
+        incident
+        for incident in find_incidents(snapshot, stop_on)
+        if (incident.connect_cluster, incident.connector) == (cluster, connector)
+    ]
+    if not found or not (folder / FILE_NAME).exists():
+        return ()
+    try:
+        with open_remediation_parts(
+            config, lambda: snapshot, folder, SystemClock(), pause=lambda _: None
+        ) as parts:
+            return tuple(_preview_incident(parts.planner, incident) for incident in found)
+    except ClientError as exc:
+        output.print_error(f"remediation was not evaluated: {output.format_client_error(exc)}")
+        return ()
+
+
+def _preview_incident(planner: Planner, incident: Incident) -> RemediationPreview:
+    found = planner.consider(planner.case_of(incident))
+    answers = tuple(answer for answer in found.answers if answer.guard not in _STARTUP_GUARDS)
+    return RemediationPreview(
+        incident=incident.key,
+        what=incident.said,
+        since=Moment(incident.since),
+        action=found.action.value,
+        comes_to=derive_permission(answers),
+        plan=None if found.plan is None else found.plan.verb,
+        said=found.said,
+        guards=tuple(map(plan_view.build_guard_row, answers)),
+        recommend=found.recommend,
+    )
+
+
+def print_previews(found: tuple[RemediationPreview, ...]) -> None:
+    """Print the previews as tables."""
+    for preview in found:
+        title = f"{preview.action}, asked just now"
+        if preview.plan is None:
+            output.print_lines(f"{title}: no plan can be made: {preview.said}", ())
+        else:
+            outcome = _OUTCOME_WORDS[preview.comes_to]
+            print_guards(f"{title}: {preview.plan}: {outcome}", preview.guards)
+        _print_recommendations(preview.recommend)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from offsetwatch.cli.inspect import remediation
-from offsetwatch.cli.inspect.remediation import (
+from offsetwatch.cli.inspect import explain
+from offsetwatch.cli.inspect.explain import (
     preview_remediation,
     print_previews,
 )
@@ -36,7 +36,7 @@ def watched(agency: Agency, monkeypatch: pytest.MonkeyPatch) -> None:
             RemediationParts(agency.ledger, agency.planner, agency.policy, Brokers({}))
         )
 
-    monkeypatch.setattr(remediation, "open_remediation_parts", parts_of)
+    monkeypatch.setattr(explain, "open_remediation_parts", parts_of)
 
 
 def config_of(agency: Agency) -> Config:
@@ -115,6 +115,6 @@ def test_what_cannot_be_asked_hides_nothing_else(agency, capsys, monkeypatch):
     def broken(*_: object, **__: object):
         raise TargetUnreachable("east", "no broker answers")
 
-    monkeypatch.setattr(remediation, "open_remediation_parts", broken)
+    monkeypatch.setattr(explain, "open_remediation_parts", broken)
     assert asked(agency) == ()
     assert "was not evaluated: unreachable: east: no broker answers" in capsys.readouterr().err

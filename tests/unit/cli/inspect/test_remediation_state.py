@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from offsetwatch import documents
-from offsetwatch.cli.inspect.remediation import (
+from offsetwatch.cli.inspect.explain import (
     build_remediation_document,
     print_connector_remediation,
     read_connector_remediation,
