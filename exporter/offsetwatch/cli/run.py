@@ -39,7 +39,7 @@ def _block_drawing_imports() -> Iterator[None]:
     They are a tenth of all imports.
     """
     drawing = ("pygments", "rich")
-    kept = {name: sys.modules[name] for name in drawing if name in sys.modules}
+    loaded = {name: sys.modules[name] for name in drawing if name in sys.modules}
     # None: importing it fails, and both of them do without.
     sys.modules.update(dict.fromkeys(drawing))  # type: ignore[arg-type]  # typeshed leaves None out
     try:
@@ -47,4 +47,4 @@ def _block_drawing_imports() -> Iterator[None]:
     finally:
         for name in drawing:
             del sys.modules[name]
-        sys.modules.update(kept)
+        sys.modules.update(loaded)

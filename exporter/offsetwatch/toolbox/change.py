@@ -81,7 +81,7 @@ class Change:
 
 
 def compute_changes(
-    now: tuple[PartitionOffset, ...], wanted: tuple[PartitionOffset, ...], class_name: str = ""
+    now: tuple[PartitionOffset, ...], requested: tuple[PartitionOffset, ...], class_name: str = ""
 ) -> tuple[Change, ...]:
     """Return what a request would change, in its order; partitions that it does not name stay.
 
@@ -93,21 +93,21 @@ def compute_changes(
         compute_change(
             pair.partition, have.get(pair.partition), pair.offset, pair.key, class_name=class_name
         )
-        for pair in wanted
+        for pair in requested
         if have.get(pair.partition) != pair.offset
     )
 
 
 def compute_differences(
-    now: tuple[PartitionOffset, ...], wanted: tuple[PartitionOffset, ...], class_name: str = ""
+    now: tuple[PartitionOffset, ...], requested: tuple[PartitionOffset, ...], class_name: str = ""
 ) -> tuple[Change, ...]:
     """Return all differences, sorted, including partitions that only `now` has.
 
     `class_name` is as in compute_changes.
     """
-    named = {pair.partition for pair in wanted}
+    named = {pair.partition for pair in requested}
     gone = (PartitionOffset(pair.partition, None) for pair in now if pair.partition not in named)
-    changes = compute_changes(now, (*wanted, *gone), class_name)
+    changes = compute_changes(now, (*requested, *gone), class_name)
     return tuple(sorted(changes, key=lambda change: change.partition))
 
 

@@ -128,7 +128,7 @@ def gather_facts(
     connector: str,
     settings: ConnectorSettings | None,
     present: tuple[PartitionOffset, ...],
-    wanted: Collection[TopicPartition],
+    partitions: Collection[TopicPartition],
     *,
     kafkas: KafkaClusterPool,
     home: str | None,
@@ -171,7 +171,7 @@ def gather_facts(
     )
     there = [
         partition
-        for partition in wanted
+        for partition in partitions
         if 0 <= partition.partition < topics.get(partition.topic, 0)
     ]
     logs = {

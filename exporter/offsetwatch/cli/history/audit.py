@@ -101,13 +101,16 @@ def print_audit(**given: Any) -> int:
     found = audit(spec, output.print_error)
     document = _build_document(flow, found, bounds, options)
     if options.report is not None:
-        text = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
-        try:
-            options.report.write_bytes(text)
-        except OSError as exc:
-            raise ConfigError((f"--report {options.report}: {exc.strerror}",)) from exc
+        _write_report(options.report, document)
     output.print_result(options.output_format, document, lambda: _print_tables(flow, found, bounds))
     return FINDINGS if document["unexplained"] else OK
+
+
+def _write_report(path: Path, document: dict[str, object]) -> None:
+    try:
+        path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    except OSError as exc:
+        raise ConfigError((f"--report {path}: {exc.strerror}",)) from exc
 
 
 def _parse_bounds(options: AuditOptions) -> AuditBounds:
@@ -188,13 +191,13 @@ def _read_skips(
     """Return the skips that the journal has for the flow; none without a journal."""
     if not (folder / FILE_NAME).exists():
         return ()
-    places = {flow.connect_cluster} | {
+    stores = {flow.connect_cluster} | {
         str(topic.at)
         for topic in topology.offsets_topics
         if topic.connect_cluster == flow.connect_cluster
     }
     with closing(Journal(folder)) as journal:
-        return find_repositions(journal.every(), frozenset(places), flow.connector, flow.source)
+        return find_repositions(journal.every(), frozenset(stores), flow.connector, flow.source)
 
 
 def _describe_cost(scope: AuditScope) -> Iterator[str]:

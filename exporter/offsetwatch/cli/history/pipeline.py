@@ -74,12 +74,12 @@ def run_pipeline(
     with read_complete_snapshot(loaded, timeout_s) as snapshot:
         topology = snapshot.topology
     too = find_readable_topics(loaded, topology)
-    wanted = (*topology.recorded(), *(each.at for each in too))
+    topics = (*topology.recorded(), *(each.at for each in too))
     spec = run.PipelineSpec(
         base=Path(loaded.history.path),
         topology=topology,
         kafka={name: kafka.client_properties() for name, kafka in loaded.kafka.items()},
-        topic_ids=read_topic_ids(loaded, wanted),
+        topic_ids=read_topic_ids(loaded, topics),
         beside=too,
         cadence_s=loaded.history.cadence_s,
         refine_s=loaded.history.refine_s,
@@ -186,12 +186,12 @@ def write_package(folder: Path, *, output_format: OutputFormat) -> None:
     )
 
 
-def read_topic_ids(loaded: config.Config, wanted: Collection[KafkaTopic]) -> dict[KafkaTopic, str]:
+def read_topic_ids(loaded: config.Config, topics: Collection[KafkaTopic]) -> dict[KafkaTopic, str]:
     """Return Kafka's topic id of each topic to be read."""
     found: dict[KafkaTopic, str] = {}
-    for kafka in sorted({topic.kafka for topic in wanted}):
+    for kafka in sorted({topic.kafka for topic in topics}):
         admin = KafkaAdmin(kafka, loaded.kafka[kafka].client_properties())
-        names = [topic.topic for topic in wanted if topic.kafka == kafka]
+        names = [topic.topic for topic in topics if topic.kafka == kafka]
         ids = admin.topic_ids(names).items()
         found |= {KafkaTopic(kafka, name): topic_id for name, topic_id in ids}
     return found

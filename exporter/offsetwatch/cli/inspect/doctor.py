@@ -158,11 +158,11 @@ class Doctor:
         """Return all lines in the order of the configuration: clusters, workers, the rest."""
         kafkas, connects = self._config.kafka, self._config.connect
         found = f"{len(kafkas)} Kafka and {len(connects)} Connect cluster(s)"
-        asks = [(f"kafka {name}", partial(self._check_kafka, name)) for name in kafkas]
-        asks += [(f"connect {one.name}", partial(self._check_connect, one)) for one in connects]
+        checks = [(f"kafka {name}", partial(self._check_kafka, name)) for name in kafkas]
+        checks += [(f"connect {one.name}", partial(self._check_connect, one)) for one in connects]
         return (
             DoctorCheck("configuration", "loads", "ok", found),
-            *self._all(asks),
+            *self._all(checks),
             *self._all(self._list_remediation_checks()),
             *self._check_mappings(),
             *self._check_addresses(),
@@ -198,10 +198,10 @@ class Doctor:
         lines.append(diagnosis.check_record_clock(max(newest, default=None), snapshot.at))
         return lines
 
-    def _all(self, asks: Iterable[tuple[str, CheckFunction]]) -> Iterator[DoctorCheck]:
+    def _all(self, checks: Iterable[tuple[str, CheckFunction]]) -> Iterator[DoctorCheck]:
         """Run checks in parallel, each within its time limit, and yield their lines."""
         for about, found in ask_all(
-            ((about, partial(_run_check, about, ask)) for about, ask in asks),
+            ((about, partial(_run_check, about, check)) for about, check in checks),
             self._left_s(_PHASE_PART),
         ):
             if not isinstance(found, ClientError):
@@ -392,11 +392,11 @@ class Doctor:
             yield line("inputs", "ok", "every topic was read to its end")
 
 
-def _run_check(about: str, ask: CheckFunction) -> list[DoctorCheck]:
+def _run_check(about: str, check: CheckFunction) -> list[DoctorCheck]:
     """Return the lines up to the request that failed, and one for the failure."""
     lines: list[DoctorCheck] = []
     try:
-        for line in ask():
+        for line in check():
             lines.append(line)  # noqa: PERF402 - what came before a failure is kept
     except ClientError as exc:
         lines.append(report_failed_check(about, "reachable", exc))

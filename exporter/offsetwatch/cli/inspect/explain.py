@@ -369,7 +369,7 @@ def read_connector_remediation(
         return None
     fleet, key = ledger.fleet, (cluster, connector)
 
-    def is_ours(record: IncidentDetected | ActionRefused) -> bool:
+    def is_about(record: IncidentDetected | ActionRefused) -> bool:
         return (record.connect_cluster, record.connector) == key
 
     rows = (plan_view.build_plan_row(history, now) for history in ledger.dossiers.values())
@@ -387,10 +387,10 @@ def read_connector_remediation(
             for scope in (scope_of(*key), FLEET_SCOPE)
             if scope in fleet.breakers
         ),
-        incidents=tuple(filter(is_ours, fleet.incidents.values())),
+        incidents=tuple(filter(is_about, fleet.incidents.values())),
         refusals=tuple(
             refusal
-            for refusal in filter(is_ours, ledger.refusals.values())
+            for refusal in filter(is_about, ledger.refusals.values())
             if refusal.incident in fleet.incidents or refusal.action in approved
         ),
         plans=plans,

@@ -112,11 +112,11 @@ def decode(topic_role: str, encoding: str | None, file: str) -> int:
     role = TopicKind(topic_role)
     worst = OK
     with click.open_file(file, "rb") as source:
-        for place, record in _read_records(source):
+        for position, record in _read_records(source):
             try:
                 found = _decode_entry(record, role, encoding)
             except _UnusableError as exc:
-                output.print_error(f"{place}: {exc}")
+                output.print_error(f"{position}: {exc}")
                 worst = USAGE
                 continue
             if "undecodable" in found:

@@ -362,18 +362,18 @@ def _read_states(
         rows = [*found.decode(StatusDocument).connectors.connectors]
         return rows, found.by, tuple(unread for unread in found.unread if unread.kind == CONNECT)
     loaded = reading.required()
-    asked = [connect for connect in loaded.connect if connect.worker_urls]
+    connects = [connect for connect in loaded.connect if connect.worker_urls]
     rows = []
     failed: dict[str, ClientError] = {}
-    asks = [(connect.name, partial(_list_connectors, connect)) for connect in asked]
-    for cluster, answered in ask_all(asks, reading.timeout_s):
+    requests = [(connect.name, partial(_list_connectors, connect)) for connect in connects]
+    for cluster, answered in ask_all(requests, reading.timeout_s):
         if isinstance(answered, ClientError):
             failed[cluster] = answered
         else:
             rows += answered
     inputs = (UnreadInput(CONNECT_REST, name, None, str(exc)) for name, exc in failed.items())
     missing = collect_unread_clusters(inputs, (), config=loaded)
-    if len(failed) == len(asked) > 0:
+    if len(failed) == len(connects) > 0:
         denied = (error for error in failed.values() if isinstance(error, AccessDenied))
         raise next(denied, NoReadableCluster(cluster.text for cluster in missing))
     return rows, "Connect itself, just now", missing

@@ -143,11 +143,11 @@ def offsets_alter(
     return change_offsets(where, (request,), changing, typed=typed)
 
 
-def _parse_pairs(connector: str, given: tuple[tuple[str, str], ...]) -> OffsetsSection:
+def _parse_pairs(connector: str, pairs: tuple[tuple[str, str], ...]) -> OffsetsSection:
     """Return the pairs as a section. Raises ConfigError with all their mistakes."""
     found: list[PartitionOffset] = []
     problems: list[ValidationProblem] = []
-    for index, (partition, offset) in enumerate(given):
+    for index, (partition, offset) in enumerate(pairs):
         pair = parse_pair(partition, offset, f"pair[{index}]")
         if isinstance(pair, PartitionOffset):
             found.append(pair)

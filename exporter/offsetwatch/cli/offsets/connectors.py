@@ -213,13 +213,13 @@ def _suggest_explain(options: ConnectorChangeOptions, code: int) -> int:
 
 @click.command()
 @_lifecycle_options
-def connectors_delete(**asked: Any) -> int:
+def connectors_delete(**typed: Any) -> int:
     """Delete a connector. Its offsets are backed up, and remain in the offsets topic."""
-    options = ConnectorChangeOptions(**asked)
+    options = ConnectorChangeOptions(**typed)
     with _open_connect_cluster(options) as store:
         prepare = partial(lifecycle.prepare_delete, store, options.name)
         return _change_connector(
-            options, store, prepare, was_it=lambda plan: Delete() in plan.steps
+            options, store, prepare, is_done=lambda plan: Delete() in plan.steps
         )
 
 
@@ -229,7 +229,7 @@ def _change_connector(
     prepare: Callable[[Author], PreparedChange],
     *,
     create_config: Mapping[str, Any] | None = None,
-    was_it: Callable[[Plan], bool] = lambda _earlier: False,
+    is_done: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
     how = execute.ExecutionOptions(
         folder=execute.find_state_folder(options.state_dir, store.config),
@@ -245,7 +245,7 @@ def _change_connector(
         connector=options.name,
         driver=driver,
         prepare=prepare,
-        was_it=was_it,
+        is_done=is_done,
     )
 
 
@@ -277,13 +277,13 @@ def connectors_create(
     initial_state: str | None,
     *,
     allow_new: bool,
-    **asked: Any,
+    **typed: Any,
 ) -> int:
     """Create a connector that begins at given offsets (KIP-995). It is created stopped (Kafka 3.7);
     offsets of an earlier connector of its name are backed up and removed, its own are set, then it
     is started.
     """
-    options = ConnectorChangeOptions(**asked)
+    options = ConnectorChangeOptions(**typed)
     with _open_connect_cluster(options) as store:
         request = lifecycle.parse_request(options.name, _read_file(config_file, "--config-file"))
         if not isinstance(request, lifecycle.CreationRequest):
@@ -311,7 +311,7 @@ def connectors_create(
             store,
             partial(lifecycle.prepare_create, store, connector),
             create_config=request.config,
-            was_it=lambda plan: step in plan.steps,
+            is_done=lambda plan: step in plan.steps,
         )
 
 

@@ -123,17 +123,17 @@ def change_connector(
     connector: str,
     driver: Driver,
     prepare: Callable[[Author], PreparedChange],
-    was_it: Callable[[Plan], bool] = lambda _earlier: False,
+    is_done: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
     """Finish an earlier plan for the connector, then carry out what `prepare` returns.
 
     Returns the exit code. `driver` recovers an earlier plan for the same place and connector.
-    `was_it` returns whether an earlier plan that succeeded leaves nothing to do.
+    `is_done` returns whether an earlier plan that succeeded leaves nothing to do.
     """
     if how.dry_run:
         return print_rehearsal(prepare(create_author()))
     try:
-        code = _finish_earlier_plan(how, place, connector, driver, was_it)
+        code = _finish_earlier_plan(how, place, connector, driver, is_done)
         if code is not None:
             return code
         prepared = prepare(create_author())
@@ -157,7 +157,7 @@ def _finish_earlier_plan(
     place: str,
     connector: str,
     driver: Driver,
-    was_it: Callable[[Plan], bool],
+    is_done: Callable[[Plan], bool],
 ) -> int | None:
     """Finish an earlier plan; return the exit code if nothing remains to be done.
 
@@ -171,7 +171,7 @@ def _finish_earlier_plan(
         if earlier is None:
             return None
         succeeded = earlier.ending is PlanEnding.SUCCEEDED
-        all_done = succeeded and was_it(read_plan(journal, earlier.plan_id))
+        all_done = succeeded and is_done(read_plan(journal, earlier.plan_id))
         return earlier.exit_code if all_done or not earlier.over else None
 
 

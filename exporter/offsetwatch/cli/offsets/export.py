@@ -135,7 +135,7 @@ class OffsetRow(NamedTuple):
     source    the input that it was read from: storage, rest, topic or group
     """
 
-    place: str
+    store: str
     connector: str
     kind: str
     pair: PartitionOffset
@@ -146,7 +146,7 @@ def print_rows(rows: list[OffsetRow], by: str, *, output_format: OutputFormat) -
     """Print the offsets as a table, or as a document by store."""
     document: dict[str, dict[str, list[dict[str, msgspec.Raw]]]] = {}  # store -> connector -> pairs
     for row in rows:
-        entries = document.setdefault(row.place, {}).setdefault(row.connector, [])
+        entries = document.setdefault(row.store, {}).setdefault(row.connector, [])
         entries.append(build_offset_entry(row.pair.partition, row.pair.offset, row.pair.key))
     output.print_result(
         output_format,
@@ -155,7 +155,7 @@ def print_rows(rows: list[OffsetRow], by: str, *, output_format: OutputFormat) -
             f"Offsets, by {by}" if by else "Offsets",
             rows,
             {
-                "cluster": lambda row: row.place,
+                "cluster": lambda row: row.store,
                 "connector": lambda row: row.connector,
                 "kind": lambda row: row.kind,
                 "partition": lambda row: row.pair.partition,

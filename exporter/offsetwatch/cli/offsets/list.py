@@ -114,7 +114,7 @@ def print_cluster_offsets(
         listing.by.append(sourced.by)
     if sourced is None or sourced.config is not None:
         loaded = reading.required()
-        listing.ask_connect(loaded, reading)
+        listing.read_connect(loaded, reading)
         listing.read_topics(loaded, max(1.0, reading.timeout_s - (time.monotonic() - began)))
     return listing.print(output_format=output_format)
 
@@ -147,13 +147,13 @@ class _OffsetListing:
         ]
         self._names |= {connector.name for connector in connectors}
         for cluster in sorted({connector.connect_cluster for connector in connectors}):
-            mine = [connector for connector in connectors if connector.connect_cluster == cluster]
-            lacking = (self._connectors or frozenset()) - {connector.name for connector in mine}
+            own = [connector for connector in connectors if connector.connect_cluster == cluster]
+            lacking = (self._connectors or frozenset()) - {connector.name for connector in own}
             entries = () if config is None else config.connect
             homes = {(KAFKA, entry.kafka) for entry in entries if entry.name == cluster}
             needed = {(CONNECT, cluster), *homes}
             whole = not any((unread.kind, unread.cluster) in needed for unread in missing)
-            rows = list(_read_status_rows(mine, self._connectors))
+            rows = list(_read_status_rows(own, self._connectors))
             if whole and not (self._connect is not None and lacking):
                 self._rows[cluster] = rows
             else:
@@ -162,20 +162,20 @@ class _OffsetListing:
             self._rows |= self._partly
             self._unread += (unread.text for unread in missing)
 
-    def ask_connect(self, config: Config, reading: ReadOptions) -> None:
+    def read_connect(self, config: Config, reading: ReadOptions) -> None:
         """Read the offsets of the remaining Connect clusters over REST.
 
         Clusters that do not answer remain.
         """
         if self._connect is not None:
-            wanted = [find_connect(config, self._connect)]
+            connects = [find_connect(config, self._connect)]
         else:
-            wanted = [connect for connect in config.connect if connect.worker_urls]
-        wanted = [connect for connect in wanted if connect.name not in self._rows]
-        if not wanted:
+            connects = [connect for connect in config.connect if connect.worker_urls]
+        connects = [connect for connect in connects if connect.name not in self._rows]
+        if not connects:
             return
-        silent = _find_silent_clusters(config, wanted, min(SILENT_S, reading.timeout_s))
-        for connect in wanted:
+        silent = _find_silent_clusters(config, connects, min(SILENT_S, reading.timeout_s))
+        for connect in connects:
             cluster = ClusterName(CONNECT, connect.name)
             try:
                 if cluster in silent or not connect.worker_urls:
@@ -211,8 +211,8 @@ class _OffsetListing:
         with inspect_clusters(config, timeout_s) as inspection:
             status = documents.decode(encode_status(inspection.snapshot), StatusDocument)
             for row in _read_status_rows(status.connectors.connectors, self._connectors):
-                if row.place in names:
-                    self._rows.setdefault(row.place, []).append(row)
+                if row.store in names:
+                    self._rows.setdefault(row.store, []).append(row)
             self._unread += (
                 cluster.text
                 for cluster in inspection.unread
@@ -222,11 +222,11 @@ class _OffsetListing:
 
     def print(self, *, output_format: OutputFormat) -> int:
         """Print the offsets and what is missing; return the exit code."""
-        rows = [row for of in self._rows.values() for row in of]
+        rows = [row for offsets in self._rows.values() for row in offsets]
         if self._failed and not self._rows:
             denied = (error for error in self._failed if isinstance(error, AccessDenied))
             raise next(denied, NoReadableCluster(self._unread))
-        if self._names and len(self.by) == 1 and not self._unread:  # the daemon told all of it
+        if self._names and len(self.by) == 1 and not self._unread:  # the daemon told all offsets it
             self._unread += (
                 f"no connector {name} ({suggest_name(name, self._names)})"
                 for name in sorted((self._connectors or frozenset()) - self._names)
@@ -247,10 +247,10 @@ def _find_silent_clusters(
 
 
 def _read_status_rows(
-    connectors: Iterable[ConnectorRow], wanted: frozenset[str] | None
+    connectors: Iterable[ConnectorRow], names: frozenset[str] | None
 ) -> Iterator[OffsetRow]:
     for connector in connectors:
-        if wanted is not None and connector.name not in wanted:
+        if names is not None and connector.name not in names:
             continue
         cluster, name = connector.key
         kind = "sink" if connector.kind == "sink" else "source"

@@ -162,7 +162,7 @@ def recheck_costs(
     mirror: MirrorSettings,
     counts: Collection[CopyCost],
     now: Collection[PartitionOffset],
-    wanted: Collection[PartitionOffset],
+    requested: Collection[PartitionOffset],
     logs: Mapping[TopicPartition, ReadableRange],
     *,
     whole: bool,
@@ -171,7 +171,7 @@ def recheck_costs(
 
     The connector or its logs may have advanced. `whole`: the plan removes every offset of the flow.
     """
-    stored, after = parse_mirror_pairs(now), parse_mirror_pairs(wanted)
+    stored, after = parse_mirror_pairs(now), parse_mirror_pairs(requested)
     found = [
         f"{format_partition_name(partition)}: has come to have an offset meanwhile, and would "
         "keep it"

@@ -428,8 +428,8 @@ def prepare_flow_reset(
     if clearing is not None:
         found, notes = (*found, *clearing.problems), (*notes, *clearing.notes)
     elif mirror.syncs_topic is not None:
-        kept = "are retained: MirrorMaker writes new ones as it copies"
-        notes = (*notes, f"the offset syncs in {mirror.syncs_topic} {kept}")
+        retained = "are retained: MirrorMaker writes new ones as it copies"
+        notes = (*notes, f"the offset syncs in {mirror.syncs_topic} {retained}")
     if found:
         return FlowChange(PreparedChange(connector, found, notes=notes), offsets.counts)
     step = None if clearing is None else clearing.step

@@ -146,7 +146,7 @@ class OffsetStore(ABC):
         self,
         connector: str,
         present: tuple[PartitionOffset, ...],
-        wanted: Collection[TopicPartition],
+        partitions: Collection[TopicPartition],
         settings: ConnectorSettings | None = None,
     ) -> ValidationFacts:
         """Gather the facts for checking its offsets, with the logs of the `wanted` partitions.
@@ -159,7 +159,7 @@ class OffsetStore(ABC):
             connector,
             known,
             present,
-            wanted,
+            partitions,
             kafkas=self.kafkas,
             home=self.home,
             upstream=self.configured_upstream(connector),

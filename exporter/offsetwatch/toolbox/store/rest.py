@@ -290,13 +290,13 @@ def check_strimzi_ownership(connect: Connect, name: str) -> ValidationProblem | 
     strimzi = connect.strimzi
     if strimzi is None:
         return None
-    place = f"{strimzi.namespace}/{strimzi.name}"
+    resource = f"{strimzi.namespace}/{strimzi.name}"
+    alter = format_connector_command("offsets alter", name, "--strimzi", resource)
     return ValidationProblem(
         name,
-        f"Strimzi owns the connectors of {connect.name} ({place}), and puts back what is done to "
-        "them over REST",
-        f"offsets: `{format_connector_command('offsets alter', name, '--strimzi', place)}`; its "
-        "state: spec.state of its resource",
+        f"Strimzi owns the connectors of {connect.name} ({resource}), and puts back what is done "
+        "to them over REST",
+        f"offsets: `{alter}`; its state: spec.state of its resource",
     )
 
 
@@ -325,14 +325,14 @@ def check_worker_versions(
     if needs is None:
         return ()
     worker_versions = query_worker_versions(connect) if found is None else found
-    wanted = f"Kafka {needs[0]}.{needs[1]}"
+    needed = f"Kafka {needs[0]}.{needs[1]}"
     right = "upgrade it first"
     if needs == ALTER_OFFSETS_SINCE:
         right += ", or stop every worker and go straight to the storage: --worker-config"
     problems = [
         ValidationProblem(
             connect.name,
-            f"the worker at {url} has version {version}, and this needs {wanted}",
+            f"the worker at {url} has version {version}, and this needs {needed}",
             right,
         )
         for url, version in worker_versions.versions

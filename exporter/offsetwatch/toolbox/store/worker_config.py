@@ -235,9 +235,9 @@ def _build_distributed(
 
 
 def _parse_mirror_maker(
-    path: Path, settings: Mapping[str, str], wanted: str | None, *, translate: bool
+    path: Path, settings: Mapping[str, str], requested: str | None, *, translate: bool
 ) -> DistributedStorage:
-    flow = _select_flow(settings, wanted)
+    flow = _select_flow(settings, requested)
     # Its own order: what stands under an alias wins for clients, what stands above for storage.
     storage = {
         name: value
@@ -266,14 +266,14 @@ def _select_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def _select_flow(settings: Mapping[str, str], wanted: str | None) -> tuple[str, str]:
+def _select_flow(settings: Mapping[str, str], requested: str | None) -> tuple[str, str]:
     """Return the requested flow, or the only one that is enabled."""
     aliases = _parse_aliases(settings)
     flows = {f"{a}->{b}": (a, b) for a, b in permutations(aliases, 2)}
-    if wanted is not None:
-        if wanted not in flows:
-            raise WorkerConfigError(f"clusters: no flow {wanted} between {', '.join(aliases)}")
-        return flows[wanted]
+    if requested is not None:
+        if requested not in flows:
+            raise WorkerConfigError(f"clusters: no flow {requested} between {', '.join(aliases)}")
+        return flows[requested]
     # Boolean.parseBoolean of the text as it is written: to it, blanks behind make a truth false.
     enabled = [name for name in flows if settings.get(f"{name}.enabled", "").lower() == "true"]
     if len(enabled) != 1:
@@ -372,26 +372,26 @@ def translate_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
         server.rpartition("://")[2] for server in values_of(given.get("bootstrap.servers", ""))
     )
     bootstrap = ",".join(normalize_address(server) for server in servers if server)
-    made = {"bootstrap.servers": bootstrap} if given.get("bootstrap.servers") else {}
-    missing = [] if made or unresolved else ["bootstrap.servers: missing"]
-    made["security.protocol"] = protocol.lower()
+    properties = {"bootstrap.servers": bootstrap} if given.get("bootstrap.servers") else {}
+    missing = [] if properties or unresolved else ["bootstrap.servers: missing"]
+    properties["security.protocol"] = protocol.lower()
     if protocol.endswith("SSL"):
-        made |= _translate_tls(given, mistakes)
+        properties |= _translate_tls(given, mistakes)
     if protocol.startswith("SASL"):
-        made |= _translate_sasl(given, mistakes)
+        properties |= _translate_sasl(given, mistakes)
     if missing or mistakes:
         advised = (f"{mistake}; {_KAFKA_OPTION_ADVICE}" for mistake in mistakes)
         raise UntranslatableSettings(*missing, *advised)
-    return made
+    return properties
 
 
 def _translate_tls(given: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
     algorithm = given.get("ssl.endpoint.identification.algorithm", "https")
-    made = {"ssl.endpoint.identification.algorithm": algorithm.lower() or "none"}
+    properties = {"ssl.endpoint.identification.algorithm": algorithm.lower() or "none"}
     if "ssl.key.password" in given:
-        made["ssl.key.password"] = given["ssl.key.password"]
-    made |= _translate_truststore(given, mistakes)
-    made |= _translate_keystore(given, mistakes)
+        properties["ssl.key.password"] = given["ssl.key.password"]
+    properties |= _translate_truststore(given, mistakes)
+    properties |= _translate_keystore(given, mistakes)
     mistakes += (
         f"{name}: has no counterpart here"
         for name in sorted(given)
@@ -400,7 +400,7 @@ def _translate_tls(given: Mapping[str, str], mistakes: list[str]) -> dict[str, s
         and name not in _TUNING | _TRANSLATED_SETTINGS
         and given[name]
     )
-    return made
+    return properties
 
 
 def _translate_truststore(given: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:

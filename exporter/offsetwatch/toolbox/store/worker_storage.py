@@ -254,14 +254,14 @@ class WorkerOffsetStore(OffsetStore):
         step = self.plan_reset(connector) if whole else self.plan_write(connector, pairs)
         return ChangeSteps((step,))
 
-    def plan_write(self, connector: str, wanted: tuple[PartitionOffset, ...]) -> Write:
+    def plan_write(self, connector: str, pairs: tuple[PartitionOffset, ...]) -> Write:
         """Plan the write that gives these partitions these offsets. Raises RemoteRefusal.
 
         It has no records if the partitions have them already.
         """
         contents = self._require_writable(connector)
-        records = build_set_records(contents, connector, wanted)
-        return Write(where=contents.where, records=records, pairs=wanted)
+        records = build_set_records(contents, connector, pairs)
+        return Write(where=contents.where, records=records, pairs=pairs)
 
     def plan_reset(self, connector: str) -> Write:
         """Plan the write that removes all offsets of the connector."""
@@ -384,8 +384,8 @@ class _DistributedWorkerStorage:
         own = settings.dedicated_offsets_topic
         topic = self._worker.offsets_topic if own is None else own
         if settings.offsets_addresses and (own is not None or connector in known.fenced):
-            ours = self._admin.topics()[1] | parse_bootstrap_addresses(self._worker.bootstrap)
-            if not settings.offsets_addresses & ours:
+            addresses = self._admin.topics()[1] | parse_bootstrap_addresses(self._worker.bootstrap)
+            if not settings.offsets_addresses & addresses:
                 raise RemoteRefusal(
                     f"{self._kafka}/{topic}",
                     f"{connector} keeps its offsets on another Kafka cluster: its own setting "
@@ -457,5 +457,5 @@ def _is_task_key(key: SourceKey, raw: bytes | None) -> bool:
     """
     if key.is_spelling:
         return True
-    wanted = build_connect_key_from_json(key.connector, key.identity)
-    return raw is not None and wanted is not None and raw.endswith((wanted, wanted + b"}"))
+    looked_up = build_connect_key_from_json(key.connector, key.identity)
+    return raw is not None and looked_up is not None and raw.endswith((looked_up, looked_up + b"}"))

@@ -63,16 +63,24 @@ def print_report(**given: Any) -> int:
     until = now if options.until is None else parse_time(options.until, now, "--to")
     if since > until:
         raise ConfigError((f"--from {options.since}: is after the end",))
-    made = _build_report(Path(loaded.history.path), options, since, min(until, now))
+    report = _build_report(Path(loaded.history.path), options, since, min(until, now))
     if options.html is not None:
-        files.write_page(options.html, render_page(made))
+        files.write_page(options.html, render_page(report))
     if options.parquet is not None:
-        files.write_rows(options.parquet, made)
-    for note in (*made.notes, *_describe_absent_groups(options, made), *_describe_unknown(made)):
+        files.write_rows(options.parquet, report)
+    for note in (
+        *report.notes,
+        *_describe_absent_groups(options, report),
+        *_describe_unknown(report),
+    ):
         output.print_error(note)
-    output.print_result(options.output_format, _build_document(made), lambda: _print_table(made))
+    output.print_result(
+        options.output_format, _build_document(report), lambda: _print_table(report)
+    )
     known = (
-        figure.known for summary in (made.flow, *made.groups) for figure in summary.figures.values()
+        figure.known
+        for summary in (report.flow, *report.groups)
+        for figure in summary.figures.values()
     )
     return OK if any(known) else NOTHING_KNOWN
 
@@ -85,28 +93,28 @@ def _build_report(base: Path, options: FailoverReportOptions, since: float, unti
     return build_report(known, minutes, *replay_samples(known, window.since, window.until))
 
 
-def _describe_absent_groups(options: FailoverReportOptions, made: Report) -> Iterator[str]:
-    for group in sorted(set(options.groups) - {summary.group for summary in made.groups}):
+def _describe_absent_groups(options: FailoverReportOptions, report: Report) -> Iterator[str]:
+    for group in sorted(set(options.groups) - {summary.group for summary in report.groups}):
         yield f"{group}: no position of it was sampled in a topic that the flow copies"
 
 
-def _describe_unknown(made: Report) -> Iterator[str]:
-    for group in made.groups:
+def _describe_unknown(report: Report) -> Iterator[str]:
+    for group in report.groups:
         for reason, count in sorted(group.unknown.items()):
             yield f"{group.group}: not known: {REASON_LABELS[reason]} ({count} times)"
 
 
-def _build_document(made: Report) -> dict[str, Any]:
+def _build_document(report: Report) -> dict[str, Any]:
     return {
-        "connect_cluster": made.connect_cluster,
-        "source": made.source,
-        "target": made.target,
-        "from": Moment(made.minutes[0]),
-        "to": Moment(made.minutes[-1]),
-        "minutes": len(made.minutes),
-        "flow": _build_group_document(made.flow),
-        "groups": [_build_group_document(group) for group in made.groups],
-        "notes": made.notes,
+        "connect_cluster": report.connect_cluster,
+        "source": report.source,
+        "target": report.target,
+        "from": Moment(report.minutes[0]),
+        "to": Moment(report.minutes[-1]),
+        "minutes": len(report.minutes),
+        "flow": _build_group_document(report.flow),
+        "groups": [_build_group_document(group) for group in report.groups],
+        "notes": report.notes,
     }
 
 
@@ -132,10 +140,10 @@ def _build_group_document(summary: FailoverSummary) -> dict[str, Any]:
     }
 
 
-def _print_table(made: Report) -> None:
-    begin, end = output.format_moment(made.minutes[0]), output.format_moment(made.minutes[-1])
+def _print_table(report: Report) -> None:
+    begin, end = output.format_moment(report.minutes[0]), output.format_moment(report.minutes[-1])
     output.print_table(
-        f"{made.source}->{made.target} of {made.connect_cluster}, {begin} to {end}",
+        f"{report.source}->{report.target} of {report.connect_cluster}, {begin} to {end}",
         ("group", "at a failover", "minutes known", "median#", "95 %#", "most#", "worst at"),
         (
             (
@@ -148,7 +156,7 @@ def _print_table(made: Report) -> None:
                 ),
                 ", ".join(str(output.format_moment(one.at)) for one in group.worst[name]) or None,
             )
-            for group in (*made.groups, made.flow)
+            for group in (*report.groups, report.flow)
             for name, figures in group.figures.items()
         ),
     )

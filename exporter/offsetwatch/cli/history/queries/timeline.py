@@ -118,13 +118,13 @@ def _read_journal_events(folder: Path, cluster: str, query: TimelineQuery) -> It
     if not (folder / FILE_NAME).exists():
         return
     with closing(Journal(folder)) as journal:
-        ours: set[str] = set()
+        ids: set[str] = set()
         for entry in journal.every():
             known = _collect_ids(entry, cluster, query.connector)
-            ours |= known
+            ids |= known
             record = entry.record
             ended = record.incident if isinstance(record, IncidentEnded) else None
-            about = known or entry.plan_id in ours or ended in ours
+            about = known or entry.plan_id in ids or ended in ids
             if (
                 about
                 and isinstance(record, _TIMELINE_RECORDS)
@@ -142,8 +142,8 @@ def _collect_ids(entry: JournalEntry, cluster: str, connector: str) -> set[str]:
     """
     match entry.record:
         case PlanOpened(plan=plan) | PlanProposed(plan=plan):
-            mine = (plan.subject.place, plan.subject.connector) == (cluster, connector)
-            return {entry.plan_id} if mine else set()
+            is_subject = (plan.subject.place, plan.subject.connector) == (cluster, connector)
+            return {entry.plan_id} if is_subject else set()
         case IncidentDetected(incident=incident) | ActionRefused(incident=incident):
             key = (entry.record.connect_cluster, entry.record.connector)
             return {incident} if key == (cluster, connector) else set()
