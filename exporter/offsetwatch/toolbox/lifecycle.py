@@ -19,11 +19,11 @@ import msgspec
 from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.model.commands import format_connector_command
 from offsetwatch.model.connectors import Connector, ConnectorSettings
-from offsetwatch.remedy.drivers.rest.connect_state import (
+from offsetwatch.remedy.drivers.rest.driver import CREATE_STOPPED_SINCE
+from offsetwatch.remedy.gather.live_queries import (
     compute_config_sha256,
     query_worker_versions,
 )
-from offsetwatch.remedy.drivers.rest.driver import CREATE_STOPPED_SINCE
 from offsetwatch.remedy.model.driver import Driver, StepStatus
 from offsetwatch.remedy.model.plan import (
     Alter,
@@ -85,8 +85,8 @@ def prepare_state(
     if problems or known is None:
         return _report_problems(store, name, problems)
     driver = store.driver(name)
-    inspection = driver.look(ToState(state), None)
-    if inspection.standing is StepStatus.DONE:
+    inspection = driver.inspect(ToState(state), None)
+    if inspection.status is StepStatus.DONE:
         notes = [f"{name}: {inspection.said}: there is nothing to do"]
         if "failed" in {known.state, *(task.state for task in known.tasks)}:
             restart = format_connector_command("connectors restart", name)

@@ -48,9 +48,9 @@ def test_a_password_makes_us_known(site: Site, capsys: pytest.CaptureFixture[str
         assert status.check_health(configured(site, password())) == 0
         assert status.check_health(configured(site, password("wrong"))) == 6
         assert status.check_health(configured(site)) == 6
-    said = capsys.readouterr()
-    assert "own_access" in said.err
-    assert "wrong" not in said.err + said.out
+    result = capsys.readouterr()
+    assert "own_access" in result.err
+    assert "wrong" not in result.err + result.out
 
 
 def test_a_certificate_makes_us_known_and_without_one_nothing_answers(site: Site):
@@ -83,8 +83,8 @@ def test_an_authority_that_is_named_is_gone_by_instead(site: Site):
     with site.serving(site.tls()):
         named = {"tls": {"ca_file": str(site.authority.ca)}}
         assert status.check_health(configured(site, named)) == 0
-        stranger = Site(site.folder / "stranger")
-        named = {"tls": {"ca_file": str(stranger.authority.ca)}}
+        unknown = Site(site.folder / "stranger")
+        named = {"tls": {"ca_file": str(unknown.authority.ca)}}
         assert status.check_health(configured(site, named)) == 7
 
 

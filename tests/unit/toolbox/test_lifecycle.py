@@ -63,7 +63,7 @@ def prepared(worker: fake.Connect, offsets: bytes | None = BEGIN, **more: Any) -
         **more,
     )
     store = RestOffsetStore(config, connect, clock=CLOCK)
-    return prepare_create(store, wanted, Author("p-1", 0.0, "me"))
+    return prepare_create(store, expected, Author("p-1", 0.0, "me"))
 
 
 def carried_out(change: PreparedChange, folder: Path) -> tuple[PlanResult, list[str]]:

@@ -526,7 +526,7 @@ def preview_remediation(
 
 
 def _preview_incident(planner: Planner, incident: Incident) -> RemediationPreview:
-    found = planner.consider(planner.case_of(incident))
+    found = planner.evaluate_case(planner.choose_action(incident))
     answers = tuple(answer for answer in found.answers if answer.guard not in _STARTUP_GUARDS)
     return RemediationPreview(
         incident=incident.key,

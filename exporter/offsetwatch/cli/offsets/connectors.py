@@ -43,7 +43,7 @@ from offsetwatch.cli.plans.service_access import (
 )
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.commands import format_connector_command
-from offsetwatch.remedy.drivers.rest.connect_state import compute_config_sha256
+from offsetwatch.remedy.gather.live_queries import compute_config_sha256
 from offsetwatch.remedy.model.plan import Create, Delete, Plan, RequestedState
 from offsetwatch.remedy.model.service_api import Wish
 from offsetwatch.toolbox import lifecycle

@@ -22,14 +22,13 @@ from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSett
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
+from offsetwatch.remedy.drivers.storage import build_contents
 from offsetwatch.remedy.gather.live_queries import (
     ConnectClient,
     WorkerVersions,
     parse_kafka_version,
     query_worker_versions,
 )
-from offsetwatch.remedy.drivers.rest.driver import RestDriver
-from offsetwatch.remedy.drivers.storage import build_contents
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import (
     Alter,

@@ -71,11 +71,11 @@ def test_what_would_be_done_is_told_with_every_guard_and_nothing_is_written(agen
     assert "start_grace" not in names
     assert agency.ledger.journal.verify() == before
     assert agency.changes() == []
-    print_previews((found,))
-    shown = capsys.readouterr().out
-    assert "it is proposed to people" in shown
-    assert "G14  identified" in shown
-    document = found._asdict()
+    print_previews((result,))
+    out = capsys.readouterr().out
+    assert "it is proposed to people" in out
+    assert "G14  identified" in out
+    document = result._asdict()
     assert (document["action"], document["comes_to"]) == ("skip_one", "propose")
 
 

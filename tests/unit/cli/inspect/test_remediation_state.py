@@ -121,8 +121,8 @@ def test_a_persons_plan_that_is_held_back_is_told_with_why_until_it_is_over(bure
     bureau.approved("p3", incident="")
     trouble(bureau, incident="")
     bureau.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
-    (looked,) = told(bureau).refusals
-    assert looked.incident == ""
+    (result,) = told(bureau).refusals
+    assert result.incident == ""
     bureau.office.reject("p3", "ada", "no")
     assert told(bureau).refusals == ()
 
@@ -130,9 +130,9 @@ def test_a_persons_plan_that_is_held_back_is_told_with_why_until_it_is_over(bure
 def test_trouble_that_is_over_is_not_told_any_more(bureau, capsys):
     trouble(bureau)
     bureau.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
-    found = told(bureau)
-    assert (found.incidents, found.refusals) == ((), ())
-    print_connector_remediation(found)
+    result = told(bureau)
+    assert (result.incidents, result.refusals) == ((), ())
+    print_connector_remediation(result)
     assert "incidents  none" in capsys.readouterr().out
 
 

@@ -57,14 +57,14 @@ def mistakes(read, text: str, flow: str | None = None) -> str:
 
 
 def test_a_distributed_worker_keeps_its_offsets_in_a_topic(read):
-    found = read(DISTRIBUTED)
-    assert isinstance(found, DistributedStorage)
-    assert found.offsets_topic == "connect-offsets"
-    assert found.config_topic == "connect-configs"
-    assert found.group == "connect"
-    assert found.flush_s == 65.0
-    assert found.envelopes == OffsetEnvelopes()
-    assert found.client == {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "plaintext"}
+    result = read(DISTRIBUTED)
+    assert isinstance(result, DistributedStorage)
+    assert result.offsets_topic == "connect-offsets"
+    assert result.config_topic == "connect-configs"
+    assert result.group == "connect"
+    assert result.flush_s == 65.0
+    assert result.envelopes == OffsetEnvelopes()
+    assert result.client == {"bootstrap.servers": "a:9092,b:9092", "security.protocol": "plaintext"}
 
 
 def test_blanks_around_values_are_ignored_as_kafka_ignores_them(read):
