@@ -44,10 +44,16 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.hypothesis_seed = str(random.SystemRandom().randrange(2**32))
 
 
+def pytest_collection() -> None:
+    """Collect tests without collecting garbage: that took a third of the 35 s of 20,000 tests."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
     """Keep what was collected out of every later collection of garbage: 18,000 tests took 46 s of
     processor time for that.
     """
+    gc.enable()
     gc.collect()
     gc.freeze()
 
