@@ -152,7 +152,7 @@ def test_every_record_comes_back_from_the_topic_exactly_as_it_was(
     fresh = quarantine(kafkas, tmp_path)
     retained = {
         held.record.offset: held.record
-        for _, held in fresh.kept()
+        for _, held in fresh.list_copies()
         if held is not None and held.record.topic == topic
     }
     assert [retained[record.offset] for record in records] == list(records)
@@ -169,7 +169,7 @@ def test_a_topic_is_made_to_keep_copies_and_only_for_the_first_of_them(
     name = next(names)
     store = quarantine(kafkas, tmp_path, topic=name, retention_days=30.0)
     assert store.find("any") is None
-    assert list(store.kept()) == []
+    assert list(store.list_copies()) == []
     assert described(lab, name) is None
     written(lab, topic, (b"k", b"v", []))
     (record,) = read(reader, topic).records
@@ -216,7 +216,7 @@ def test_what_is_too_large_for_the_topic_becomes_a_file(lab, topic, reader, kafk
     assert first.path is not None
     assert second.path is None
     assert store.find(about(large).skip_key) == first
-    assert [held.record for _, held in store.kept() if held is not None] == [large, small]
+    assert [held.record for _, held in store.list_copies() if held is not None] == [large, small]
 
 
 def test_the_broker_has_the_last_word_on_what_is_too_large(lab, topic, reader, kafkas, tmp_path):

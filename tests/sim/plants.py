@@ -187,7 +187,7 @@ def waited_by_anothers_clock(put: Put) -> None:
 
 def begun_whatever_became_of_it(put: Put) -> None:
     put(journal, "build_plan_history", lambda _records: None)
-    put(GuardInputs, "against", lambda _self, _now, _bounds: None)
+    put(GuardInputs, "find_change", lambda _self, _now, _bounds: None)
 
 
 def old_looks_are_believed(put: Put) -> None:
@@ -350,13 +350,13 @@ def observing_is_proposing(put: Put) -> None:
 
 
 def begun_on_old_answers(put: Put) -> None:
-    against = GuardInputs.against
-    put(GuardInputs, "against", lambda self, _now, bounds: against(self, self.at, bounds))
+    against = GuardInputs.find_change
+    put(GuardInputs, "find_change", lambda self, _now, bounds: against(self, self.at, bounds))
 
 
 def begun_whatever_people_did(put: Put) -> None:
-    against = GuardInputs.against
-    put(GuardInputs, "against", lambda self, now, _bounds: against(self, now, self.bounds))
+    against = GuardInputs.find_change
+    put(GuardInputs, "find_change", lambda self, now, _bounds: against(self, now, self.bounds))
 
 
 def budget_forgotten(put: Put) -> None:

@@ -298,7 +298,7 @@ class Instance:
                 return self.runner.run(
                     history.plan,
                     lambda _frozen, recheck=recheck: recheck.problems(),
-                    lambda grounds=grounds: grounds.against(self._clock.now(), self._bounds()),
+                    lambda grounds=grounds: grounds.find_change(self._clock.now(), self._bounds()),
                 )
             except PlanStateConflict:
                 self.working = False

@@ -99,7 +99,7 @@ class Recheck:
         clock: UnixClock,
     ) -> None:
         self._world, self._journal, self._past, self._seq = world, journal, FleetState(), 0
-        gatherer = FactsCollector(
+        collector = FactsCollector(
             client_of=lambda _: on_time,
             brokers=ModelBrokers(world, watch),
             snapshot=self._snapshot,
@@ -111,8 +111,8 @@ class Recheck:
         )
         self._planner = Planner(
             client_of=lambda _: on_time,
-            gatherer=gatherer,
-            finder=None,
+            collector=collector,
+            locator=None,
             snapshot=self._snapshot,
             policy=policy,
             quarantine=QUARANTINE,

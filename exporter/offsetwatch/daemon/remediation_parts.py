@@ -62,7 +62,7 @@ def open_remediation_parts(
         readers = stack.enter_context(closing(ConnectStateReaders(config)))
         brokers = stack.enter_context(closing(Brokers(config.kafka)))
         ledger.read_on()
-        gatherer = FactsCollector(
+        collector = FactsCollector(
             client_of=readers.of,
             brokers=brokers,
             snapshot=snapshot,
@@ -76,8 +76,8 @@ def open_remediation_parts(
         )
         planner = Planner(
             client_of=readers.of,
-            gatherer=gatherer,
-            finder=PoisonLocator(config, brokers, policy, clock),
+            collector=collector,
+            locator=PoisonLocator(config, brokers, policy, clock),
             snapshot=snapshot,
             policy=policy,
             quarantine=build_configured_quarantine(config, folder).name,

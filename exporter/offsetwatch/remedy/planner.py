@@ -74,8 +74,8 @@ class Planner:
         self,
         *,
         client_of: Callable[[str], ConnectClient],
-        gatherer: FactsCollector,
-        finder: PoisonLocator,
+        collector: FactsCollector,
+        locator: PoisonLocator,
         snapshot: Callable[[], Snapshot],
         policy: Policy,
         quarantine: str,
@@ -83,8 +83,8 @@ class Planner:
         clock: Callable[[], float],
     ) -> None:
         self._client_of = client_of
-        self._gatherer = gatherer
-        self._finder = finder
+        self._collector = collector
+        self._locator = locator
         self._snapshot = snapshot
         self._policy = policy
         self._quarantine = quarantine
@@ -107,7 +107,7 @@ class Planner:
             case IncidentKind.FROZEN:
                 return replace(case, action=Action.SKIP_ONE)
         failure = self._failure(incident)
-        over_and_over = self._gatherer.failures(incident) >= self._policy.failures
+        over_and_over = self._collector.failures(incident) >= self._policy.failures
         skippable = failure is not None and failure.kind in SKIPPABLE and failure.veto is None
         action = Action.SKIP_ONE if over_and_over and skippable else Action.RESTART_FAILED
         return replace(case, action=action, failure=failure)
@@ -124,11 +124,11 @@ class Planner:
 
     def observe_mass_failure(self) -> None:
         """Update whether a mass failure is going on; once a round, as that needs several polls."""
-        self._gatherer.observe_mass_failure()
+        self._collector.observe_mass_failure()
 
     def is_stop_requested(self) -> bool:
         """Check whether the stop file exists; True also if that is unknown."""
-        return self._gatherer.stop_file() is not False
+        return self._collector.stop_file() is not False
 
     def admit(
         self, plan: Plan, incident: Incident | None, approval: PlanApproval | None
@@ -137,7 +137,7 @@ class Planner:
         case = self._case_of_plan(plan, incident, approval)
         if incident is not None and case.action is Action.SKIP_ONE and not case.by_person:
             case = replace(case, failure=self._failure(incident))
-        facts = self._gatherer.gather(case)
+        facts = self._collector.gather(case)
         answers = evaluate(facts, self._policy, Stage.ADMIT, by_person=case.by_person)
         return AdmissionAnswer(answers, find_tripped_breakers(answers, facts))
 
@@ -183,7 +183,7 @@ class Planner:
             stopped_at=stopped_at,
             receipt_sha256=receipt_sha256,
         )
-        facts = self._gatherer.gather(case)
+        facts = self._collector.gather(case)
         denying = select_denying(
             evaluate(facts, self._policy, Stage.ALTER, by_person=case.by_person)
         )
@@ -244,10 +244,10 @@ class Planner:
 
         This may read for minutes: what is known of the connector afterwards is read again.
         """
-        now = self._gatherer.now(case.connect, case.connector)
+        now = self._collector.now(case.connect, case.connector)
         if to is None:
-            return self._finder.find(case, now, self._snapshot())
-        return self._finder.named(case, now, self._snapshot(), to)
+            return self._locator.find(case, now, self._snapshot())
+        return self._locator.named(case, now, self._snapshot(), to)
 
     def _read_backup(
         self, request: service_api.PlanRequest
@@ -278,14 +278,14 @@ class Planner:
         restored: _RestoredOffsets | None = None,
     ) -> CaseEvaluation:
         """Make the plan, and evaluate every guard for it, from one reading of the connector."""
-        now = self._gatherer.now(case.connect, case.connector)
+        now = self._collector.now(case.connect, case.connector)
         header = self._build_header(case, now, by=by, because=because)
         if header is None:
             return CaseEvaluation(
                 case.action, None, said="Connect does not return what a plan needs"
             )
         plan = self._build_plan(case, header, restored)
-        facts = self._gatherer.gather(replace(case, plan=plan), now)
+        facts = self._collector.gather(replace(case, plan=plan), now)
         answers = evaluate(facts, self._policy, Stage.PLAN, by_person=case.by_person)
         return CaseEvaluation(case.action, plan, answers)
 
@@ -333,7 +333,7 @@ class Planner:
         owned = self._client_of(case.connect).operator_managed
         reconciled = owned and case.action is not Action.RESTART_FAILED
         incident = case.incident
-        failures = 0 if incident is None else self._gatherer.failures(incident)
+        failures = 0 if incident is None else self._collector.failures(incident)
         return plan_templates.PlanHeader(
             plan_id=create_plan_id(moment),
             at=moment,

@@ -214,7 +214,7 @@ class Agency:
         steady, clock, brokers = self.connect.line, self.wall, ModelBrokers(self.connect)
         on_time = OnTime(self.site, transport=self.door)
         on_time.line = steady
-        gatherer = FactsCollector(
+        collector = FactsCollector(
             client_of=lambda _: on_time,
             brokers=brokers,
             snapshot=lambda: self.snapshot,
@@ -226,8 +226,8 @@ class Agency:
         )
         self.planner = Planner(
             client_of=lambda _: on_time,
-            gatherer=gatherer,
-            finder=FirstRecord(self.connect),
+            collector=collector,
+            locator=FirstRecord(self.connect),
             snapshot=lambda: self.snapshot,
             policy=self.policy,
             quarantine=FileQuarantine(self.folder, clock).name,

@@ -117,7 +117,7 @@ def list_copies(
     failed: ClientError | None = None
     problems: tuple[str, ...] = ()
     try:
-        for kept, _found in store.kept():
+        for kept, _found in store.list_copies():
             rows.append(_build_row(kept, replays_of.get(kept.id, ())))
         problems = store.problems()
     except ClientError as exc:
@@ -230,7 +230,7 @@ def _find_copy(store: CombinedQuarantine, prefix: str) -> tuple[QuarantinedCopy,
     """Return the copy of this id. Raises ConfigError for none, several or a damaged one."""
     found: dict[str, tuple[QuarantinedCopy, QuarantinedRecord]] = {}
     damaged: list[QuarantinedCopy] = []
-    for kept, held in store.kept():
+    for kept, held in store.list_copies():
         if not prefix or not kept.id.startswith(prefix):
             continue
         if held is None:

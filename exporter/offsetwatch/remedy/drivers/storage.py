@@ -172,19 +172,21 @@ class TopicStorage:
     def write(self, records: tuple[RawOffsetRecord, ...]) -> Outcome:
         """Write with one idempotent producer and all acknowledgements."""
         count = self._admin.shape(self.topic)[1]
-        wanted = []
+        outgoing = []
         for record in records:
             if record.kpartition is None or not 0 <= record.kpartition < count:
                 return Outcome(
                     AttemptResult.NACK, f"{self.where} has no partition {record.kpartition}"
                 )
             key = base64.b64decode(record.key)
-            wanted.append(OutgoingOffsetRecord(record.kpartition, key, decode_record_value(record)))
-        done = self._write(self._kafka, self._properties, self.topic, wanted)
+            outgoing.append(
+                OutgoingOffsetRecord(record.kpartition, key, decode_record_value(record))
+            )
+        done = self._write(self._kafka, self._properties, self.topic, outgoing)
         if done.failed is None:
             said = f"{done.acknowledged} record(s) written to {self.where}"
             return _doubt_if_busy(self.busy, Outcome(AttemptResult.ACK, said))
-        said = f"{done.acknowledged} of {len(wanted)} record(s) written: {done.failed}"
+        said = f"{done.acknowledged} of {len(outgoing)} record(s) written: {done.failed}"
         return Outcome(AttemptResult.NACK if done.certain else AttemptResult.IN_DOUBT, said)
 
     def close(self) -> None:
@@ -259,8 +261,8 @@ class FileStorage:
             for record in records:
                 # Connect itself keeps the key of what was removed.
                 entries[base64.b64decode(record.key)] = decode_record_value(record)
-            kept = replace_file(self.path, tuple(entries.items()))
-        beside = "" if kept is None else f"; what it was is kept as {kept.name}"
+            earlier = replace_file(self.path, tuple(entries.items()))
+        beside = "" if earlier is None else f"; what it was is kept as {earlier.name}"
         said = f"{len(records)} entries written to {self.where}{beside}"
         return _doubt_if_busy(self.busy, Outcome(AttemptResult.ACK, said))
 

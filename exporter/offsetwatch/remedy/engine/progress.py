@@ -234,15 +234,15 @@ def _restart_waits(progress: PlanProgress, now: float) -> PlanProgress:
     """
     until = now + progress.limits.doubt_s
     late = progress.late_until > progress.heard_at
-    anew = replace(progress, late_until=until if late else 0.0, heard_at=now)
+    restarted = replace(progress, late_until=until if late else 0.0, heard_at=now)
     if not progress.sent:
-        return anew
-    heard = progress.answer is AttemptResult.ACK or progress.read_back
-    doubtful = not heard or progress.doubt_until > progress.heard_at
+        return restarted
+    answered = progress.answer is AttemptResult.ACK or progress.read_back
+    doubtful = not answered or progress.doubt_until > progress.heard_at
     return replace(
-        anew,
+        restarted,
         requested_at=now,
-        answer=progress.answer if heard else AttemptResult.IN_DOUBT,
+        answer=progress.answer if answered else AttemptResult.IN_DOUBT,
         doubt_until=until if doubtful else 0.0,
     )
 

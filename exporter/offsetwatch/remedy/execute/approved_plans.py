@@ -61,7 +61,7 @@ class GuardInputs(NamedTuple):
     at: float
     bounds: tuple[object, ...]
 
-    def against(self, now: float, bounds: tuple[object, ...]) -> str | None:
+    def find_change(self, now: float, bounds: tuple[object, ...]) -> str | None:
         """Return why the guards' answers are no longer valid; None while they are."""
         age_s = now - self.at
         if age_s > GUARD_ANSWERS_AGE_S_MAX:
@@ -146,9 +146,9 @@ class PlanExecutor:
         """
         approval = approval_of(dossier)  # when it began is settled: no cool-down counts any more
 
-        def against() -> str | None:
+        def check_start() -> str | None:
             self._ledger.read_on()
-            return guard_inputs.against(self._life.steady.now(), self._ledger.fleet.bounds())
+            return guard_inputs.find_change(self._life.steady.now(), self._ledger.fleet.bounds())
 
         def recheck(_: FrozenOffsets) -> tuple[str, ...]:
             records = self._ledger.journal.records(plan.plan_id)
@@ -163,7 +163,7 @@ class PlanExecutor:
 
         try:
             with self._open_driver(plan) as driver:
-                result = self._runner(plan, driver).run(plan, recheck, against)
+                result = self._runner(plan, driver).run(plan, recheck, check_start)
         except ShutdownInterrupt:
             return
         except (ConnectorBusy, PlanUnfinished) as exc:  # a person is at work on it with the toolbox

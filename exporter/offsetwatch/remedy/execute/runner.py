@@ -199,20 +199,20 @@ class Runner:
         self._inspected_at = 0.0
 
     def run(
-        self, plan: Plan, recheck: Rechecker | None = None, against: StartCheck = lambda: None
+        self, plan: Plan, recheck: Rechecker | None = None, check_start: StartCheck = lambda: None
     ) -> PlanResult:
         """Carry out a new plan.
 
         `recheck` is called once the offsets of the stopped connector are backed up; any problem it
         returns stops the plan. Raises ConnectorBusy, PlanUnfinished, or PlanStateConflict
-        (Journal.open, which calls `against`), having done nothing.
+        (Journal.open, which calls `check_start`), having done nothing.
         """
         subject = plan.subject
         with self._journal.at_work(subject.place, subject.connector, self._since()):
             move = engine.begin_plan(plan, self._clock.now(), self._limits)
             (opened,) = move.records
             assert isinstance(opened, PlanOpened)
-            self._journal.open(plan, opened, against)
+            self._journal.open(plan, opened, check_start)
             return self._carry_on(move._replace(records=()), recheck)
 
     def recover(self, plan_id: str) -> PlanResult:
@@ -352,8 +352,8 @@ class Runner:
         if other is None:
             return None
         first = self._journal.records(other)[0]
-        mine = isinstance(first, PlanOpened | PlanProposed) and first.plan.subject.place
-        return other if mine == plan.subject.place else None
+        place = isinstance(first, PlanOpened | PlanProposed) and first.plan.subject.place
+        return other if place == plan.subject.place else None
 
     def _back_up(self, plan: Plan) -> Event:
         found = self._driver.offsets()

@@ -373,7 +373,7 @@ def test_a_cluster_that_is_not_configured_is_a_mistake(logs, path, folder):
 class _Away:
     name = "east/offsetwatch.quarantine"
 
-    def kept(self):
+    def list_copies(self):
         raise AWAY
         yield
 

@@ -100,7 +100,7 @@ class FileQuarantine:
             raise OSError(f"{path} is not what was written")
         return receipt
 
-    def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
+    def list_copies(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
         """Yield all copies by name, each with its record; None if the copy is damaged."""
         for path in self._paths(""):
             head, whole = _read_head(path), read_copy(path)
@@ -284,7 +284,7 @@ class TopicQuarantine:
         self._index.copies.setdefault(about.skip_key, []).append((partition, offset, sha256))
         return receipt
 
-    def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
+    def list_copies(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
         """Yield all copies by partition, each with its record; None if the copy is damaged."""
         with closing(self._writer()) as writer:
             settings = writer.settings(self._topic)
@@ -473,11 +473,11 @@ class CombinedQuarantine:
                 pass  # for the topic, and not for a disk
         return self._files.put(record, about)
 
-    def kept(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
+    def list_copies(self) -> Iterator[tuple[QuarantinedCopy, QuarantinedRecord | None]]:
         """Yield all copies one by one, each with its record; None if the copy is damaged."""
-        yield from self._files.kept()
+        yield from self._files.list_copies()
         if self._topic is not None:
-            yield from self._topic.kept()
+            yield from self._topic.list_copies()
 
     def problems(self) -> tuple[str, ...]:
         """Return why the existing topic is unsuitable."""

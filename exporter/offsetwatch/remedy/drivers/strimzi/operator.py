@@ -184,8 +184,8 @@ class StrimziOperatorClient:
             if self.clock.now() - since >= self._wait_s:
                 waited = f"the operator did not {operation} the offsets within {self._wait_s:.0f} s"
                 said = "; ".join(resource.warning_texts)
-                heard = f"the operator complains: {said}" if said else "is the operator running?"
-                said = f"{self.owner.said}: {waited}, and is no longer asked to; {heard}"
+                cause = f"the operator complains: {said}" if said else "is the operator running?"
+                said = f"{self.owner.said}: {waited}, and is no longer asked to; {cause}"
                 raise ResponseTimeout(self._read.name, said)
             self._pause(_PAUSES_S[min(polls, len(_PAUSES_S) - 1)])
             polls += 1

@@ -136,8 +136,10 @@ class ConnectorResource:
     @property
     def observed(self) -> bool:
         """Return whether the status is for the current generation of the specification."""
-        seen = _ensure_mapping(self.document.get("status")).get("observedGeneration")
-        return isinstance(seen, int) and seen >= int(self.metadata.get("generation") or 0)
+        generation = _ensure_mapping(self.document.get("status")).get("observedGeneration")
+        return isinstance(generation, int) and generation >= int(
+            self.metadata.get("generation") or 0
+        )
 
     @property
     def state(self) -> str:
@@ -178,10 +180,10 @@ class ConnectorResource:
     @property
     def operation(self) -> str | None:
         """The offsets operation that any client has requested; None if there is none."""
-        asked = self.annotations.get(OFFSETS_ANNOTATION)
-        if asked is None:
+        operation = self.annotations.get(OFFSETS_ANNOTATION)
+        if operation is None:
             return None
-        return f"{asked} {self.annotations.get(MIRROR_CONNECTOR_ANNOTATION, '')}".strip()
+        return f"{operation} {self.annotations.get(MIRROR_CONNECTOR_ANNOTATION, '')}".strip()
 
     @property
     def backup(self) -> Json | None:
@@ -239,13 +241,13 @@ class ConnectorResource:
         """
         was = {**(self.backup or {}), OPERATION_KEY: operation}
         ops = self._set(was, fields)
-        wanted: dict[str, str | None] = {
+        annotations: dict[str, str | None] = {
             OFFSETS_ANNOTATION: operation,
             BACKUP_ANNOTATION: self._encode_backup(was),
         }
         if self.owner.plural == KAFKA_MIRROR_MAKERS:
-            wanted[MIRROR_CONNECTOR_ANNOTATION] = self.owner.connector
-        return [*ops, *self._patch_annotations(wanted)]
+            annotations[MIRROR_CONNECTOR_ANNOTATION] = self.owner.connector
+        return [*ops, *self._patch_annotations(annotations)]
 
     def patch_withdrawal(self, fields: Mapping[str, Any]) -> list[PatchOp]:
         """Build the patch that removes our operation and its fields; empty if there is none."""
@@ -291,19 +293,19 @@ class ConnectorResource:
             return [{"op": "remove", "path": path}] if name in self.part else []
         return [{"op": "add", "path": path, "value": value}]
 
-    def _patch_annotations(self, wanted: Mapping[str, str | None]) -> list[PatchOp]:
+    def _patch_annotations(self, changes: Mapping[str, str | None]) -> list[PatchOp]:
         """Build one patch of all annotations, because JSON pointers escape slashes in names."""
-        then = {**self.annotations, **wanted}
-        kept = {name: value for name, value in then.items() if value is not None}
-        if kept == self.annotations:
+        then = {**self.annotations, **changes}
+        remaining = {name: value for name, value in then.items() if value is not None}
+        if remaining == self.annotations:
             return []
-        return [{"op": "add", "path": "/metadata/annotations", "value": kept}]
+        return [{"op": "add", "path": "/metadata/annotations", "value": remaining}]
 
     def _encode_backup(self, was: Json) -> str | None:
         if not was:
             return None
-        held = {"connector": self.owner.connector, "was": was}
-        return msgspec.json.encode(held, order="sorted").decode()
+        backup = {"connector": self.owner.connector, "was": was}
+        return msgspec.json.encode(backup, order="sorted").decode()
 
 
 def parse_target_state(part: Mapping[str, Any]) -> RequestedState:
@@ -347,9 +349,9 @@ def find_gitops_tool(document: Mapping[str, Any]) -> str | None:
     if any(notes.get(name) == value for name, value in _GITOPS_OPT_OUT.items()):
         return None
     for name in (*labels, *notes):
-        for prefix, who in _GITOPS.items():
+        for prefix, tool in _GITOPS.items():
             if name.startswith(prefix):
-                return who
+                return tool
     if "app.kubernetes.io/instance" in labels and "meta.helm.sh/release-name" not in notes:
         return "Argo CD, by the label app.kubernetes.io/instance"
     return None

@@ -109,7 +109,7 @@ def test_a_record_is_copied_and_then_there_is_a_receipt(source, kept, steps, qua
 
 def test_a_copy_tells_why_it_was_made_and_where_it_came_from(steps, quarantine):
     steps.carry_out(step())
-    ((result, _),) = quarantine.kept()
+    ((result, _),) = quarantine.list_copies()
     about = result.about
     assert (about.plan_id, about.incident, about.skip_key) == ("p-1", "the incident", KEY)
     assert (about.connect_cluster, about.connector) == ("lab", "orders-sink")

@@ -53,7 +53,7 @@ def test_a_copy_is_found_again_by_whoever_looks(tmp_path, clock, store):
 
 def test_to_look_makes_no_folder(store):
     assert store.find(KEY) is None
-    assert list(store.kept()) == []
+    assert list(store.list_copies()) == []
     assert not Path(store.name).exists()
 
 
@@ -87,7 +87,7 @@ def test_a_damaged_file_is_no_copy_and_is_not_overwritten(store):
     again = store.put(RECORD, ABOUT)
     assert again.path == str(path.with_name(f"{path.stem}-1.jsonl"))
     assert store.find(KEY) == again
-    assert sorted(retained.problem is None for retained, _ in store.kept()) == [False, True]
+    assert sorted(retained.problem is None for retained, _ in store.list_copies()) == [False, True]
 
 
 def test_a_value_of_many_megabytes_comes_back(store):
@@ -131,7 +131,7 @@ def test_a_folder_that_cannot_be_written_to_is_an_error(tmp_path, clock):
 
 def test_a_list_has_all_but_the_bytes(store):
     receipt = store.put(RECORD, ABOUT)
-    ((retained, result),) = store.kept()
+    ((retained, result),) = store.list_copies()
     assert (retained.id, retained.receipt, retained.about) == (
         Path(receipt.where).stem,
         receipt,
@@ -148,7 +148,7 @@ def test_a_list_has_all_but_the_bytes(store):
 def test_a_file_that_is_none_of_ours_is_listed_with_what_is_wrong(store):
     store.put(RECORD, ABOUT)
     (Path(store.name) / "other.jsonl").write_text("{}\n")
-    assert [retained.problem is None for retained, _ in store.kept()] == [True, False]
+    assert [retained.problem is None for retained, _ in store.list_copies()] == [True, False]
 
 
 def test_a_file_elsewhere_is_of_the_same_form_and_overwrites_nothing(tmp_path):

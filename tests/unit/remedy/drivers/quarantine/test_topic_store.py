@@ -220,7 +220,7 @@ def test_what_a_search_has_read_when_its_time_runs_out_is_kept_and_is_not_all_th
     assert isinstance(caught.value.__cause__, IncompleteRead)
     assert fresh._index.copies == {KEY: [(first.partition, first.offset, RECORD.sha256)]}
     with pytest.raises(ResponseTimeout):
-        list(fresh.kept())
+        list(fresh.list_copies())
     logs.stalls_at = None
     logs.reads.clear()
     assert quarantine(logs).find(KEY) == fresh.find(KEY) == second
@@ -248,7 +248,7 @@ def test_records_of_others_and_what_cannot_be_decoded_are_passed_over(logs, stor
     logs.part("set-aside", partition).corrupt_at = 1
     receipt = store.put(RECORD, ABOUT)
     assert quarantine(logs).find(KEY) == receipt
-    assert [(retained.id != "", at) for retained, at in store.kept()] == [
+    assert [(retained.id != "", at) for retained, at in store.list_copies()] == [
         (True, QuarantinedRecord(RECORD, ABOUT))
     ]
 
@@ -343,5 +343,5 @@ def test_a_damaged_copy_is_listed_as_one(logs, store):
     logs.spoilt = lambda copy: replace(copy, value=b"other")
     with pytest.raises(MalformedResponse):
         store.put(RECORD, ABOUT)
-    ((retained, result),) = store.kept()
+    ((retained, result),) = store.list_copies()
     assert (result, retained.problem is not None) == (None, True)
