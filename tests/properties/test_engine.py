@@ -17,14 +17,12 @@ from offsetwatch.remedy.engine import (
     AttemptCommand,
     AttemptEvent,
     BackUpCommand,
-    BackupEvent,
     BackupFailureEvent,
     EndCommand,
     Event,
     IdentifyCommand,
     IdentityEvent,
     InspectCommand,
-    InspectionEvent,
     InterruptEvent,
     Move,
     RecheckCommand,
@@ -54,7 +52,14 @@ from tests.unit.remedy.plans import plan_of
 
 LIMITS = EngineLimits()
 FROZEN = FrozenOffsets((PartitionOffset("a", "1"), PartitionOffset("b", "2")), "file", "sha")
-OF_THIS_PROCESS = {"since", "looks", "waited_s", "blind", "identified", "taken_up"}
+OF_THIS_PROCESS = {
+    "since",
+    "inspections",
+    "waited_s",
+    "failed_inspections",
+    "identified",
+    "taken_up",
+}
 MOVES_MAX = 5_000
 
 changes = st.lists(
@@ -95,7 +100,7 @@ def looks(data: st.DataObject, kind: Callable[[], StepStatus]) -> Event:
         case 1:
             return InterruptEvent()
         case _:
-            return InspectionEvent(StepInspection(kind(), "seen"))
+            return StepInspection(kind(), "seen")
 
 
 def told(data: st.DataObject, move: Move) -> Event:
@@ -108,9 +113,7 @@ def told(data: st.DataObject, move: Move) -> Event:
         case AttemptCommand():
             return AttemptEvent(Outcome(data.draw(st.sampled_from(AttemptResult)), "said"))
         case BackUpCommand():
-            return data.draw(
-                st.sampled_from([BackupEvent(FROZEN)] * 4 + [BackupFailureEvent("full")])
-            )
+            return data.draw(st.sampled_from([FROZEN] * 4 + [BackupFailureEvent("full")]))
         case RecheckCommand():
             return RecheckEvent(data.draw(st.sampled_from([(), (), (), ("moved",)])))
         case WaitCommand():
@@ -187,13 +190,13 @@ def finish(run: Run) -> None:
             return
         match run.move.command:
             case InspectCommand():
-                run.tell(InspectionEvent(StepInspection(StepStatus.NOT_YET, "not yet")))
+                run.tell(StepInspection(StepStatus.NOT_YET, "not yet"))
             case AttemptCommand():
                 run.tell(AttemptEvent(Outcome(AttemptResult.IN_DOUBT, "no answer")))
             case IdentifyCommand():
                 run.tell(IdentityEvent("cluster-1"))
             case BackUpCommand():
-                run.tell(BackupEvent(FROZEN))
+                run.tell(FROZEN)
             case RecheckCommand():
                 run.tell(RecheckEvent(()))
             case _:

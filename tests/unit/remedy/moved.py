@@ -9,7 +9,6 @@ from offsetwatch.remedy.engine import (
     EndCommand,
     Event,
     InspectCommand,
-    InspectionEvent,
     Move,
     WaitCommand,
 )
@@ -62,7 +61,7 @@ def move(progress: PlanProgress, event: Event, now: float = NOW) -> Move:
 
 
 def seen(progress: PlanProgress, status: StepStatus, now: float = NOW) -> Move:
-    return move(progress, InspectionEvent(StepInspection(status, "it is so")), now)
+    return move(progress, StepInspection(status, "it is so"), now)
 
 
 def over(command: Move) -> tuple[PlanEnding, PlanFailureCause | None, str]:

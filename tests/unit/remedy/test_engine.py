@@ -11,7 +11,6 @@ from offsetwatch.remedy import engine
 from offsetwatch.remedy.engine import (
     AbortEvent,
     BackUpCommand,
-    BackupEvent,
     BackupFailureEvent,
     EndCommand,
     IdentifyCommand,
@@ -205,7 +204,7 @@ def test_who_takes_a_plan_up_goes_on_where_a_change_may_have_begun(
 
 
 def test_offsets_are_kept_and_rechecked_before_the_next_step() -> None:
-    command = move(at(FREEZING, frozen=None), BackupEvent(FROZEN))
+    command = move(at(FREEZING, frozen=None), FROZEN)
     assert (command.command, command.records) == (
         RecheckCommand(FROZEN),
         (OffsetsBackedUp(at=NOW, frozen=FROZEN),),

@@ -110,12 +110,6 @@ class IdentityEvent(NamedTuple):
     identity: str | None
 
 
-class InspectionEvent(NamedTuple):
-    """Result of inspecting the step."""
-
-    inspection: StepInspection
-
-
 class UnavailableEvent(NamedTuple):
     """Failure to read anything; `said` is the reason."""
 
@@ -128,12 +122,6 @@ class AttemptEvent(NamedTuple):
 
     outcome: Outcome
     cause: PlanFailureCause = PlanFailureCause.REFUSED
-
-
-class BackupEvent(NamedTuple):
-    """Backup of the offsets that was made."""
-
-    frozen: FrozenOffsets
 
 
 class BackupFailureEvent(NamedTuple):
@@ -165,16 +153,17 @@ class AbortEvent(NamedTuple):
 Event = (
     TakeOverEvent
     | IdentityEvent
-    | InspectionEvent
+    | StepInspection
     | UnavailableEvent
     | AttemptEvent
-    | BackupEvent
+    | FrozenOffsets
     | BackupFailureEvent
     | RecheckEvent
     | WaitOverEvent
     | InterruptEvent
     | AbortEvent
 )
+"""What has just happened: a StepInspection answers an inspection, FrozenOffsets a backup."""
 
 
 class Move(NamedTuple):
@@ -224,10 +213,10 @@ def compute_next_move(progress: PlanProgress, event: Event, now: float) -> Move:
             return _add_next_command(Move(fresh, EndCommand(), resumed.records))
         case IdentityEvent():
             return _handle_identity(progress, event, now)
-        case InspectionEvent():
+        case StepInspection():
             return _handle_inspection(
                 replace(progress, inspections=progress.inspections + 1, failed_inspections=0),
-                event.inspection,
+                event,
                 now,
             )
         case UnavailableEvent():
@@ -239,9 +228,9 @@ def compute_next_move(progress: PlanProgress, event: Event, now: float) -> Move:
             return _handle_unavailable(unavailable, event, now)
         case AttemptEvent():
             return _handle_attempt(progress, event, now)
-        case BackupEvent():
+        case FrozenOffsets():
             return _add_next_command(
-                _append_records(progress, OffsetsBackedUp(at=now, frozen=event.frozen))
+                _append_records(progress, OffsetsBackedUp(at=now, frozen=event))
             )
         case BackupFailureEvent():
             return _fail(progress, PlanFailureCause.REFUSED, event.said, now)

@@ -32,7 +32,6 @@ from offsetwatch.remedy.engine import (
     AttemptCommand,
     AttemptEvent,
     BackUpCommand,
-    BackupEvent,
     BackupFailureEvent,
     Command,
     EndCommand,
@@ -40,7 +39,6 @@ from offsetwatch.remedy.engine import (
     IdentifyCommand,
     IdentityEvent,
     InspectCommand,
-    InspectionEvent,
     InterruptEvent,
     Move,
     RecheckCommand,
@@ -321,7 +319,7 @@ class Runner:
                 case IdentifyCommand():
                     return IdentityEvent(self._driver.identity())
                 case InspectCommand():
-                    return InspectionEvent(self._driver.inspect(command.step, command.before))
+                    return self._driver.inspect(command.step, command.before)
                 case BackUpCommand():
                     return self._back_up(plan)
                 case RecheckCommand():
@@ -371,7 +369,7 @@ class Runner:
         )
         if not self._journal.holds(OffsetsBackedUp(at=self._clock.now(), frozen=frozen)):
             return BackupFailureEvent("the offsets are too many for one record of the journal")
-        return BackupEvent(frozen)
+        return frozen
 
     def _attempt(self, command: AttemptCommand) -> AttemptEvent:
         idle_s = self._clock.now() - self._inspected_at
