@@ -14,7 +14,7 @@ import msgspec
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from offsetwatch.decode.config_topic import decode_config
+from offsetwatch.decode.connect_topics import decode_config, decode_status
 from offsetwatch.decode.dialects import (
     DIALECTS,
     build_order_key,
@@ -39,7 +39,6 @@ from offsetwatch.decode.source_offsets import (
     decode_value,
 )
 from offsetwatch.decode.stack_trace import FAILURE_CHARS_MAX, failure_of
-from offsetwatch.decode.status_topic import decode_status
 from offsetwatch.decode.topic_records import decode_record, format_record
 from offsetwatch.model.offsets import (
     Checkpoint,

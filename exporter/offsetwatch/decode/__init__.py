@@ -4,3 +4,7 @@ In: keys, values and headers of records, bodies of REST answers, stack traces. O
 model. Depends on msgspec only (exact integers of any size), because this package also runs on Spark
 executors: the daemon and the pipeline must read a record in exactly the same way.
 """
+
+
+class InvalidRecordError(Exception):
+    """Raised and caught inside decoders only; its text is the reason of an Undecodable."""

@@ -23,7 +23,11 @@ from offsetwatch.model.topology import REGEX_ROUTER, TopicRouter, is_provided
 _MIRROR_PACKAGE = "org.apache.kafka.connect.mirror."
 # Strimzi's own IdentityReplicationPolicy is older than MM2's and names topics as that does.
 _POLICY_PACKAGES = (_MIRROR_PACKAGE, "io.strimzi.kafka.connect.mirror.")
-_FILE_STREAM = "org.apache.kafka.connect.file.FileStream"
+_FILE_SOURCE_CLASSES = {
+    "org.apache.kafka.connect.file.FileStreamSourceConnector",
+    "FileStreamSourceConnector",
+    "FileStreamSource",
+}
 _TRANSFORMS_PACKAGE = "org.apache.kafka.connect.transforms."
 _PREDICATES_PACKAGE = f"{_TRANSFORMS_PACKAGE}predicates."
 _LOGICAL_TABLES = "ByLogicalTableRouter"
@@ -76,21 +80,24 @@ def parse_connector_settings(
     texts = {key: trim_blanks(value) for key, value in written.items()}
     class_name = texts.get("connector.class", "")
     known = _parse_kind(class_name, kind)
+    mirror, translates = (
+        _parse_mirror_settings(texts, written) if _is_mirror_connector(class_name, which) else None
+        for which in ("Source", "Checkpoint")
+    )
+    filename = texts.get("file") if class_name in _FILE_SOURCE_CLASSES else None
+    if filename is not None and is_provided(filename):
+        filename = None
     return ConnectorSettings(
         kind=known,
         class_name=class_name,
-        mirror=_parse_mirror_settings(texts, written)
-        if _is_mirror_connector(class_name, "Source")
-        else None,
-        translates=_parse_mirror_settings(texts, written)
-        if _is_mirror_connector(class_name, "Checkpoint")
-        else None,
+        mirror=mirror,
+        translates=translates,
         sink=_parse_sink_settings(name, texts, written) if known is ConnectorKind.SINK else None,
         dedicated_offsets_topic=texts.get("offsets.storage.topic"),
         offsets_addresses=parse_bootstrap_addresses(
             texts.get("producer.override.bootstrap.servers", "")
         ),
-        filename=_read_filename(class_name, texts),
+        filename=filename,
     )
 
 
@@ -101,19 +108,6 @@ def _is_mirror_connector(class_name: str, which: str) -> bool:
     """
     simple = f"Mirror{which}"
     return class_name in {f"{_MIRROR_PACKAGE}{simple}Connector", f"{simple}Connector", simple}
-
-
-def _read_filename(class_name: str, texts: Mapping[str, str]) -> str | None:
-    """Return the file that a FileStreamSource reads; None for other classes, or if unknown."""
-    file = texts.get("file")
-    if file is None or is_provided(file):
-        return None
-    names = {
-        f"{_FILE_STREAM}SourceConnector",
-        "FileStreamSourceConnector",
-        "FileStreamSource",
-    }
-    return file if class_name in names else None
 
 
 def _parse_kind(class_name: str, kind: str) -> ConnectorKind:
@@ -240,11 +234,7 @@ def _read_consumer_setting(config: Mapping[str, str], name: str) -> str | None:
     The prefixes are those that MirrorConnectorConfig.sourceConsumerConfig merges. `source.cluster.`
     gives the consumer addresses and security only.
     """
-    for prefix in ("source.consumer.", "consumer."):
-        value = config.get(prefix + name)
-        if value is not None:
-            return value
-    return None
+    return config.get(f"source.consumer.{name}", config.get(f"consumer.{name}"))
 
 
 def _parse_sink_settings(

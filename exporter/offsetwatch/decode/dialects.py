@@ -17,12 +17,7 @@ import msgspec
 
 from offsetwatch.decode import offset_order
 from offsetwatch.decode.offset_order import Fields, OrderKey
-from offsetwatch.model.offsets import (
-    MirrorPartition,
-    Order,
-    Scalar,
-    SourceOffset,
-)
+from offsetwatch.model.offsets import MirrorPartition, Order, Scalar, SourceOffset
 
 _decode_fields = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
 
@@ -35,7 +30,7 @@ class Dialect:
     not_with    field beside which `position` has no order of its own
     least       smallest valid value of `position`: the task ignores a smaller one
     fields      all fields that say where the connector is
-    order       None where no order is guaranteed
+    order       None where no order is guaranteed but that of `alone`
     time        None where the offset does not say when its last change was made
     longs       fields that the task casts to a long: any other type fails it at its start
     """
@@ -60,7 +55,6 @@ MIRROR_SOURCE = Dialect(
     position="offset",
     least=0,
     fields=("offset",),
-    order=offset_order.order_mirror_source,
     longs=("offset",),
 )
 # Their offset is the constant 0, and no task ever reads it again.
@@ -70,7 +64,6 @@ FILE_STREAM = Dialect(
     "file_stream",
     position="position",
     fields=("position",),
-    order=offset_order.order_file_stream,
     longs=("position",),
 )
 JDBC = Dialect(
@@ -141,7 +134,7 @@ _AHEAD, _BEHIND = Order.AHEAD, Order.BEHIND  # to look a member up takes as long
 
 _SINGLE_FIELDS = {name: dialect.alone for name, dialect in DIALECTS.items()}
 
-# Source partitions that are told by their names alone, if every field is text.
+# Source partitions that the names of their fields identify, if every field is text.
 _DIALECTS_BY_FIELDS = {
     frozenset({"sourceClusterAlias", "targetClusterAlias"}): MIRROR_HEARTBEAT,
     frozenset({"filename"}): FILE_STREAM,
@@ -153,8 +146,8 @@ _DIALECTS_BY_FIELDS = {
 }
 _JDBC_PROTOCOL = "1"
 
-# Whose dialect it is, by `connector.class`. Connect takes simple names as well, with and without
-# their last word (`_aliases`). Every other class has offsets of its own meaning.
+# By `connector.class`. Connect takes simple names as well, with and without their last word
+# (_DIALECTS_BY_ALIAS). Every other class has offsets of its own meaning.
 DIALECTS_BY_CLASS = {
     "org.apache.kafka.connect.mirror.MirrorSourceConnector": MIRROR_SOURCE,
     "org.apache.kafka.connect.mirror.MirrorCheckpointConnector": MIRROR_CHECKPOINT,
@@ -170,14 +163,11 @@ DIALECTS_BY_CLASS = {
     "io.debezium.connector.mongodb.MongoDbConnector": DEBEZIUM_MONGODB,
 }
 
-
-def _list_aliases(class_name: str) -> tuple[str, str, str]:
-    simple = class_name.rpartition(".")[2]
-    return class_name, simple, simple.removesuffix("Connector")
-
-
 _DIALECTS_BY_ALIAS = {
-    alias: dialect for name, dialect in DIALECTS_BY_CLASS.items() for alias in _list_aliases(name)
+    alias: dialect
+    for name, dialect in DIALECTS_BY_CLASS.items()
+    for simple in [name.rpartition(".")[2]]
+    for alias in (name, simple, simple.removesuffix("Connector"))
 }
 _MIRROR_DIALECTS = frozenset({MIRROR_SOURCE.name, MIRROR_CHECKPOINT.name, MIRROR_HEARTBEAT.name})
 
@@ -228,8 +218,10 @@ def detect_shape(partition: Fields | None) -> Dialect:
         return GENERIC
     if parse_mirror_partition(partition) is not None:
         return MIRROR_SOURCE
-    if _is_checkpoint(partition):
-        return MIRROR_CHECKPOINT
+    if partition.keys() == {"group", "topic", "partition"}:
+        named = isinstance(partition["group"], str) and isinstance(partition["topic"], str)
+        known = named and _parse_partition_number(partition) is not None
+        return MIRROR_CHECKPOINT if known else GENERIC
     if partition.keys() == {"protocol", "table"}:
         known = partition["protocol"] == _JDBC_PROTOCOL and isinstance(partition["table"], str)
         return JDBC if known else GENERIC
@@ -272,15 +264,6 @@ def parse_mirror_partition(partition: Mapping[str, Scalar]) -> MirrorPartition |
     return MirrorPartition(cluster=cluster, topic=topic, partition=number)
 
 
-def _is_checkpoint(partition: Mapping[str, Scalar]) -> bool:
-    return (
-        partition.keys() == {"group", "topic", "partition"}
-        and isinstance(partition["group"], str)
-        and isinstance(partition["topic"], str)
-        and _parse_partition_number(partition) is not None
-    )
-
-
 def _parse_partition_number(partition: Mapping[str, Scalar]) -> int | None:
     number = partition.get("partition")
     if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**31:
@@ -293,18 +276,7 @@ def parse_offset_fields(offset: SourceOffset) -> Fields:
     return {} if offset.is_null else _decode_fields(offset.text)
 
 
-def _read_fields(dialect: Dialect, offset: SourceOffset) -> Fields:
-    """Return the fields that say where an offset is.
-
-    Where that is one number, the offset holds it already and no JSON is parsed.
-    """
-    if dialect.alone:
-        return dict(offset.numbers)
-    return parse_offset_fields(offset)
-
-
 def _read_long(field: str, offset: SourceOffset) -> int | None:
-    """Return a field that Connect reads as a long, or None."""
     return offset_order.parse_long(offset.number(field))
 
 
@@ -317,7 +289,9 @@ def read_position(dialect: str, offset: SourceOffset | None) -> int | None:
     known = DIALECTS[dialect]
     if known.position is None or offset is None:
         return None
-    return read_position_from_fields(known, _read_fields(known, offset))
+    # Of a single number no JSON is parsed: the offset holds it already.
+    fields = dict(offset.numbers) if known.alone else parse_offset_fields(offset)
+    return read_position_from_fields(known, fields)
 
 
 def read_position_from_fields(dialect: Dialect, fields: Fields) -> int | None:
@@ -347,9 +321,10 @@ def build_order_key(dialect: str, offset: SourceOffset | None) -> OrderKey | Non
     if offset is None:
         return None
     known = refine_dialect(dialect, offset)
-    if known.order is None:
-        return None
-    return known.order(_read_fields(known, offset))
+    if known.alone:
+        number = _read_long(known.alone, offset)
+        return None if number is None else OrderKey((), (number,))
+    return None if known.order is None else known.order(parse_offset_fields(offset))
 
 
 def compare_offsets(dialect: str, before: SourceOffset | None, after: SourceOffset | None) -> Order:
@@ -371,9 +346,9 @@ def compare_offsets(dialect: str, before: SourceOffset | None, after: SourceOffs
     if refine_dialect(dialect, before) is not refine_dialect(dialect, after):
         return Order.UNORDERED
     was, now = build_order_key(dialect, before), build_order_key(dialect, after)
-    return (
-        Order.UNORDERED if was is None or now is None else offset_order.compare_order_keys(was, now)
-    )
+    if was is None or now is None:
+        return Order.UNORDERED
+    return offset_order.compare_order_keys(was, now)
 
 
 def has_own_order(partition: Fields | None, class_name: str = "") -> bool:
@@ -382,11 +357,8 @@ def has_own_order(partition: Fields | None, class_name: str = "") -> bool:
     A single field has one order. MirrorMaker's maps, and those of every class that is known here,
     are HashMaps.
     """
-    return (
-        partition is not None
-        and len(partition) > 1
-        and not has_hash_maps(find_dialect(partition, class_name))
-    )
+    several = partition is not None and len(partition) > 1
+    return several and not has_hash_maps(find_dialect(partition, class_name))
 
 
 def has_hash_maps(dialect: str) -> bool:
@@ -448,7 +420,8 @@ def is_poisoned(dialect: str, offset: SourceOffset | None) -> bool:
     if all(isinstance(offset.number(name), int) for name in longs):
         return False
     fields = parse_offset_fields(offset)
-    return any(not _is_long(fields.get(name)) for name in longs)
+    values = [fields[name] for name in longs if fields.get(name) is not None]  # null: not yet
+    return any(not isinstance(value, int) or isinstance(value, bool) for value in values)
 
 
 def describe_offset(
@@ -468,8 +441,3 @@ def describe_offset(
         read_event_time(dialect, offset),
         is_own_dialect(dialect, class_name) and is_poisoned(dialect, offset),
     )
-
-
-def _is_long(value: Scalar) -> bool:
-    """Check whether a field is a long; a missing or null field, which means "not yet", counts."""
-    return value is None or (isinstance(value, int) and not isinstance(value, bool))

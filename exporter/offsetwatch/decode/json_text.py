@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import re
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from offsetwatch.model.offsets import Scalar, Undecodable
+
+T = TypeVar("T")
 
 DEPTH_MAX: Final = 512  # msgspec itself ends at the interpreter's limit of 1000
 # What is no strict JSON is looked at token by token, with the interpreter's lock held: a hundred
@@ -45,20 +47,16 @@ def parse_json(raw: bytes) -> Any:
 
     The reasons are `not_json`, `nested_too_deep` and `too_large`.
     """
-    if _is_too_large(raw):
+    # A million empty lists take a second.
+    if len(raw) > TOKENS_MAX and (
+        len(raw) > BYTES_MAX or sum(map(raw.count, (b"{", b"[", b","))) > TOKENS_MAX
+    ):
         return Undecodable("too_large")
     parsed = _parse_strict(raw)
     if parsed != Undecodable("not_json"):
         return parsed
     first = _find_first_value(raw)
     return parsed if first is None else _parse_strict(first)
-
-
-def _is_too_large(raw: bytes) -> bool:
-    """Check whether a text would take long to decode: a million empty lists take a second."""
-    if len(raw) <= TOKENS_MAX:
-        return False
-    return len(raw) > BYTES_MAX or sum(map(raw.count, (b"{", b"[", b","))) > TOKENS_MAX
 
 
 def _parse_strict(raw: bytes) -> Any:
@@ -111,6 +109,14 @@ def parse_flat_map(raw: bytes) -> dict[str, Scalar] | None:
     """Return a strict JSON map of primitives, faster than `parse_json`; None for other text."""
     try:
         return _decode_flat_map(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def decode_strict(raw: bytes, kind: type[T]) -> T | None:
+    """Return strict JSON of this type; None for any other text."""
+    try:
+        return msgspec.json.decode(raw, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 

@@ -22,6 +22,7 @@ import base64
 import binascii
 import struct
 
+from offsetwatch.decode import InvalidRecordError
 from offsetwatch.decode.json_text import parse_json
 from offsetwatch.model.offsets import Checkpoint, Heartbeat, OffsetSync, Undecodable
 
@@ -78,77 +79,58 @@ def decode_sync(key: bytes | None, value: bytes | None) -> OffsetSync | Undecoda
 
 
 def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Undecodable:
-    """Decode a record of a checkpoints topic."""
-    where = _decode_checkpoint_key(key)
-    if isinstance(where, Undecodable):
-        return where
-    body = _strip_version(value)
-    if isinstance(body, Undecodable):
-        return body
-    if len(body) < _OFFSET_PAIR.size:
-        return Undecodable("value_length")
-    metadata = _decode_strings(body[_OFFSET_PAIR.size :], 1)
-    if isinstance(metadata, Undecodable):
-        return Undecodable(f"value_{metadata.reason}")
+    """Decode a record of a checkpoints topic; its key has the topic on the target."""
+    try:
+        bare = _unwrap_json(key, "key")
+        group, topic = _decode_strings(bare[:-4], 2, "key")
+        partition = int.from_bytes(bare[-4:], "big", signed=True)
+        if partition < 0:
+            return Undecodable("key_partition_negative")
+        body = _strip_version(value)
+        if len(body) < _OFFSET_PAIR.size:
+            return Undecodable("value_length")
+        (metadata,) = _decode_strings(body[_OFFSET_PAIR.size :], 1, "value")
+    except InvalidRecordError as exc:
+        return Undecodable(str(exc))
     upstream, downstream = _OFFSET_PAIR.unpack_from(body)
     if upstream < 0 or downstream < 0:
         return Undecodable("value_negative")
     return Checkpoint(
-        group=where[0],
-        topic=where[1],
-        partition=where[2],
+        group=group,
+        topic=topic,
+        partition=partition,
         upstream_offset=upstream,
         downstream_offset=downstream,
-        metadata=metadata[0],
+        metadata=metadata,
     )
 
 
 def decode_heartbeat(key: bytes | None, value: bytes | None) -> Heartbeat | Undecodable:
     """Decode a record of a heartbeats topic, whether written here or replicated from elsewhere."""
-    bare = _unwrap_json(key)
-    if isinstance(bare, Undecodable):
-        return Undecodable(f"key_{bare.reason}")
-    aliases = _decode_strings(bare, 2)
-    if isinstance(aliases, Undecodable):
-        return Undecodable(f"key_{aliases.reason}")
-    body = _strip_version(value)
-    if isinstance(body, Undecodable):
-        return body
+    try:
+        source, target = _decode_strings(_unwrap_json(key, "key"), 2, "key")
+        body = _strip_version(value)
+    except InvalidRecordError as exc:
+        return Undecodable(str(exc))
     if len(body) != _MILLIS.size:
         return Undecodable("value_length")
     (millis,) = _MILLIS.unpack(body)
     if millis < 0:
         return Undecodable("value_negative")
-    return Heartbeat(source=aliases[0], target=aliases[1], at=millis / 1000)
+    return Heartbeat(source=source, target=target, at=millis / 1000)
 
 
-def _decode_checkpoint_key(raw: bytes | None) -> tuple[str, str, int] | Undecodable:
-    """Decode the key of a checkpoint to (group, topic on the target, partition)."""
-    bare = _unwrap_json(raw)
-    if isinstance(bare, Undecodable):
-        return Undecodable(f"key_{bare.reason}")
-    names = _decode_strings(bare[:-4], 2)
-    if isinstance(names, Undecodable):
-        return Undecodable(f"key_{names.reason}")
-    partition = int.from_bytes(bare[-4:], "big", signed=True)
-    if partition < 0:
-        return Undecodable("key_partition_negative")
-    return names[0], names[1], partition
-
-
-def _strip_version(raw: bytes | None) -> bytes | Undecodable:
-    """Return the bytes after the version 0; any other version is undecodable."""
-    bare = _unwrap_json(raw)
-    if isinstance(bare, Undecodable):
-        return Undecodable(f"value_{bare.reason}")
+def _strip_version(raw: bytes | None) -> bytes:
+    """Return the bytes of a value after the version 0; any other version is undecodable."""
+    bare = _unwrap_json(raw, "value")
     if len(bare) < _VERSION.size:
-        return Undecodable("value_length")
+        raise InvalidRecordError("value_length")
     if _VERSION.unpack_from(bare) != (0,):
-        return Undecodable("value_version")
+        raise InvalidRecordError("value_version")
     return bare[_VERSION.size :]
 
 
-def _unwrap_json(raw: bytes | None) -> bytes | Undecodable:
+def _unwrap_json(raw: bytes | None, part: str) -> bytes:
     """Return the bytes that MM2 passed to the converter.
 
     JsonConverter makes `"<base64>"` of them, and with schemas `{"schema":…,"payload":"<base64>"}`.
@@ -160,30 +142,30 @@ def _unwrap_json(raw: bytes | None) -> bytes | Undecodable:
     like JSON and are none are therefore undecodable, and not tried as binary.
     """
     if raw is None:
-        return Undecodable("null")
+        raise InvalidRecordError(f"{part}_null")
     if raw[:1] not in {b'"', b"{"}:
         return raw
     text = parse_json(raw)
     if isinstance(text, dict) and text.keys() == {"schema", "payload"}:
         text = text["payload"]
-    if not isinstance(text, str):
-        return Undecodable("not_base64")
     try:
         return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):  # ValueError: characters beyond ASCII
-        return Undecodable("not_base64")
+    except (binascii.Error, ValueError, TypeError):  # ValueError: characters beyond ASCII
+        raise InvalidRecordError(f"{part}_not_base64") from None
 
 
-def _decode_strings(raw: bytes, count: int) -> list[str] | Undecodable:
+def _decode_strings(raw: bytes, count: int, part: str) -> list[str]:
     """Decode exactly `count` STRINGs; anything more or less is undecodable."""
     found = []
     for _ in range(count):
         length = int.from_bytes(raw[:2], "big", signed=True)
         if not 0 <= length <= len(raw) - 2:  # nor where the length itself is cut
-            return Undecodable("length")
+            raise InvalidRecordError(f"{part}_length")
         try:
             found.append(raw[2 : 2 + length].decode())
         except UnicodeDecodeError:
-            return Undecodable("not_utf8")
+            raise InvalidRecordError(f"{part}_not_utf8") from None
         raw = raw[2 + length :]
-    return Undecodable("length") if raw else found
+    if raw:
+        raise InvalidRecordError(f"{part}_length")
+    return found

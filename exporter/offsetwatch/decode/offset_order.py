@@ -85,16 +85,6 @@ def parse_long(value: Scalar) -> int | None:
     return value if type(value) is int and INT64_MIN <= value <= INT64_MAX else None
 
 
-def order_mirror_source(fields: Fields) -> OrderKey | None:
-    """Return the key of a MirrorSourceTask offset: `offset` of the last replicated record."""
-    return _build_single_key(read_long(fields, "offset"))
-
-
-def order_file_stream(fields: Fields) -> OrderKey | None:
-    """Return the key of a FileStreamSourceTask offset: `position`, the amount read of the file."""
-    return _build_single_key(read_long(fields, "position"))
-
-
 def order_jdbc(fields: Fields) -> OrderKey | None:
     """Return the key of a Confluent JDBC offset (TimestampIncrementingOffset).
 
@@ -106,9 +96,8 @@ def order_jdbc(fields: Fields) -> OrderKey | None:
     if not fields.keys() <= set(names):
         return None
     scope = tuple(name for name in names if fields.get(name) is not None)
-    place = tuple(read_long(fields, name) for name in scope)
-    whole = tuple(number for number in place if number is not None)
-    return OrderKey(scope, whole) if whole and len(whole) == len(place) else None
+    numbers = [number for name in scope if (number := read_long(fields, name)) is not None]
+    return OrderKey(scope, tuple(numbers)) if numbers and len(numbers) == len(scope) else None
 
 
 def order_mysql(fields: Fields) -> OrderKey | None:
@@ -124,12 +113,14 @@ def order_mysql(fields: Fields) -> OrderKey | None:
         return _order_gtids(fields)
     file, pos = fields.get("file"), read_long(fields, "pos")
     name = _BINLOG.fullmatch(file) if isinstance(file, str) else None
-    skipped = [_read_count(fields, field) for field in ("event", "row")]
-    if name is None or pos is None or None in skipped:
+    # Debezium leaves out a counter at zero.
+    event, row = (
+        0 if fields.get(field) is None else read_long(fields, field) for field in ("event", "row")
+    )
+    if name is None or pos is None or event is None or row is None:
         return None
     scope = (name["base"], fields.get("server_id"), *_read_snapshot_scope(fields))
-    rest = (number for number in skipped if number is not None)
-    return OrderKey(scope, (int(name["number"]), pos, *rest))
+    return OrderKey(scope, (int(name["number"]), pos, event, row))
 
 
 def order_postgres(fields: Fields) -> OrderKey | None:
@@ -247,26 +238,16 @@ def _parse_mysql_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | 
     found = _MYSQL_GTIDS.fullmatch(member)
     if found is None:
         return None
-    runs = []
-    for run in found["runs"].removeprefix(":").split(":"):
-        first, _, last = run.partition("-")
-        runs.append((int(first), int(last or first)))
+    parts = (run.partition("-") for run in found["runs"].removeprefix(":").split(":"))
     # Runs that touch are not joined: a server writes them joined.
-    return found["source"].lower(), tuple(sorted(runs))
+    return found["source"].lower(), tuple(
+        sorted((int(first), int(last or first)) for first, _, last in parts)
+    )
 
 
 def _parse_mariadb_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
     found = _MARIADB_GTID.fullmatch(member)
     return None if found is None else (found["domain"], ((0, int(found["number"])),))
-
-
-def _build_single_key(value: int | None) -> OrderKey | None:
-    return None if value is None else OrderKey((), (value,))
-
-
-def _read_count(fields: Fields, name: str) -> int | None:
-    """Return a counter field that Debezium leaves out at zero."""
-    return 0 if fields.get(name) is None else read_long(fields, name)
 
 
 def _read_snapshot_scope(fields: Fields) -> tuple[Scalar, ...]:

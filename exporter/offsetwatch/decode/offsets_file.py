@@ -12,6 +12,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
+from offsetwatch.decode import InvalidRecordError
 from offsetwatch.model.offsets import Undecodable
 
 OffsetsFileEntries = tuple[tuple[bytes | None, bytes | None], ...]
@@ -36,23 +37,15 @@ _NULL, _REFERENCE, _END = b"p", b"q", b"x"
 _INT = struct.Struct(">i")
 
 
-class _InvalidStreamError(Exception):
-    """Error of a stream that is no offsets file; its argument is the reason.
-
-    It is raised and caught in this module only.
-    """
-
-
 def read_offsets_file(raw: bytes) -> OffsetsFileEntries | Undecodable:
     """Return the entries of an offsets file in file order, which has no meaning.
 
     Capacity, threshold and load factor are ignored, as in Java. A file of no bytes was read between
     its truncation and its first byte.
     """
-    reader = _Reader(raw)
     try:
-        return _read_entries(reader)
-    except _InvalidStreamError as exc:
+        return _read_entries(_Reader(raw))
+    except InvalidRecordError as exc:
         return Undecodable(str(exc))
 
 
@@ -88,16 +81,16 @@ def _read_entries(reader: _Reader) -> OffsetsFileEntries:
     reader.take(4)  # capacity
     count = reader.int32()
     if count < 0:
-        raise _InvalidStreamError("map_shape")
+        raise InvalidRecordError("map_shape")
     found: dict[bytes | None, bytes | None] = {}
     for _ in range(count):
         key = reader.array()
         found[key] = reader.array()
     reader.expect(_END, otherwise="map_shape")
     if not reader.at_end():
-        raise _InvalidStreamError("more_than_a_map")
+        raise InvalidRecordError("more_than_a_map")
     if len(found) != count:
-        raise _InvalidStreamError("key_twice")
+        raise InvalidRecordError("key_twice")
     return tuple(found.items())
 
 
@@ -106,25 +99,25 @@ class _Reader:
     """Reader of the stream: its position, and the arrays that a reference may name."""
 
     raw: bytes
-    at: int = 0
+    position: int = 0
     arrays: list[bytes] = field(default_factory=list)
 
     def take(self, size: int) -> bytes:
-        found = self.raw[self.at : self.at + size]
+        found = self.raw[self.position : self.position + size]
         if len(found) < size:
-            raise _InvalidStreamError("truncated")
-        self.at += size
+            raise InvalidRecordError("truncated")
+        self.position += size
         return found
 
-    def expect(self, wanted: bytes, *, otherwise: str) -> None:
-        """Read the wanted bytes, or raise with the reason `otherwise`.
+    def expect(self, expected: bytes, *, otherwise: str) -> None:
+        """Read the expected bytes, or raise with the reason `otherwise`.
 
         A stream that ends within them is a file that is still being written: `truncated`.
         """
-        found = self.raw[self.at : self.at + len(wanted)]
-        if not wanted.startswith(found):
-            raise _InvalidStreamError(otherwise)
-        self.take(len(wanted))
+        found = self.raw[self.position : self.position + len(expected)]
+        if not expected.startswith(found):
+            raise InvalidRecordError(otherwise)
+        self.take(len(expected))
 
     def int32(self) -> int:
         (value,) = _INT.unpack(self.take(4))
@@ -132,22 +125,22 @@ class _Reader:
 
     def array(self) -> bytes | None:
         """Return one key or value: null, a byte array, or a reference to an earlier one."""
-        kind = self.raw[self.at : self.at + 1]
+        kind = self.raw[self.position : self.position + 1]
         if kind == _NULL:
             self.take(1)
             return None
         if kind == _REFERENCE:
             self.take(1)
-            place = self.int32() - _FIRST_ARRAY
-            if not 0 <= place < len(self.arrays):
-                raise _InvalidStreamError("reference")
-            return self.arrays[place]
+            index = self.int32() - _FIRST_ARRAY
+            if not 0 <= index < len(self.arrays):
+                raise InvalidRecordError("reference")
+            return self.arrays[index]
         self.expect(_BYTES_CLASS_REFERENCE if self.arrays else _BYTES_CLASS, otherwise="not_bytes")
         length = self.int32()
         if length < 0:
-            raise _InvalidStreamError("map_shape")
+            raise InvalidRecordError("map_shape")
         self.arrays.append(self.take(length))
         return self.arrays[-1]
 
     def at_end(self) -> bool:
-        return self.at == len(self.raw)
+        return self.position == len(self.raw)

@@ -10,14 +10,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.decode.config_topic import parse_assigned_partitions
+from offsetwatch.decode import InvalidRecordError
+from offsetwatch.decode.connect_topics import parse_assigned_partitions
 from offsetwatch.decode.connector_config import parse_connector_settings
-from offsetwatch.decode.json_text import REPLACEMENT_ESCAPE, encode_sorted
+from offsetwatch.decode.json_text import REPLACEMENT_ESCAPE, decode_strict, encode_sorted
 from offsetwatch.decode.stack_trace import TRACE_CHARS_MAX, failure_of
 from offsetwatch.model.connectors import UNKNOWN_STATE, Connector, Task
 from offsetwatch.model.offsets import Undecodable
@@ -95,9 +95,8 @@ def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
     or settings are unknown; the others are decoded. If no entry has either, the body is another
     answer: an error of Connect, or of a proxy.
     """
-    try:
-        parsed = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    parsed = decode_strict(body, dict[str, msgspec.Raw])
+    if parsed is None:
         return Undecodable("connectors_not_a_map")
     if len(parsed) > CONNECTORS_MAX:
         return Undecodable("too_many_connectors")
@@ -115,18 +114,16 @@ def decode_names(body: bytes) -> ConnectorNames | Undecodable:
 
     If no member is text, the body is another answer, and undecodable.
     """
-    parsed = _parse(body)
+    parsed = decode_strict(body, Any)
     if not isinstance(parsed, list):
         return Undecodable("names_shape")
     if len(parsed) > CONNECTORS_MAX:
         return Undecodable("too_many_connectors")
     found = frozenset(name for name in parsed if isinstance(name, str))
     odd = [member for member in parsed if not isinstance(member, str)]
-    return (
-        Undecodable("names_shape")
-        if odd and not found
-        else ConnectorNames(found, _summarize_odd_members(odd))
-    )
+    if odd and not found:
+        return Undecodable("names_shape")
+    return ConnectorNames(found, _summarize_odd_members(odd))
 
 
 def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecodable:
@@ -150,14 +147,14 @@ def decode_readable_offsets(
     Also return how many entries of another shape were left out. An entry without an offset has
     null: some servers leave out nulls.
     """
-    try:
-        entries = msgspec.json.decode(body, type=_Offsets).offsets
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    answer = decode_strict(body, _Offsets)
+    if answer is None:
         return Undecodable("offsets_shape")
-    found = []
+    entries = answer.offsets
+    found: list[tuple[str, str | None]] = []
     for raw in entries:  # one after the other, as of connectors
         text = bytes(raw)
-        entry = _parse(text)
+        entry = decode_strict(text, Any)
         # Half a character was replaced: the offset of another source partition, or another offset.
         if not isinstance(entry, dict) or "partition" not in entry or REPLACEMENT_ESCAPE in text:
             continue
@@ -192,19 +189,20 @@ def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
     One task of another shape makes all of it undecodable: the partitions that it copies would look
     like unassigned ones.
     """
-    parsed = _parse(body)
+    parsed = decode_strict(body, Any)
     if not isinstance(parsed, list):
         return Undecodable("tasks_shape")
     found: set[TopicPartition] = set()
     for task in parsed:
-        config = task.get("config") if isinstance(task, dict) else None
+        config = _as_map(task).get("config")
         if not isinstance(config, dict):
             return Undecodable("task_shape")
-        assigned = parse_assigned_partitions(config)
+        try:
+            assigned = parse_assigned_partitions(config)
+        except InvalidRecordError as exc:
+            return Undecodable(str(exc))
         if assigned is None:
             return Undecodable("task_not_mirror_source")  # the others' shares would not be all
-        if isinstance(assigned, Undecodable):
-            return assigned
         found.update(assigned)
     return frozenset(found)
 
@@ -218,9 +216,9 @@ def decode_rest_status(
     among them counts while it may still run, as after a stop. If it failed or is unassigned, its
     status is left over from a configuration with more tasks.
     """
-    parsed = _parse(body)
+    parsed = decode_strict(body, Any)
     state, tasks = _split_status(parsed)
-    found = None if tasks is None else _parse_tasks(tasks, configured)
+    found = _parse_tasks(tasks, configured) if tasks is not None else None
     if found is None:
         return Undecodable("status_shape")
     known, unconfigured = found
@@ -228,7 +226,7 @@ def decode_rest_status(
     return RestConnectorStatus(
         state=state,
         tasks=tuple(task.state for task in (*known, *working)),
-        kind=str(parsed.get("type", "unknown")),
+        kind=str(_as_map(parsed).get("type", "unknown")),
     )
 
 
@@ -241,13 +239,13 @@ def decode_traces(
     not store them. `configured` as for `decode_rest_status`: traces of other tasks are left over
     and left out.
     """
-    parsed = _parse(body)
+    parsed = decode_strict(body, Any)
     _, tasks = _split_status(parsed)
     if tasks is None:
         return Undecodable("status_shape")
-    wanted = None if configured is None or None in configured else frozenset(configured)
+    numbers = None if configured is None or None in configured else frozenset(configured)
     found: dict[int | None, str] = {}
-    trace = _trace_of(parsed["connector"])
+    trace = _trace_of(_get_map_member(parsed, "connector"))
     if trace is not None:
         found[None] = trace
     for task in tasks:
@@ -256,7 +254,7 @@ def decode_traces(
             continue
         if not isinstance(number, int):
             return Undecodable("status_shape")  # what it died of may rule out a remedy
-        if wanted is None or number in wanted:
+        if numbers is None or number in numbers:
             found[number] = trace
     return found
 
@@ -268,8 +266,7 @@ def _trace_of(part: Mapping[str, Any]) -> str | None:
 
 def _split_status(parsed: object) -> tuple[str, list[Any] | None]:
     """Return a connector's state in lower case, and its tasks; None for another shape."""
-    connector = parsed.get("connector") if isinstance(parsed, dict) else None
-    tasks = parsed.get("tasks") if isinstance(parsed, dict) else None
+    connector, tasks = _as_map(parsed).get("connector"), _as_map(parsed).get("tasks")
     if not isinstance(connector, dict) or not isinstance(tasks, list):
         return "", None
     return str(connector.get("state", "")).lower(), tasks
@@ -280,7 +277,7 @@ def decode_task_numbers(body: bytes) -> tuple[int | None, ...] | Undecodable:
 
     None stands for a task that cannot be read.
     """
-    parsed = _parse(body)
+    parsed = decode_strict(body, Any)
     if not isinstance(parsed, list):
         return Undecodable("tasks_shape")
     return tuple(_parse_task_numbers([_get_map_member(task, "id") for task in parsed]))
@@ -291,7 +288,7 @@ def decode_plugins(body: bytes) -> Plugins | Undecodable:
 
     If no member has a class, the body is another answer, and undecodable.
     """
-    parsed = _parse(body)
+    parsed = decode_strict(body, Any)
     if not isinstance(parsed, list):
         return Undecodable("plugins_shape")
     kinds = {
@@ -300,19 +297,17 @@ def decode_plugins(body: bytes) -> Plugins | Undecodable:
         if isinstance(name := plugin.get("class"), str)
     }
     odd = [member for member in parsed if not isinstance(_as_map(member).get("class"), str)]
-    return (
-        Undecodable("plugins_shape")
-        if odd and not kinds
-        else Plugins(kinds, _summarize_odd_members(odd))
-    )
+    if odd and not kinds:
+        return Undecodable("plugins_shape")
+    return Plugins(kinds, _summarize_odd_members(odd))
 
 
 def _summarize_odd_members(members: list[Any]) -> OddMembers:
-    texts = (encode_sorted(member).decode() for member in islice(members, ODD_MAX))
-    shortened = (
-        text if len(text) <= ODD_CHARS_MAX else f"{text[:ODD_CHARS_MAX]}…" for text in texts
+    texts = (encode_sorted(member).decode() for member in members[:ODD_MAX])
+    return OddMembers(
+        len(members),
+        tuple(text if len(text) <= ODD_CHARS_MAX else f"{text[:ODD_CHARS_MAX]}…" for text in texts),
     )
-    return OddMembers(len(members), tuple(shortened))
 
 
 def decode_config_texts(body: bytes) -> dict[str, str | None] | Undecodable:
@@ -320,7 +315,7 @@ def decode_config_texts(body: bytes) -> dict[str, str | None] | Undecodable:
 
     May hold secrets: compare it, and do not store it.
     """
-    parsed = _parse(body)
+    parsed = decode_strict(body, Any)
     return format_config_texts(parsed) if isinstance(parsed, dict) else Undecodable("config_shape")
 
 
@@ -332,31 +327,19 @@ def format_config_texts(config: Mapping[str, Any]) -> dict[str, str | None]:
     }
 
 
-def _parse(body: bytes) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-
-
 def _parse_entry(raw: msgspec.Raw) -> object:
     """Return one connector's part of the list; None if it cannot be read, or is too large."""
     body = bytes(raw)
-    if sum(body.count(mark) for mark in (b"{", b"[", b",")) > ENTRY_VALUES_MAX:
-        return None
-    return _parse(body)
+    too_large = sum(map(body.count, (b"{", b"[", b","))) > ENTRY_VALUES_MAX
+    return None if too_large else decode_strict(body, Any)
 
 
 def _build_connector(name: str, entry: object) -> Connector:
     """Build a connector from its entry in the list, as far as the entry can be read."""
     status, info = _get_map_member(entry, "status"), _get_map_member(entry, "info")
-    config = info.get("config")
-    known = isinstance(config, dict)
-    settings = parse_connector_settings(
-        name,
-        config if isinstance(config, dict) else {},
-        kind=str(info.get("type") or status.get("type") or ""),
-    )
+    known = isinstance(info.get("config"), dict)
+    kind = str(info.get("type") or status.get("type") or "")
+    settings = parse_connector_settings(name, _get_map_member(info, "config"), kind=kind)
     state, tasks = _parse_states(status, info.get("tasks"))
     worker = _get_map_member(status, "connector")
     return Connector(
@@ -423,23 +406,22 @@ def _parse_task_numbers(configured: list[Any]) -> list[int | None]:
 
 def _parse_task(task: object) -> Task | None:
     """Return one task, without a state if that cannot be read; None if its number cannot."""
-    if not isinstance(task, dict):
-        return None
-    number, state = task.get("id"), task.get("state")
+    fields = _as_map(task)
+    number, state = fields.get("id"), fields.get("state")
     if not isinstance(number, int):
         return None
     if not isinstance(state, str) or not state:
         return Task(number, UNKNOWN_STATE)
     state = sys.intern(state.lower())  # the same text for a hundred thousand tasks
-    return Task(number=number, state=state, failure=failure_of(task.get("trace")))
+    return Task(number=number, state=state, failure=failure_of(fields.get("trace")))
 
 
-def _get_map_member(parsed: object, key: str) -> Mapping[str, Any]:
+def _get_map_member(parsed: object, key: str) -> Mapping[Any, Any]:
     """Return the map under this key; an empty one if there is none."""
     return _as_map(_as_map(parsed).get(key))
 
 
-def _as_map(parsed: object) -> Mapping[str, Any]:
+def _as_map(parsed: object) -> Mapping[Any, Any]:
     return parsed if isinstance(parsed, dict) else {}
 
 
@@ -452,7 +434,4 @@ class ConnectRoot(msgspec.Struct, frozen=True):
 
 def decode_root(body: bytes) -> ConnectRoot | Undecodable:
     """Decode the answer to `GET /`; undecodable if it is not from a Connect worker."""
-    try:
-        return msgspec.json.decode(body, type=ConnectRoot)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Undecodable("root_shape")
+    return decode_strict(body, ConnectRoot) or Undecodable("root_shape")

@@ -12,6 +12,7 @@ reason.
 from __future__ import annotations
 
 import hashlib
+from operator import itemgetter
 from typing import Any
 
 from offsetwatch.decode.dialects import MIRROR_SOURCE, detect_shape, parse_mirror_partition
@@ -21,7 +22,6 @@ from offsetwatch.decode.offset_order import Fields
 from offsetwatch.model.offsets import (
     KeyForm,
     LegacyOffset,
-    MirrorPartition,
     Scalar,
     SourceKey,
     SourceOffset,
@@ -58,8 +58,16 @@ def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
         form = KeyForm.CANONICAL
     else:
         form = KeyForm.VARIANT
-    ordered = form is KeyForm.VARIANT and mirror is None and is_canonical(raw, connector)
-    return _build_source_key(connector, partition, mirror, form, ordered=ordered)
+    dialect = MIRROR_SOURCE if mirror is not None else detect_shape(partition)
+    return SourceKey(
+        connector=connector,
+        identity=encode_sorted(partition).decode(),
+        label="null" if partition is None else format_partition_label(partition),
+        form=form,
+        dialect=dialect.name,
+        mirror=mirror,
+        ordered=form is KeyForm.VARIANT and mirror is None and is_canonical(raw, connector),
+    )
 
 
 def decode_value(raw: bytes | None) -> SourceOffset | Undecodable | None:
@@ -125,29 +133,12 @@ def _build_source_offset(fields: Fields) -> SourceOffset:
     return SourceOffset(text=encode_sorted(fields).decode(), numbers=numbers)
 
 
-def _build_source_key(
-    connector: str,
-    partition: SourcePartitionFields | None,
-    mirror: MirrorPartition | None,
-    form: KeyForm,
-    *,
-    ordered: bool,
-) -> SourceKey:
-    dialect = MIRROR_SOURCE if mirror is not None else detect_shape(partition)
-    return SourceKey(
-        connector=connector,
-        identity=encode_sorted(partition).decode(),
-        label="null" if partition is None else format_partition_label(partition),
-        form=form,
-        dialect=dialect.name,
-        mirror=mirror,
-        ordered=ordered,
-    )
-
-
 def format_partition_label(partition: SourcePartitionFields) -> str:
     """Return `k=v` pairs sorted by key; over 120 bytes they end in `~` and 8 hex digits."""
-    text = ",".join(f"{name}={_format_label_value(partition[name])}" for name in sorted(partition))
+    text = ",".join(
+        f"{name}={value if isinstance(value, str) else encode_sorted(value).decode()}"
+        for name, value in sorted(partition.items(), key=itemgetter(0))
+    )
     return text if len(text.encode()) <= LABEL_BYTES_MAX else _append_hash(text, text)
 
 
@@ -162,7 +153,3 @@ def format_namesake_label(label: str, identity: str) -> str:
 def _append_hash(text: str, what: str) -> str:
     digest = hashlib.sha256(what.encode()).hexdigest()[:8]
     return text.encode()[: LABEL_BYTES_MAX - 9].decode(errors="ignore") + "~" + digest
-
-
-def _format_label_value(value: Scalar) -> str:
-    return value if isinstance(value, str) else encode_sorted(value).decode()

@@ -158,16 +158,21 @@ _EXECUTE: Final = ".execute"
 def failure_of(trace: object) -> str | None:
     """Return the failure kind of a trace: `class in Class.method`, with WHILE_STARTING if so.
 
-    None if `trace` is no trace, or holds no name that may be retained.
+    The class alone if the whole is too long. None if `trace` is no trace, or holds no name that may
+    be retained, or the class alone is too long.
     """
     if not isinstance(trace, str):
         return None
     lines = tuple(lines_of(trace))
     root, frame = find_origin(lines)
-    if root is None:
+    stage = WHILE_STARTING if _is_at_start(lines) else ""
+    if root is None or len(root) + len(stage) > FAILURE_CHARS_MAX:
         return None
-    found = _format_failure(root, frame, WHILE_STARTING if _is_at_start(lines) else "")
-    return None if found is None else sys.intern(found)  # a hundred thousand tasks may fail alike
+    line = root + stage
+    if frame is not None:
+        line = f"{root} in {'.'.join(frame.split('.')[-2:])}{stage}"
+    # A hundred thousand tasks may fail alike.
+    return sys.intern(line if len(line) <= FAILURE_CHARS_MAX else root + stage)
 
 
 def parse_exception_class(failure: str) -> str:
@@ -194,16 +199,3 @@ def _is_at_start(lines: Iterable[TraceLine]) -> bool:
     return not methods.isdisjoint(TASK_STARTS) and not any(
         method.endswith(_EXECUTE) for method in methods
     )
-
-
-def _format_failure(root: str, frame: str | None, stage: str) -> str | None:
-    """Return `root`, `frame` and `stage` as one line, without `frame` if that is too long.
-
-    None where the class alone is too long.
-    """
-    if len(root) + len(stage) > FAILURE_CHARS_MAX:
-        return None
-    if frame is None:
-        return root + stage
-    line = f"{root} in {'.'.join(frame.split('.')[-2:])}{stage}"
-    return line if len(line) <= FAILURE_CHARS_MAX else root + stage

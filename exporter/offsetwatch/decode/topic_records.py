@@ -11,12 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
-from offsetwatch.decode.config_topic import decode_config
+from offsetwatch.decode.connect_topics import decode_config, decode_status
 from offsetwatch.decode.dialects import is_poisoned, read_event_time, read_position, resolve_dialect
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.mirror_maker import decode_checkpoint, decode_heartbeat, decode_sync
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.decode.status_topic import decode_status
 from offsetwatch.model.connectors import (
     ConfigRecord,
     ConnectorConfigured,
@@ -73,13 +72,13 @@ def decode_record(
 
 def decode_source_entry(key: bytes | None, value: bytes | None) -> SourceEntry | Undecodable:
     """Decode a record of an offsets topic; a value with an envelope is returned, not refused."""
-    whose = decode_key(key)
-    if isinstance(whose, Undecodable):
-        return whose
+    source_key = decode_key(key)
+    if isinstance(source_key, Undecodable):
+        return source_key
     offset = decode_value(value)
     if isinstance(offset, Undecodable) and not isinstance(offset, LegacyOffset):
         return offset
-    return SourceEntry(key=whose, offset=offset)
+    return SourceEntry(key=source_key, offset=offset)
 
 
 def format_record(noun: DecodedRecord) -> str:

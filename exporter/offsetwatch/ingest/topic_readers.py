@@ -18,7 +18,7 @@ from typing import Generic, TypeVar, cast
 
 from offsetwatch.clients.kafka.clients import Message
 from offsetwatch.clients.kafka.whole_topic import is_written_by_offsetwatch
-from offsetwatch.decode.config_topic import decode_config
+from offsetwatch.decode.connect_topics import decode_config, decode_status
 from offsetwatch.decode.mirror_maker import (
     decode_checkpoint,
     decode_heartbeat,
@@ -26,7 +26,6 @@ from offsetwatch.decode.mirror_maker import (
     decode_sync_value,
 )
 from offsetwatch.decode.source_offsets import decode_key, decode_value
-from offsetwatch.decode.status_topic import decode_status
 from offsetwatch.model.connectors import (
     ConfigRecord,
     ConnectorStatus,

@@ -32,8 +32,7 @@ from offsetwatch.config import Auth
 from offsetwatch.daemon import run, state_dir
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.daemon.supervisor import Supervisor
-from offsetwatch.decode.config_topic import decode_config
-from offsetwatch.decode.status_topic import decode_status
+from offsetwatch.decode.connect_topics import decode_config, decode_status
 from offsetwatch.errors import ClientError, ConfigError, MalformedResponse
 from offsetwatch.ingest.connect_rest import ConnectorsPoll, poll_connectors
 from offsetwatch.ingest.tail import Tail

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from offsetwatch.decode.status_topic import decode_status
+from offsetwatch.decode.connect_topics import decode_status
 from offsetwatch.model.connectors import Condition, ConnectorStatus, TaskStatus, TopicUse
 from offsetwatch.model.offsets import Undecodable
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from structlog.testing import capture_logs
 
-from offsetwatch.decode.status_topic import decode_status
+from offsetwatch.decode.connect_topics import decode_status
 from offsetwatch.errors import AccessDenied, ResponseTimeout, TargetUnreachable
 from offsetwatch.ingest import tail
 from offsetwatch.ingest.tail import CHECK_EVERY_S, RETRY_FIRST_S, RETRY_MAX_S, RETRY_TOO_LARGE_S

@@ -5,8 +5,7 @@ from collections import Counter
 import pytest
 from confluent_kafka import KafkaError, Message
 
-from offsetwatch.decode.config_topic import decode_config
-from offsetwatch.decode.status_topic import decode_status
+from offsetwatch.decode.connect_topics import decode_config, decode_status
 from offsetwatch.ingest import topic_readers
 from offsetwatch.ingest.topic_readers import OffsetSyncsTopicReader, SourceOffsetsTopicReader
 from offsetwatch.model.connectors import ConnectorConfigured, TaskConfigured, TasksCommitted

@@ -83,6 +83,12 @@ def format_json_string(text: str) -> str:
 _format_name = lru_cache(maxsize=1024)(format_json_string)
 
 
+class _JavaFloat(str):
+    """Text of a float as a key has it: Java's own text of the number is uncertain."""
+
+    __slots__ = ()
+
+
 def format_json_scalar(value: Scalar) -> str | None:
     """Return a primitive as Jackson writes it.
 
@@ -97,6 +103,8 @@ def format_json_scalar(value: Scalar) -> str | None:
             return "true" if value else "false"
         case int():
             return str(value) if -(2**63) <= value < 2**63 else None
+        case _JavaFloat():
+            return str(value)
         case str():
             return format_json_string(value)
         case float():
@@ -113,12 +121,9 @@ def build_connect_key(connector: str, partition: Mapping[str, Scalar] | None) ->
     None where the bytes are uncertain: some floats, an integer of more than 64 bits, or text that
     UTF-8 cannot carry.
     """
-    if partition is not None:
-        return build_ordered_key(connector, partition, compute_hash_map_order(tuple(partition)))
-    try:
-        return f"[{_format_name(connector)},null]".encode()
-    except UnicodeEncodeError:
-        return None
+    if partition is None:
+        return _encode_key(connector, "null")
+    return build_ordered_key(connector, partition, compute_hash_map_order(tuple(partition)))
 
 
 def build_connect_key_from_json(connector: str, identity: str) -> bytes | None:
@@ -133,27 +138,20 @@ def build_ordered_key(
 
     None in the cases of `build_connect_key`.
     """
-    text = _format_json_map(partition, order)
-    try:
-        return None if text is None else f"[{_format_name(connector)},{text}]".encode()
-    except UnicodeEncodeError:
-        return None
-
-
-def _format_json_map(fields: Mapping[str, Scalar], order: tuple[str, ...]) -> str | None:
-    written: list[str] = []
+    members: list[str] = []
     for name in order:
-        text = format_json_scalar(fields[name])
+        text = format_json_scalar(partition[name])
         if text is None:
             return None
-        written.append(f"{_format_name(name)}:{text}")
-    return f"{{{','.join(written)}}}"
+        members.append(f"{_format_name(name)}:{text}")
+    return _encode_key(connector, f"{{{','.join(members)}}}")
 
 
-class _JavaFloat(str):
-    """Text of a float as a key has it: Java's own text of the number is uncertain."""
-
-    __slots__ = ()
+def _encode_key(connector: str, partition: str) -> bytes | None:
+    try:
+        return f"[{_format_name(connector)},{partition}]".encode()
+    except UnicodeEncodeError:
+        return None
 
 
 def is_canonical(raw: bytes, connector: str) -> bool:
@@ -163,18 +161,7 @@ def is_canonical(raw: bytes, connector: str) -> bool:
     except (ValueError, RecursionError):
         return False
     fields = parsed[1] if isinstance(parsed, list) and len(parsed) == 2 else None
-    if not isinstance(fields, dict):
-        return False
-    written = []
-    for name, value in fields.items():
-        text = str(value) if isinstance(value, _JavaFloat) else format_json_scalar(value)
-        if text is None:
-            return False
-        written.append(f"{format_json_string(name)}:{text}")
-    try:
-        return f"[{format_json_string(connector)},{{{','.join(written)}}}]".encode() == raw
-    except UnicodeEncodeError:
-        return False
+    return isinstance(fields, dict) and raw == build_ordered_key(connector, fields, tuple(fields))
 
 
 _BLANKS: Final = "".join(map(chr, range(0x21)))  # what String.trim takes away

@@ -9,7 +9,6 @@ Java, is not matched: the answer is None, unknown.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, Final
 
@@ -46,11 +45,6 @@ class JavaPattern:
     def __init__(self, text: str) -> None:
         self._text = text
         self._program = _compile_program(text)
-
-    @classmethod
-    def any_of(cls, texts: Iterable[str]) -> JavaPattern:
-        """Return the pattern of a list, as MirrorUtils.compilePatternList of MM2 joins it."""
-        return cls("|".join(texts))
 
     @property
     def is_known(self) -> bool:

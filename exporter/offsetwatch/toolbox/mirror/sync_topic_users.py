@@ -20,7 +20,7 @@ from typing import Final
 from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.whole_topic import StorageAdmin, read_whole_topic
 from offsetwatch.config import Config, Connect
-from offsetwatch.decode.config_topic import decode_config
+from offsetwatch.decode.connect_topics import decode_config
 from offsetwatch.errors import AccessDenied, NotFound
 from offsetwatch.model.connectors import Connector, MirrorSettings
 from offsetwatch.model.offsets import Undecodable

@@ -12,7 +12,7 @@ from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.whole_topic import ProgressCallback, StorageAdmin, read_whole_topic
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.config import Kafka
-from offsetwatch.decode.config_topic import decode_config
+from offsetwatch.decode.connect_topics import decode_config
 from offsetwatch.decode.connector_config import parse_bootstrap_addresses
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.decode.source_offsets import decode_key, decode_value

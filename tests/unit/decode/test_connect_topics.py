@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from offsetwatch.decode.config_topic import decode_config
+from offsetwatch.decode.connect_topics import decode_config
 from offsetwatch.model.connectors import (
     ConnectorConfigured,
     ConnectorKind,
