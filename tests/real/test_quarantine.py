@@ -337,10 +337,8 @@ def test_records_are_as_large_as_a_producer_of_kafkas_says(lab, topic, reader):
 def copying(
     lab: Lab, kafkas: dict[str, Kafka], folder: Path, record: RawRecord
 ) -> tuple[RecordCopier, Copy]:
-    topic_id = KafkaInspector("west", {"bootstrap.servers": lab.west}).topic_ids_now([record.topic])
-    record_location = RecordLocation(
-        "west", record.topic, topic_id[record.topic] or "", 0, record.offset
-    )
+    topic_id = KafkaInspector("west", {"bootstrap.servers": lab.west}).topic_id_now(record.topic)
+    record_location = RecordLocation("west", record.topic, topic_id or "", 0, record.offset)
     step = Copy(
         record_location, record.sha256, record.size_bytes, about(record).skip_key, f"east/{TOPIC}"
     )

@@ -144,8 +144,7 @@ class _Sweep:
         self._cluster = cluster
         self._listener = listener
         self._executor = executor
-        self._unannounced = deque(connectors)
-        self._announced: deque[str] = deque()
+        self._unannounced, self._announced = deque(connectors), deque[str]()
         self._announced_at = 0.0
         self._announcing = asyncio.Lock()
         self._large = asyncio.Lock()
@@ -160,8 +159,14 @@ class _Sweep:
         """Run until every connector is answered or given up, or an error or a stop ends it."""
         async with AsyncExitStack() as clients:
             for url in self._cluster.urls:
-                client = await clients.enter_async_context(self._build_client(url))
-                self._workers.append(_Worker(url, client))
+                with translate_http_errors(self._cluster.name, self._cluster.timeout_s):
+                    client = build_async_client(
+                        url,
+                        timeout=build_timeout(self._cluster.timeout_s),
+                        headers={"Accept": "application/json"},
+                        verify=self._cluster.tls.get_for(url),
+                    )
+                self._workers.append(_Worker(url, await clients.enter_async_context(client)))
             async with asyncio.TaskGroup() as group:
                 running = {
                     group.create_task(self._request_from(worker))
@@ -181,15 +186,6 @@ class _Sweep:
             raise self._error
 
     # --- requests --------------------------------------------------------------------------------
-
-    def _build_client(self, url: str) -> httpx.AsyncClient:
-        with translate_http_errors(self._cluster.name, self._cluster.timeout_s):
-            return build_async_client(
-                url,
-                timeout=build_timeout(self._cluster.timeout_s),
-                headers={"Accept": "application/json"},
-                verify=self._cluster.tls.get_for(url),
-            )
 
     async def _request_from(self, worker: _Worker) -> None:
         """Request one connector after the other, of the other workers what this one fails at."""
@@ -212,10 +208,9 @@ class _Sweep:
             while not self._announced or time.monotonic() - self._announced_at > ANNOUNCEMENT_TTL_S:
                 while self._unannounced and len(self._announced) < ANNOUNCEMENT_SIZE_MAX:
                     self._announced.append(self._unannounced.popleft())
-                names = list(self._announced)
-                if not names:
+                if not self._announced:
                     return None
-                if await self._run_aside(partial(self._listener.announce, names)):
+                if await self._run_aside(partial(self._listener.announce, list(self._announced))):
                     self._announced_at = time.monotonic()
                     break
                 self._announced.clear()

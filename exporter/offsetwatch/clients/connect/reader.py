@@ -31,15 +31,15 @@ from offsetwatch.clients.http.client import (
 )
 from offsetwatch.clients.http.exchange import (
     Transport,
+    build_status_error,
     build_timeout,
     exchange_in_memory,
     forget_locals,
     run_exchange,
 )
 from offsetwatch.config import Auth, Connect, Tls
-from offsetwatch.decode.json_text import replace_lone_surrogates
+from offsetwatch.decode.json_text import decode_strict, replace_lone_surrogates
 from offsetwatch.errors import (
-    AccessDenied,
     AmbiguousOutcome,
     ClientError,
     Conflict,
@@ -298,7 +298,7 @@ def _find_json_error(body: bytes) -> msgspec.DecodeError | RecursionError | None
 
 def combine_worker_errors(
     name: str,
-    asked: str,
+    request: str,
     failures: Sequence[tuple[str, ClientError]],
     *,
     of: int,
@@ -312,45 +312,31 @@ def combine_worker_errors(
     kind = type(last)
     if isinstance(last, NEXT_WORKER_ERRORS):
         kind = next(
-            at for at in _ERROR_PRECEDENCE if any(isinstance(exc, at) for _, exc in failures)
+            kind for kind in _ERROR_PRECEDENCE if any(isinstance(exc, kind) for _, exc in failures)
         )
     detail = last.detail
     if of > 1:
-        detail = "; ".join(f"{_format_origin(url)}: {exc.detail}" for url, exc in failures)
+        parts = ((urlsplit(url), exc.detail) for url, exc in failures)
+        detail = "; ".join(f"{url.scheme}://{url.netloc}: {detail}" for url, detail in parts)
     if connector is not None and issubclass(kind, RemoteRefusal) and is_refused_in_path(connector):
         detail = f"{detail} ({PATH_REFUSAL_REASON})"
-    error = kind(name, f"{asked}: {detail}")
+    error = kind(name, f"{request}: {detail}")
     error.__cause__ = next(exc.__cause__ for _, exc in failures if isinstance(exc, kind))
     return error
-
-
-def _format_origin(url: str) -> str:
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}"
 
 
 def _build_response_error(name: str, status: int, body: bytes) -> ClientError:
     """Return the error of an answer, without its body: Connect's errors may quote configs."""
     detail = f"HTTP {status}"
-    classes: dict[int, type[ClientError]] = {
-        401: AccessDenied,
-        403: AccessDenied,
-        409: Conflict,
-        429: TooManyRequests,
-    }
-    if status == httpx.codes.NOT_FOUND:
-        is_about_path = _parse_error_message(body) in {None, "HTTP 404 Not Found"}
-        return (_RouteNotFound if is_about_path else NotFound)(name, detail)
-    if status >= httpx.codes.INTERNAL_SERVER_ERROR:
-        # Asked for a configuration or tasks, a worker says it this way and not with 409.
-        return (Conflict if _parse_error_message(body) == REBALANCE_MESSAGE else ServerError)(
-            name, detail
-        )
-    if status < httpx.codes.BAD_REQUEST:
-        return MalformedResponse(name, detail)
+    message = _parse_error_message(body)
+    if status == httpx.codes.NOT_FOUND and message in {None, "HTTP 404 Not Found"}:
+        return _RouteNotFound(name, detail)
+    # Asked for a configuration or tasks, a worker says it this way and not with 409.
+    if status >= httpx.codes.INTERNAL_SERVER_ERROR and message == REBALANCE_MESSAGE:
+        return Conflict(name, detail)
     if status in _AUTHENTICATION_STATUSES and is_html(body):
         detail = f"{detail} with {HTML_PAGE}"
-    return classes.get(status, RemoteRefusal)(name, detail)
+    return build_status_error(name, status, detail)
 
 
 class _ConnectError(msgspec.Struct):
@@ -362,10 +348,8 @@ class _ConnectError(msgspec.Struct):
 
 def _parse_error_message(body: bytes) -> str | None:
     """Return Connect's own message; None if something else answered."""
-    try:
-        return msgspec.json.decode(body, type=_ConnectError).message
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    error = decode_strict(body, _ConnectError)
+    return None if error is None else error.message
 
 
 def reader_of(

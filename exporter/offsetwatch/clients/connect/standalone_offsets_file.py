@@ -63,13 +63,13 @@ def find_worker_evidence(path: Path, properties: Path, urls: tuple[str, ...]) ->
 
 
 def _find_processes(path: Path, properties: Path) -> Iterator[str]:
-    wanted = _read_file_identity(path)
+    identity = _read_file_identity(path)
     for process in sorted(_PROC.glob("[0-9]*"), key=lambda path: int(path.name)):
         if process.name == str(os.getpid()):
             continue
         if _is_worker_with_properties(process, properties):
             yield f"process {process.name} is a standalone worker with {properties.name}"
-        elif wanted is not None and _has_open(process, wanted):
+        elif identity is not None and _has_open(process, identity):
             yield f"process {process.name} has the file open"
 
 
@@ -86,20 +86,20 @@ def _is_worker_with_properties(process: Path, properties: Path) -> bool:
         folder = process.joinpath("cwd").readlink()
     except OSError:  # somebody else's: the name alone has to do
         return any(path.name == properties.name for path in named)
-    wanted = _read_file_identity(properties)
+    identity = _read_file_identity(properties)
     return any(
-        _read_file_identity(folder / path) == wanted
+        _read_file_identity(folder / path) == identity
         for path in named
         if path.suffix == properties.suffix
     )
 
 
-def _has_open(process: Path, wanted: tuple[int, int]) -> bool:
+def _has_open(process: Path, identity: tuple[int, int]) -> bool:
     try:
         handles = list(process.joinpath("fd").iterdir())
     except OSError:
         return False
-    return any(_read_file_identity(handle) == wanted for handle in handles)
+    return any(_read_file_identity(handle) == identity for handle in handles)
 
 
 def _read_file_identity(path: Path) -> tuple[int, int] | None:

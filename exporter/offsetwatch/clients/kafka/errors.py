@@ -205,42 +205,33 @@ DENIED_CODES = {
     ck.KafkaError.SASL_AUTHENTICATION_FAILED,
     ck.KafkaError._AUTHENTICATION,  # noqa: SLF001 - librdkafka's local codes are spelt like this
 }
-_NOT_FOUND_CODES = {
-    ck.KafkaError.UNKNOWN_TOPIC_OR_PART,
-    ck.KafkaError._UNKNOWN_TOPIC,  # noqa: SLF001
-    ck.KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001
-    # What ListOffsets says if not one of the partitions asked for exists.
-    ck.KafkaError._NOENT,  # noqa: SLF001
-    ck.KafkaError.GROUP_ID_NOT_FOUND,
+_ERRORS_BY_CODE: Final[dict[int, type[ClientError]]] = {
+    **dict.fromkeys(DENIED_CODES, AccessDenied),
+    ck.KafkaError.UNKNOWN_TOPIC_OR_PART: NotFound,
+    ck.KafkaError._UNKNOWN_TOPIC: NotFound,  # noqa: SLF001
+    ck.KafkaError._UNKNOWN_PARTITION: NotFound,  # noqa: SLF001
+    # What ListOffsets says if not one of the requested partitions exists.
+    ck.KafkaError._NOENT: NotFound,  # noqa: SLF001
+    ck.KafkaError.GROUP_ID_NOT_FOUND: NotFound,
+    ck.KafkaError.LEADER_NOT_AVAILABLE: LeaderNotAvailable,
+    ck.KafkaError.NOT_LEADER_FOR_PARTITION: LeaderNotAvailable,
+    ck.KafkaError.FENCED_LEADER_EPOCH: LeaderNotAvailable,
+    ck.KafkaError.UNKNOWN_LEADER_EPOCH: LeaderNotAvailable,
+    # The log no longer reaches our position.
+    ck.KafkaError._AUTO_OFFSET_RESET: TopicChanged,  # noqa: SLF001
+    ck.KafkaError._LOG_TRUNCATION: TopicChanged,  # noqa: SLF001
+    ck.KafkaError.OFFSET_OUT_OF_RANGE: TopicChanged,
+    ck.KafkaError._TIMED_OUT: ResponseTimeout,  # noqa: SLF001
+    ck.KafkaError.REQUEST_TIMED_OUT: ResponseTimeout,
+    ck.KafkaError._TRANSPORT: TargetUnreachable,  # noqa: SLF001
+    ck.KafkaError._ALL_BROKERS_DOWN: TargetUnreachable,  # noqa: SLF001
+    ck.KafkaError._RESOLVE: TargetUnreachable,  # noqa: SLF001
+    ck.KafkaError._SSL: TargetUnreachable,  # noqa: SLF001
 }
-_UNSETTLED_CODES = {
-    ck.KafkaError.LEADER_NOT_AVAILABLE,
-    ck.KafkaError.NOT_LEADER_FOR_PARTITION,
-    ck.KafkaError.FENCED_LEADER_EPOCH,
-    ck.KafkaError.UNKNOWN_LEADER_EPOCH,
-}
-# Metadata without brokers and topics.
-_NO_BROKERS = ck.KafkaError._PARTIAL  # noqa: SLF001
-_TOPIC_CHANGED_CODES = {
-    ck.KafkaError._AUTO_OFFSET_RESET,  # noqa: SLF001 - the log no longer reaches where we stand
-    ck.KafkaError._LOG_TRUNCATION,  # noqa: SLF001
-    ck.KafkaError.OFFSET_OUT_OF_RANGE,
-}
-_TIMED_OUT_CODES = {
-    ck.KafkaError._TIMED_OUT,  # noqa: SLF001
-    ck.KafkaError.REQUEST_TIMED_OUT,
-}
-_ALL_BROKERS_DOWN_CODE = ck.KafkaError._ALL_BROKERS_DOWN  # noqa: SLF001 - it does not say why
 # The same failure has the same text.
 _DURATION: Final = re.compile(r" \(after \d+ms in state \w+[^()]*\)")
 _RETAINED_ERRORS_MAX: Final = 100
 _ERROR_AGE_MAX_S: Final = 60.0
-_UNREACHABLE_CODES = {
-    ck.KafkaError._TRANSPORT,  # noqa: SLF001
-    ck.KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
-    ck.KafkaError._RESOLVE,  # noqa: SLF001
-    ck.KafkaError._SSL,  # noqa: SLF001
-}
 
 
 def build_no_brokers_error(target: str) -> LeaderNotAvailable:
@@ -254,21 +245,9 @@ def client_error_from(target: str, error: ck.KafkaError) -> ClientError:
     failure = explain_failure(detail)
     if failure is not None:
         return failure.kind(target, failure.detail, failure.advice)
-    if code in DENIED_CODES:
-        return AccessDenied(target, detail)
-    if code in _NOT_FOUND_CODES:
-        return NotFound(target, detail)
-    if code == _NO_BROKERS:
+    if code == ck.KafkaError._PARTIAL:  # noqa: SLF001 - metadata without brokers and topics
         return build_no_brokers_error(target)
-    if code in _UNSETTLED_CODES:
-        return LeaderNotAvailable(target, detail)
-    if code in _TOPIC_CHANGED_CODES:
-        return TopicChanged(target, detail)
-    if code in _TIMED_OUT_CODES:
-        return ResponseTimeout(target, detail)
-    if code in _UNREACHABLE_CODES:
-        return TargetUnreachable(target, detail)
-    return ServerError(target, detail)
+    return _ERRORS_BY_CODE.get(code, ServerError)(target, detail)
 
 
 class ConnectionErrors(logging.Handler):
@@ -307,11 +286,11 @@ class ConnectionErrors(logging.Handler):
         Errors older than a minute belong to another failure; of the others the newest counts.
         """
         since = time.monotonic() - _ERROR_AGE_MAX_S
-        errors = [error for told_at, error in self._errors if told_at >= since]
-        lines = [line for told_at, line in self._failures if told_at >= since]
+        errors = [error for reported_at, error in self._errors if reported_at >= since]
+        lines = [line for reported_at, line in self._failures if reported_at >= since]
         self.clear()
         for error in reversed(errors):
-            if error.code() != _ALL_BROKERS_DOWN_CODE:
+            if error.code() != ck.KafkaError._ALL_BROKERS_DOWN:  # noqa: SLF001 - it says no cause
                 return client_error_from(target, error)
         for line in reversed(lines):
             failure = explain_failure(line)

@@ -33,11 +33,11 @@ class GroupReaders:
     ) -> None:
         self._settings = {**settings, "enable.auto.commit": False}
         self._clock = clock
-        # With when each was asked last, the least recently asked first.
+        # With when each was used last, the least recently used first.
         self._readers: OrderedDict[str, tuple[ck.Consumer, float]] = OrderedDict()
         # Polls of several Connect clusters may share a Kafka cluster, and none may close what
         # another one is using.
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
 
     def committed(
         self, group: str, partitions: Collection[TopicPartition], timeout_s: float
@@ -46,11 +46,11 @@ class GroupReaders:
 
         Partitions without either are left out.
         """
-        wanted = [
+        requested = [
             ck.TopicPartition(partition.topic, partition.partition) for partition in partitions
         ]
-        with self._one_at_a_time:
-            found = self._reader(group).committed(wanted, timeout=timeout_s)
+        with self._lock:
+            found = self._reader(group).committed(requested, timeout=timeout_s)
         return {
             TopicPartition(partition.topic, partition.partition): partition.offset
             if partition.error is None
@@ -61,7 +61,7 @@ class GroupReaders:
 
     def close(self) -> None:
         """Close every client."""
-        with self._one_at_a_time:
+        with self._lock:
             while self._readers:
                 self._close_first()
 

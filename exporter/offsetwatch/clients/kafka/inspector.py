@@ -18,15 +18,16 @@ from typing import Any, Final
 import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
-from offsetwatch.addresses import format_address, parse_address
+from offsetwatch.addresses import parse_address
 from offsetwatch.clients.kafka.clients import (
     REQUEST_TIMEOUT_S,
     RESULT_S_MAX,
     KafkaAdmin,
     create_client,
+    extract_topic_id,
+    list_broker_addresses,
     read_cleanup_policy,
 )
-from offsetwatch.clients.kafka.topic_ids import extract_topic_id
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,
@@ -123,15 +124,12 @@ class KafkaInspector(KafkaAdmin):
 
     def cluster(self) -> ClusterFacts:
         """Return the cluster's id, its brokers and the topics that are visible to us."""
-        with self._translated():
-            found = self._client.list_topics(timeout=REQUEST_TIMEOUT_S)
+        metadata = self._list_topics()
         return ClusterFacts(
-            cluster_id=found.cluster_id,
-            brokers=len(found.brokers),
-            topics={name: len(topic.partitions) for name, topic in found.topics.items()},
-            addresses=frozenset(
-                format_address(str(broker.host), broker.port) for broker in found.brokers.values()
-            ),
+            cluster_id=metadata.cluster_id,
+            brokers=len(metadata.brokers),
+            topics={name: len(topic.partitions) for name, topic in metadata.topics.items()},
+            addresses=list_broker_addresses(metadata),
         )
 
     def shapes(self, topics: Collection[str]) -> dict[str, TopicShape | ClientError]:
@@ -139,33 +137,20 @@ class KafkaInspector(KafkaAdmin):
 
         NotFound may also mean that an ACL hides the topic.
         """
-        if not topics:
-            return {}
-        with self._translated():
-            futures = self._client.describe_topics(
-                ck.TopicCollection(sorted(topics)),
-                include_authorized_operations=True,
-                request_timeout=REQUEST_TIMEOUT_S,
-            )
+        futures = self._describe_topics(topics, include_authorized_operations=True)
         return {
-            name: _build_topic_shape(found) if not isinstance(found, ClientError) else found
+            name: found if isinstance(found, ClientError) else _build_topic_shape(found)
             for name, found in self._answers(futures).items()
         }
-
-    def topic_ids_now(self, topics: Collection[str]) -> dict[str, str | None]:
-        """Return topic -> topic id, like `identities_now`."""
-        return {name: topic_id for name, (topic_id, _) in self.identities_now(topics).items()}
 
     def identities_now(self, topics: Collection[str]) -> dict[str, tuple[str | None, int]]:
         """Return topic -> topic id and number of partitions of the existing topics, if available.
 
         The id is None if the broker knows no ids (before Kafka 2.8).
         """
-        if not topics:
-            return {}
         return {
             name: (_read_topic_id(found), len(found.partitions))
-            for name, found in self._descriptions(topics).items()
+            for name, found in self._answers(self._describe_topics(topics)).items()
             if not isinstance(found, ClientError)
         }
 
@@ -174,17 +159,7 @@ class KafkaInspector(KafkaAdmin):
 
         Raises NotFound if the topic does not exist, and another ClientError if that is not known.
         """
-        found = self._descriptions([topic])[topic]
-        if isinstance(found, ClientError):
-            raise found
-        return _read_topic_id(found)
-
-    def _descriptions(self, topics: Collection[str]) -> dict[str, Any]:
-        with self._translated():
-            futures = self._client.describe_topics(
-                ck.TopicCollection(sorted(topics)), request_timeout=REQUEST_TIMEOUT_S
-            )
-        return self._answers(futures)
+        return _read_topic_id(self._result(self._describe_topics([topic])[topic]))
 
     def offsets_at(
         self, moments: Mapping[TopicPartition, float]
@@ -195,25 +170,21 @@ class KafkaInspector(KafkaAdmin):
         """
         if not moments:
             return {}
-        wanted = {
-            ck.TopicPartition(
-                partition.topic, partition.partition
-            ): ck_admin.OffsetSpec.for_timestamp(max(0, math.ceil(moment * 1000)))
-            for partition, moment in moments.items()
-        }
+        requested = {}
+        for partition, moment in moments.items():
+            spec = ck_admin.OffsetSpec.for_timestamp(max(0, math.ceil(moment * 1000)))
+            requested[ck.TopicPartition(partition.topic, partition.partition)] = spec
         with self._translated():
             futures = self._client.list_offsets(
-                wanted,
+                requested,
                 isolation_level=ck.IsolationLevel.READ_UNCOMMITTED,
                 request_timeout=REQUEST_TIMEOUT_S,
             )
-        found: dict[TopicPartition, int | None] = {}
-        for partition, future in futures.items():
-            offset = int(self._result(future).offset)
-            found[TopicPartition(partition.topic, partition.partition)] = (
-                offset if offset >= 0 else None
-            )
-        return found
+        found = {
+            TopicPartition(partition.topic, partition.partition): int(self._result(future).offset)
+            for partition, future in futures.items()
+        }
+        return {where: offset if offset >= 0 else None for where, offset in found.items()}
 
     def policies(self, topics: Collection[str]) -> dict[str, str | None]:
         """Return the cleanup.policy of each topic.
@@ -221,12 +192,7 @@ class KafkaInspector(KafkaAdmin):
         None without the permission DescribeConfigs, or while its broker fails. Raises the broker's
         error if all requests fail so.
         """
-        wanted = [ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, name) for name in topics]
-        if not wanted:
-            return {}
-        with self._translated():
-            futures = self._client.describe_configs(wanted, request_timeout=REQUEST_TIMEOUT_S)
-        answers = self._answers({resource.name: future for resource, future in futures.items()})
+        answers = self._answers(self._describe_configs(topics))
         errors = [answer for answer in answers.values() if isinstance(answer, ClientError)]
         if len(errors) == len(answers):
             for error in errors:
@@ -239,16 +205,11 @@ class KafkaInspector(KafkaAdmin):
 
     def message_bytes_max(self, topic: str) -> int | None:
         """Return max.message.bytes of a topic; None without the permission DescribeConfigs."""
-        config_resource = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, topic)
-        with self._translated():
-            futures = self._client.describe_configs(
-                [config_resource], request_timeout=REQUEST_TIMEOUT_S
-            )
         try:
-            (found,) = [self._result(future) for future in futures.values()]
+            config = self._result(self._describe_configs([topic])[topic])
         except AccessDenied:
             return None
-        return int(_read_setting(self.name, found, "max.message.bytes"))
+        return int(_read_setting(self.name, config, "max.message.bytes"))
 
     def settings(self, topic: str) -> TopicSettings | None:
         """Return the settings of a topic; None if no topic of this name is visible.
@@ -260,11 +221,7 @@ class KafkaInspector(KafkaAdmin):
             return None
         if isinstance(shape, ClientError):
             raise shape
-        resource = ck_admin.ConfigResource(ck_admin.ResourceType.TOPIC, topic)
-        with self._translated():
-            asked = self._client.describe_configs([resource], request_timeout=REQUEST_TIMEOUT_S)
-        (future,) = asked.values()
-        entries = self._result(future)
+        entries = self._result(self._describe_configs([topic])[topic])
         found = {name: _read_setting(self.name, entries, name) for name in _TOPIC_SETTING_NAMES}
         return TopicSettings(
             topic_id=shape.topic_id or "",
@@ -304,15 +261,15 @@ class KafkaInspector(KafkaAdmin):
             futures = client.describe_consumer_groups(
                 sorted(groups), request_timeout=COORDINATOR_TIMEOUT_S, **options
             )
-        wait(futures.values(), timeout=RESULT_S_MAX)
-        client.poll(0)  # why there is no connection, for `_reason`
-        return self._answered(futures)
+        return self._answers(futures, client)
 
-    def _answers(self, futures: Mapping[str, Future[Any]]) -> dict[str, Any]:
+    def _answers(
+        self, futures: Mapping[str, Future[Any]], client: ck_admin.AdminClient | None = None
+    ) -> dict[str, Any]:
+        """Return the result of each request, or its error."""
         wait(futures.values(), timeout=RESULT_S_MAX)
-        return self._answered(futures)
-
-    def _answered(self, futures: Mapping[str, Future[Any]]) -> dict[str, Any]:
+        if client is not None:
+            client.poll(0)  # why there is no connection, for `_reason`
         found: dict[str, Any] = {}
         for name, future in futures.items():
             try:
@@ -360,18 +317,17 @@ def detect_release(name: str, properties: Mapping[str, str]) -> str | None:
     context = _build_tls_context(properties)
     if context is None and _read_security_protocol(properties).endswith("ssl"):
         return None
-    failed: ClientError = TargetUnreachable(name, "no bootstrap server")
-    for address in properties["bootstrap.servers"].split(","):
-        at = parse_address(address)
-        if at is None:
+    error: ClientError = TargetUnreachable(name, "no bootstrap server")
+    for address in map(parse_address, properties["bootstrap.servers"].split(",")):
+        if address is None:
             continue
         try:
-            fetch = _request_api_versions(name, at, context)[FETCH_KEY]
+            fetch = _request_api_versions(name, address, context)[FETCH_KEY]
         except (ClientError, KeyError) as exc:
-            failed = exc if isinstance(exc, ClientError) else MalformedResponse(name, "no Fetch")
+            error = exc if isinstance(exc, ClientError) else MalformedResponse(name, "no Fetch")
         else:
             return release_of_fetch_version(fetch)
-    raise failed
+    raise error
 
 
 def release_of_fetch_version(fetch_version: int) -> str:

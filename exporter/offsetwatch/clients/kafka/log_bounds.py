@@ -54,22 +54,22 @@ _CLUSTER_ERROR_CODES: Final = {
 class _ListOffsetsBatch(NamedTuple):
     """Batch of partitions, and the same partitions as arguments of librdkafka."""
 
-    of: Sequence[TopicPartition]
-    wanted: list[ck.TopicPartition]
+    partitions: Sequence[TopicPartition]
+    arguments: list[ck.TopicPartition]
 
 
 class LogBoundsReader:
     """Reader of log bounds, with one client for each isolation level, created at first use.
 
-    Thread-safe. `made` creates a consumer of such settings, and raises AccessDenied while there is
-    no token. Connection errors go to `error_cb` of the settings when `poll` is called.
+    Thread-safe. `create` returns a consumer of such settings, and raises AccessDenied while there
+    is no token. Connection errors go to `error_cb` of the settings when `poll` is called.
     """
 
     def __init__(
-        self, name: str, settings: dict[str, Any], made: Callable[[dict[str, Any]], ck.Consumer]
+        self, name: str, settings: dict[str, Any], create: Callable[[dict[str, Any]], ck.Consumer]
     ) -> None:
         self._name = name
-        self._made = made
+        self._create = create
         self._settings = {
             **settings,
             "group.id": f"offsetwatch-{uuid.uuid4()}",  # required; never joined
@@ -81,9 +81,9 @@ class LogBoundsReader:
         # say it all anew for each round was an eighth of what a round takes.
         self._last: tuple[Sequence[TopicPartition], int, list[_ListOffsetsBatch]] = ((), 0, [])
         self._far = False
-        self._making = threading.Lock()
+        self._creating = threading.Lock()
         self._unsettled = False
-        self._apart: dict[TopicPartition, tuple[ClientError, float]] = {}
+        self._excluded: dict[TopicPartition, tuple[ClientError, float]] = {}
         self._splits = 0
         self._timed_out: ck.KafkaException | None = None
 
@@ -102,33 +102,33 @@ class LogBoundsReader:
         # goes on naming a leader epoch that is over until its metadata is minutes old.
         idle = self._leaderless(self._leaders(reader, until)) if self._unsettled else {}
         self._unsettled = bool(idle)
-        idle = {**self._left_apart(), **idle}
+        idle = {**self._list_excluded(), **idle}
         found: list[OffsetOrError] = []
         silent: set[int] = set()  # brokers
         quickest_s = math.inf
-        for some in self._questions(partitions, offset):
+        for batch in self._build_batches(partitions, offset):
             began = time.monotonic()
             try:
-                found += self._batch(
-                    reader, some, idle, min(BATCH_S_MAX, _compute_remaining_s(until))
+                found += self._request_batch(
+                    reader, batch, idle, min(BATCH_S_MAX, _compute_remaining_s(until))
                 )
             except ck.KafkaException as exc:
                 if not isinstance(client_error_from(self._name, exc.args[0]), ResponseTimeout):
                     raise
                 leaders = self._leaders(reader, until)
-                idle = {**self._left_apart(), **self._leaderless(leaders)}
+                idle = {**self._list_excluded(), **self._leaderless(leaders)}
                 self._unsettled = True
-                found += self._by_leader(reader, some, idle, leaders, silent, until)
+                found += self._request_by_leader(reader, batch, idle, leaders, silent, until)
             quickest_s = min(quickest_s, time.monotonic() - began)
             # At once: a round that takes too long and ends here is not to be asked for like this
             # again. Where one question is all of it, it makes no difference.
             if len(partitions) > PARTITIONS_PER_REQUEST:
                 self._far = quickest_s > FAR_ROUND_TRIP_S
-        if self._timed_out is not None and not any(isinstance(at, int) for at in found):
+        if self._timed_out is not None and not any(isinstance(answer, int) for answer in found):
             raise self._timed_out
         return found
 
-    def _questions(
+    def _build_batches(
         self, partitions: Sequence[TopicPartition], offset: int
     ) -> list[_ListOffsetsBatch]:
         size = PARTITIONS_PER_REQUEST_FAR if self._far else PARTITIONS_PER_REQUEST
@@ -167,10 +167,12 @@ class LogBoundsReader:
             reader.poll(0)
 
     def _reader(self, *, committed: bool) -> ck.Consumer:
-        with self._making:
+        with self._creating:
             if committed not in self._readers:
                 level = "read_committed" if committed else "read_uncommitted"
-                self._readers[committed] = self._made({**self._settings, "isolation.level": level})
+                self._readers[committed] = self._create(
+                    {**self._settings, "isolation.level": level}
+                )
             return self._readers[committed]
 
     @staticmethod
@@ -189,34 +191,39 @@ class LogBoundsReader:
         nobody = LeaderNotAvailable(self._name, "it has no leader")
         return {partition: nobody for partition, leader in leaders.items() if leader < 0}
 
-    def _left_apart(self) -> dict[TopicPartition, ClientError]:
-        if self._apart:
+    def _list_excluded(self) -> dict[TopicPartition, ClientError]:
+        if self._excluded:
             now = time.monotonic()
-            self._apart = {
-                partition: kept for partition, kept in self._apart.items() if kept[1] > now
+            self._excluded = {
+                partition: exclusion
+                for partition, exclusion in self._excluded.items()
+                if exclusion[1] > now
             }
-        return {partition: error for partition, (error, _) in self._apart.items()}
+        return {partition: error for partition, (error, _) in self._excluded.items()}
 
-    def _by_leader(
+    def _request_by_leader(
         self,
         reader: ck.Consumer,
-        some: _ListOffsetsBatch,
+        batch: _ListOffsetsBatch,
         idle: Mapping[TopicPartition, ClientError],
         leaders: Mapping[TopicPartition, int],
         silent: set[int],
         until: float,
     ) -> list[OffsetOrError]:
         """Request offsets from each leader apart: a hanging broker fails only its partitions."""
-        places: dict[int, list[int]] = {}
-        for place, partition in enumerate(some.of):
-            places.setdefault(leaders.get(partition, -1), []).append(place)
+        indices: dict[int, list[int]] = {}
+        for index, partition in enumerate(batch.partitions):
+            indices.setdefault(leaders.get(partition, -1), []).append(index)
         hangs = ResponseTimeout(self._name, "the broker that leads it does not answer")
-        found: list[OffsetOrError] = [hangs] * len(some.of)
-        groups = [(leader, own) for leader, own in places.items() if leader not in silent]
+        found: list[OffsetOrError] = [hangs] * len(batch.partitions)
+        groups = [(leader, own) for leader, own in indices.items() if leader not in silent]
         for number, (leader, own) in enumerate(groups):
-            part = _ListOffsetsBatch([some.of[at] for at in own], [some.wanted[at] for at in own])
+            part = _ListOffsetsBatch(
+                [batch.partitions[index] for index in own],
+                [batch.arguments[index] for index in own],
+            )
             try:
-                told = self._batch(
+                answers = self._request_batch(
                     reader, part, idle, _compute_remaining_s(until) / (len(groups) - number)
                 )
             except ck.KafkaException as exc:
@@ -225,87 +232,87 @@ class LogBoundsReader:
                 self._timed_out = exc
                 silent.add(leader)
             else:
-                for place, answer in zip(own, told, strict=True):
-                    found[place] = answer
+                for index, answer in zip(own, answers, strict=True):
+                    found[index] = answer
         return found
 
-    def _batch(
+    def _request_batch(
         self,
         reader: ck.Consumer,
-        some: _ListOffsetsBatch,
+        batch: _ListOffsetsBatch,
         idle: Mapping[TopicPartition, ClientError],
         limit_s: float,
     ) -> list[OffsetOrError]:
         """Request the partitions that are not in `idle`, whose errors are known."""
-        if not idle or idle.keys().isdisjoint(some.of):  # an empty one would look at each, too
-            return self._asked(reader, some.wanted, limit_s)
-        led = [partition not in idle for partition in some.of]
-        told = iter(self._asked(reader, list(compress(some.wanted, led)), limit_s))
+        if not idle or idle.keys().isdisjoint(batch.partitions):  # slow even for an empty one
+            return self._request(reader, batch.arguments, limit_s)
+        led = [partition not in idle for partition in batch.partitions]
+        answers = iter(self._request(reader, list(compress(batch.arguments, led)), limit_s))
         return [
-            next(told) if asked else idle[partition]
-            for partition, asked in zip(some.of, led, strict=True)
+            next(answers) if is_led else idle[partition]
+            for partition, is_led in zip(batch.partitions, led, strict=True)
         ]
 
-    def _asked(
-        self, reader: ck.Consumer, wanted: list[ck.TopicPartition], limit_s: float
+    def _request(
+        self, reader: ck.Consumer, arguments: list[ck.TopicPartition], limit_s: float
     ) -> list[OffsetOrError]:
-        if not wanted:
+        if not arguments:
             return []
         try:
-            found = reader.offsets_for_times(wanted, timeout=limit_s)
+            found = reader.offsets_for_times(arguments, timeout=limit_s)
         except ck.KafkaException as exc:
-            return self._refused(reader, wanted, limit_s, exc.args[0])
+            return self._request_halves(reader, arguments, limit_s, exc.args[0])
         offsets: list[int] = [partition.offset for partition in found]
         if min(offsets) >= 0 and all(partition.error is None for partition in found):
             return [*offsets]
-        return [self._one(partition) for partition in found]
+        return [self._convert_answer(partition) for partition in found]
 
-    def _one(self, partition: ck.TopicPartition) -> OffsetOrError:
+    def _convert_answer(self, partition: ck.TopicPartition) -> OffsetOrError:
         """Return a partition's offset or error.
 
         While a broker starts or stops, librdkafka may return a negative offset without an error.
         """
         if partition.error is not None:
-            return self._why_not(partition.error)
+            return self._convert_error(partition.error)
         if partition.offset >= 0:
             return int(partition.offset)
         self._unsettled = True
         return LeaderNotAvailable(self._name, "the broker gave no offset")
 
-    def _refused(
+    def _request_halves(
         self,
         reader: ck.Consumer,
-        wanted: list[ck.TopicPartition],
+        arguments: list[ck.TopicPartition],
         limit_s: float,
         error: ck.KafkaError,
     ) -> list[OffsetOrError]:
         """Return offsets after a refused request, which need not concern all its partitions."""
-        why = self._why_not(error)
+        why = self._convert_error(error)
         if isinstance(
             why, NotFound | LeaderNotAvailable
         ):  # librdkafka says so where not one is there
-            return [why] * len(wanted)
+            return [why] * len(arguments)
         if (
             isinstance(why, ResponseTimeout | TargetUnreachable)
             or error.code() in _CLUSTER_ERROR_CODES
         ):
             raise ck.KafkaException(error)
-        if len(wanted) == 1:
-            self._apart[TopicPartition(wanted[0].topic, wanted[0].partition)] = (
+        if len(arguments) == 1:
+            self._excluded[TopicPartition(arguments[0].topic, arguments[0].partition)] = (
                 why,
                 time.monotonic() + EXCLUSION_S,
             )
             return [why]
         self._splits += 1
         if self._splits > SPLITS_MAX:
-            return [why] * len(wanted)
-        half = len(wanted) // 2
+            return [why] * len(arguments)
+        half = len(arguments) // 2
         return [
-            *self._asked(reader, wanted[:half], limit_s),
-            *self._asked(reader, wanted[half:], limit_s),
+            *self._request(reader, arguments[:half], limit_s),
+            *self._request(reader, arguments[half:], limit_s),
         ]
 
-    def _why_not(self, error: ck.KafkaError) -> ClientError:
+    def _convert_error(self, error: ck.KafkaError) -> ClientError:
         found = client_error_from(self._name, error)
         self._unsettled |= isinstance(found, LeaderNotAvailable)
         return found

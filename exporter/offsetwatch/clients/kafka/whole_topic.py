@@ -16,6 +16,7 @@ from offsetwatch.clients.kafka.clients import (
     REQUEST_TIMEOUT_S,
     KafkaAdmin,
     TailReader,
+    bytes_or_none,
     parse_end_of_partition,
     timestamp_of,
 )
@@ -157,20 +158,20 @@ def read_whole_topic(
     Each partition is in the order of its log. Raises ResponseTimeout if an end is not reached.
     """
     ends = read_topic_ends(admin, topic) if until is None else until
-    topic_partition = [TopicPartition(topic, number) for number in sorted(ends.ends)]
-    starts = admin.bounds(topic_partition, stable=False)
+    partitions = [TopicPartition(topic, number) for number in sorted(ends.ends)]
+    starts = admin.bounds(partitions, stable=False)
     total = sum(ends.ends[partition.partition] - bound.start for partition, bound in starts.items())
     reader = open_reader()
     try:
-        reader.assign(dict.fromkeys(topic_partition, BEGINNING))
-        yield from _read_records(reader, topic_partition, ends, total, progress)
+        reader.assign(dict.fromkeys(partitions, BEGINNING))
+        yield from _read_records(reader, partitions, ends, total, progress)
     finally:
         reader.close()
 
 
 def _read_records(
     reader: TailReader,
-    partition: list[TopicPartition],
+    partitions: list[TopicPartition],
     ends: TopicEnds,
     total: int,
     progress: ProgressCallback | None,
@@ -188,46 +189,37 @@ def _read_records(
                 continue
             positions[number] = max(positions[number], (message.offset() or 0) + 1)
             done += 1
-            yield _build_log_record(message)
-        for number, position in reader.positions(partition).items():
+            yield LogRecord(
+                kpartition=number,
+                koffset=message.offset() or 0,
+                at=timestamp_of(message),
+                key=bytes_or_none(message.key()),
+                value=bytes_or_none(message.value()),
+                ours=is_written_by_offsetwatch(message),
+            )
+        for number, position in reader.positions(partitions).items():
             positions[number] = max(positions[number], position)
         if progress is not None:
             progress(done, total)
         empty = 0 if messages or positions != before else empty + 1
         if empty >= EMPTY_READS_MAX:
-            raise _build_timeout_error(reader.name, partition, positions, ends)
+            raise _build_timeout_error(reader.name, partitions, positions, ends)
     if progress is not None:
         progress(total, total)  # what compaction and markers left out is done as well
 
 
 def _build_timeout_error(
-    name: str, wanted: list[TopicPartition], positions: Mapping[int, int], ends: TopicEnds
+    name: str, partitions: list[TopicPartition], positions: Mapping[int, int], ends: TopicEnds
 ) -> ResponseTimeout:
-    left = [
+    topic, number = next(
         partition
-        for partition in wanted
+        for partition in partitions
         if positions[partition.partition] < ends.ends[partition.partition]
-    ]
-    topic_partition = left[0]
-    why = (
-        f"stands at {positions[topic_partition.partition]} of "
-        f"{ends.ends[topic_partition.partition]}"
     )
     return ResponseTimeout(
         name,
-        f"{topic_partition.topic} partition {topic_partition.partition} {why}, and nothing more "
-        "comes; an open transaction may be in the way",
-    )
-
-
-def _build_log_record(message: ck.Message) -> LogRecord:
-    return LogRecord(
-        kpartition=message.partition() or 0,
-        koffset=message.offset() or 0,
-        at=timestamp_of(message),
-        key=_bytes_or_none(message.key()),
-        value=_bytes_or_none(message.value()),
-        ours=is_written_by_offsetwatch(message),
+        f"{topic} partition {number} stands at {positions[number]} of {ends.ends[number]}, and "
+        "nothing more comes; an open transaction may be in the way",
     )
 
 
@@ -235,7 +227,3 @@ def is_written_by_offsetwatch(message: ck.Message) -> bool:
     """Check whether offsetwatch wrote the record."""
     headers: Any = message.headers()  # None for nearly all
     return headers is not None and any(name == OWN_RECORD_HEADER for name, _ in headers)
-
-
-def _bytes_or_none(found: object) -> bytes | None:
-    return found if isinstance(found, bytes) else None

@@ -46,6 +46,7 @@ from offsetwatch.clients.http.exchange import (
     translate_http_errors,
 )
 from offsetwatch.config.files import describe_tls_error, read_secret
+from offsetwatch.decode.json_text import decode_strict
 from offsetwatch.errors import ClientError, ConfigError, MalformedResponse, SizeLimitExceeded
 
 API_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
@@ -140,10 +141,9 @@ class ExecPlugin:
         return output
 
     def _parse(self, output: bytes) -> _ExecStatus:
-        try:
-            credential = msgspec.json.decode(output, type=_ExecCredential)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            raise self._error("its output is no ExecCredential") from None
+        credential = decode_strict(output, _ExecCredential)
+        if credential is None:
+            raise self._error("its output is no ExecCredential")
         status = credential.status
         if credential.api_version != self.api_version:
             raise self._error(f"its output has another apiVersion than {self.api_version}")
@@ -469,10 +469,10 @@ def send_kubernetes_request(
 
 def _build_response_error(name: str, what: str, status: int, body: bytes) -> ClientError:
     """Return the error with the server's message, which names resources, never secret values."""
-    try:
-        said = redact_secrets(msgspec.json.decode(body, type=_Status).message)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        said = HTML_PAGE if is_html(body) else ""
+    error = decode_strict(body, _Status)
+    message = redact_secrets(error.message) if error is not None else ""
+    if error is None and is_html(body):
+        message = HTML_PAGE
     return build_status_error(
-        name, status, f"{what}: HTTP {status}" + (f": {said}" if said else "")
+        name, status, f"{what}: HTTP {status}" + (f": {message}" if message else "")
     )

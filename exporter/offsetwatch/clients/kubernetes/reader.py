@@ -103,7 +103,7 @@ class KubeReader:
 
     def may(self, verb: str, group: str, plural: str, namespace: str, name: str = "") -> bool:
         """Check whether we may do this (a SelfSubjectAccessReview, which is not stored)."""
-        asked = {
+        attributes = {
             "verb": verb,
             "group": group,
             "resource": plural,
@@ -113,7 +113,7 @@ class KubeReader:
         review = {
             "apiVersion": f"{_AUTHORIZATION}/v1",
             "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": asked},
+            "spec": {"resourceAttributes": attributes},
         }
         found = send_kubernetes_request(
             self.access,
@@ -155,10 +155,10 @@ class KubeReader:
         found: list[Json] = []
         after = ""
         while True:
-            asked = {"limit": str(PAGE_SIZE)}
-            asked |= {"labelSelector": label} if label else {}
-            asked |= {"continue": after} if after else {}
-            page = self.get(f"{path}?{urlencode(asked)}")
+            query = {"limit": str(PAGE_SIZE)}
+            query |= {"labelSelector": label} if label else {}
+            query |= {"continue": after} if after else {}
+            page = self.get(f"{path}?{urlencode(query)}")
             items = page.get("items")
             if not isinstance(items, list):
                 raise MalformedResponse(self.name, f"GET {path}: no list")

@@ -32,8 +32,8 @@ SINGLE_BATCH_POLL_S: Final = 0.02
 CHILD_DEATHS_MAX: Final = 4  # the first, and those that were asked for its place alone
 SINGLE_BATCH_BACKOFF_MS: Final = 500  # in which a child says that what it was asked for has come
 _CHILD_CODE: Final = (
-    "import json, sys; asked = json.load(sys.stdin); sys.path[:] = asked['path']; "
-    "from offsetwatch.clients.records.crc_check import main; main(asked)"
+    "import json, sys; request = json.load(sys.stdin); sys.path[:] = request['path']; "
+    "from offsetwatch.clients.records.crc_check import main; main(request)"
 )
 _EXIT_FINE, _EXIT_BAD, _EXIT_GIVEN_UP = 0, 3, 4  # 1 and 2 are Python's own
 _CRASH_EXIT_CODES: Final = {-SIGABRT, -SIGBUS, -SIGFPE, -SIGSEGV}  # and not by somebody's hand
@@ -65,7 +65,7 @@ def verify_checksums(
     `settings` are those of a consumer.
     """
     deadline = time.monotonic() + timeout_s
-    asked: dict[str, Any] = {
+    request: dict[str, Any] = {
         "path": sys.path,
         "settings": {
             name: value
@@ -80,8 +80,9 @@ def verify_checksums(
     }
 
     def read(checksum_range: ChecksumRange) -> ChecksumChildResult:
-        left_s = max(0.0, deadline - time.monotonic())
-        return _read_in_child({**asked, **checksum_range._asdict(), "timeout_s": left_s}, left_s)
+        remaining_s = max(0.0, deadline - time.monotonic())
+        part = {**checksum_range._asdict(), "timeout_s": remaining_s}
+        return _read_in_child(request | part, remaining_s)
 
     return verify_range(read, start, end)
 
@@ -119,11 +120,8 @@ def verify_range(
     """Return the result for a range; `read` lets a child read a part of it."""
     position, deaths = start, 0
     while position < end:
-        checksum_range = (
-            ChecksumRange(position, position + 1, alone=True)
-            if deaths
-            else ChecksumRange(position, end)
-        )
+        alone = deaths > 0
+        checksum_range = ChecksumRange(position, position + 1 if alone else end, alone=alone)
         ended, reached = read(checksum_range)
         if ended is ChecksumChildOutcome.FINE:
             position, deaths = checksum_range.end, 0
@@ -138,8 +136,8 @@ def verify_range(
     return ChecksumResult(max(start, end), corrupt=False)
 
 
-def _read_in_child(told_to: Mapping[str, Any], timeout_s: float) -> ChecksumChildResult:
-    start = told_to["start"]
+def _read_in_child(request: Mapping[str, Any], timeout_s: float) -> ChecksumChildResult:
+    start = request["start"]
     if timeout_s <= 0:
         return ChecksumChildResult(ChecksumChildOutcome.UNKNOWN, start)
     child = subprocess.Popen(  # noqa: S603 - this Python, these words; the rest goes over a pipe
@@ -149,22 +147,22 @@ def _read_in_child(told_to: Mapping[str, Any], timeout_s: float) -> ChecksumChil
         stderr=subprocess.DEVNULL,  # an assertion of librdkafka's
         text=True,
     )
-    with child:
-        try:
-            told, _ = child.communicate(json.dumps(told_to), timeout=timeout_s)
-        except subprocess.TimeoutExpired:
-            child.kill()
-            told, _ = child.communicate()
-            return ChecksumChildResult(
-                ChecksumChildOutcome.UNKNOWN, _parse_reached_offset(told, start)
-            )
-    ends = {
+    outcomes = {
         _EXIT_FINE: ChecksumChildOutcome.FINE,
         _EXIT_BAD: ChecksumChildOutcome.BAD,
         **dict.fromkeys(_CRASH_EXIT_CODES, ChecksumChildOutcome.DIED),
     }
+    with child:
+        try:
+            output, _ = child.communicate(json.dumps(request), timeout=timeout_s)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            output, _ = child.communicate()
+            outcomes = {}
+    lines = output.split("\n")[:-1]  # the complete ones, each with an offset that was reached
     return ChecksumChildResult(
-        ends.get(child.returncode, ChecksumChildOutcome.UNKNOWN), _parse_reached_offset(told, start)
+        outcomes.get(child.returncode, ChecksumChildOutcome.UNKNOWN),
+        max(start, int(lines[-1])) if lines else start,
     )
 
 
@@ -172,56 +170,50 @@ def _format_hook_name(hook: Any) -> str:
     return f"{hook.__module__}:{hook.__qualname__}"
 
 
-def _parse_reached_offset(told: str, start: int) -> int:
-    """Return the offset in the last complete line of a child's output."""
-    lines = told.split("\n")[:-1]
-    return max(start, int(lines[-1])) if lines else start
-
-
 # --- the child ------------------------------------------------------------------------------------
 
 
-def main(asked: dict[str, Any]) -> None:
+def main(request: dict[str, Any]) -> None:
     """Read the requested range in the child; print a line for each offset reached."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # records are nobody's business
     settings = {
-        **asked["settings"],
+        **request["settings"],
         "check.crcs": True,
         "enable.partition.eof": True,
         "fetch.message.max.bytes": 1,  # a broker gives one batch then, whole
         "log_level": 0,
     }
-    if asked["hooks"]:
+    if request["hooks"]:
         from offsetwatch.config.schema.types import import_function  # noqa: PLC0415 - pydantic takes its time
 
-        settings |= {name: import_function(hook) for name, hook in asked["hooks"].items()}
-    if asked["alone"]:  # whoever waits for a batch takes it at once, and the next one is fetched
+        settings |= {name: import_function(hook) for name, hook in request["hooks"].items()}
+    if request["alone"]:  # whoever waits for a batch takes it at once, and the next one is fetched
         settings["fetch.queue.backoff.ms"] = SINGLE_BATCH_BACKOFF_MS
     consumer = ck.Consumer(settings)
-    consumer.assign([ck.TopicPartition(asked["topic"], asked["partition"], asked["start"])])
-    code = _read_range(consumer, asked)
+    consumer.assign([ck.TopicPartition(request["topic"], request["partition"], request["start"])])
+    code = _read_range(consumer, request)
     sys.stdout.flush()
     os._exit(code)  # a client that has met a bad batch may not come to an end
 
 
-def _read_range(consumer: ck.Consumer, asked: Mapping[str, Any]) -> int:
-    deadline = time.monotonic() + asked["timeout_s"]
+def _read_range(consumer: ck.Consumer, request: Mapping[str, Any]) -> int:
+    deadline = time.monotonic() + request["timeout_s"]
     while time.monotonic() < deadline:
-        if asked["alone"]:
+        if request["alone"]:
             time.sleep(SINGLE_BATCH_POLL_S)
-        message = consumer.poll(0 if asked["alone"] else POLL_S)
+        message = consumer.poll(0 if request["alone"] else POLL_S)
         if message is None:
             continue
         error, offset = message.error(), message.offset() or 0
         if error is None:
-            if offset >= asked["end"] - 1:
+            if offset >= request["end"] - 1:
                 return _EXIT_FINE
             print(offset + 1, flush=True)  # noqa: T201 - this is what it is for
         elif error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001
             return _EXIT_FINE
         elif is_bad_batch(error):
-            print(max(offset, asked["start"]), flush=True)  # noqa: T201
+            print(max(offset, request["start"]), flush=True)  # noqa: T201
             return _EXIT_BAD
-        elif message.topic() == asked["topic"]:
+        elif message.topic() == request["topic"]:
             return _EXIT_GIVEN_UP
     return _EXIT_GIVEN_UP

@@ -7,13 +7,17 @@ and gives a record's timestamp. Nothing here joins a group, commits, or keeps a 
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import confluent_kafka as ck
 
-from offsetwatch.clients.kafka.clients import create_client, timestamp_of
+from offsetwatch.clients.kafka.clients import (
+    build_positions,
+    build_reader_settings,
+    create_client,
+    timestamp_of,
+)
 from offsetwatch.clients.kafka.errors import (
     ConnectionErrors,
     client_error_from,
@@ -42,23 +46,12 @@ class ProbeReader:
     def __init__(self, name: str, properties: Mapping[str, Any], *, committed: bool) -> None:
         self.name = name
         self._errors = ConnectionErrors()
-        settings: dict[str, Any] = {
-            **properties,
-            # Required by the API; never joined and never committed to.
-            "group.id": f"offsetwatch-{uuid.uuid4()}",
-            "client.id": properties.get("client.id", "offsetwatch"),
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            # Retention may take what we are about to read: say so.
-            "auto.offset.reset": "error",
-            "isolation.level": "read_committed" if committed else "read_uncommitted",
-            "enable.partition.eof": True,
+        settings = {
+            **build_reader_settings(properties, self._errors, committed=committed),
             "fetch.message.max.bytes": PARTITION_BYTES,
             "fetch.max.bytes": ANSWER_BYTES_MAX,
             "fetch.wait.max.ms": 100,
-            "fetch.queue.backoff.ms": 10,
             "queued.min.messages": 1,  # nothing is read ahead
-            **self._errors.settings,
         }
         self._consumer = create_client(name, ck.Consumer, settings)
 
@@ -76,18 +69,14 @@ class ProbeReader:
         found: dict[TopicPartition, ProbeAnswer] = {}
         self._errors.clear()
         deadline = time.monotonic() + timeout_s
-        wanted = [
-            ck.TopicPartition(partition.topic, partition.partition, start)
-            for partition, start in starts.items()
-        ]
         with translate_kafka_errors(self.name):
-            self._consumer.assign(wanted)
+            self._consumer.assign(build_positions(starts))
             try:
                 while len(found) < len(starts) and not stopped():
-                    left_s = deadline - time.monotonic()
-                    if left_s <= 0:
+                    remaining_s = deadline - time.monotonic()
+                    if remaining_s <= 0:
                         break
-                    message = self._consumer.poll(min(POLL_S, left_s))
+                    message = self._consumer.poll(min(POLL_S, remaining_s))
                     if message is not None:
                         self._take(message, starts, found)
             finally:
@@ -116,9 +105,7 @@ class ProbeReader:
             return
         found[partition] = self._answer(message, starts[partition])
         # What was fetched with it is thrown away inside librdkafka.
-        self._consumer.incremental_unassign(
-            [ck.TopicPartition(partition.topic, partition.partition)]
-        )
+        self._consumer.incremental_unassign(build_positions({partition: starts[partition]}))
 
     def _answer(self, message: ck.Message, start: int) -> ProbeAnswer:
         error, offset = message.error(), message.offset()

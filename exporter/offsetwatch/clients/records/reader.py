@@ -14,15 +14,18 @@ A header's name ends at its first NUL, in librdkafka as in what is read here.
 from __future__ import annotations
 
 import time
-import uuid
 from collections.abc import Mapping
 from operator import methodcaller
-from types import TracebackType
 from typing import Any, Final, Self
 
 import confluent_kafka as ck
 
-from offsetwatch.clients.kafka.clients import create_client
+from offsetwatch.clients.kafka.clients import (
+    build_positions,
+    build_reader_settings,
+    bytes_or_none,
+    create_client,
+)
 from offsetwatch.clients.kafka.errors import ConnectionErrors, client_error_from
 from offsetwatch.clients.records.crc_check import ChecksumResult, is_bad_batch, verify_checksums
 from offsetwatch.errors import (
@@ -65,35 +68,19 @@ class RecordReader:
         self._check_crcs = check_crcs
         self._errors = ConnectionErrors()
         self._settings: dict[str, Any] = {
-            **properties,
-            # Required by the API; never joined and never committed to.
-            "group.id": f"offsetwatch-{uuid.uuid4()}",
-            "client.id": properties.get("client.id", "offsetwatch"),
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
+            **build_reader_settings(properties, self._errors, committed=committed),
             "allow.auto.create.topics": False,
-            # Retention may take what we are about to read: say so.
-            "auto.offset.reset": "error",
-            "isolation.level": "read_committed" if committed else "read_uncommitted",
             "check.crcs": False,
-            "enable.partition.eof": True,
             "receive.message.max.bytes": RECEIVE_BYTES_MAX,
             "fetch.wait.max.ms": 100,
-            "fetch.queue.backoff.ms": 10,
             "queued.min.messages": 1,  # nothing is read ahead
-            **self._errors.settings,
         }
         self._made: ck.Consumer | None = None
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -148,14 +135,12 @@ class RecordReader:
         """Extend the window until it is complete, or until the deadline (monotonic)."""
         consumer = self._consumer
         try:
-            consumer.assign(
-                [ck.TopicPartition(partition.topic, partition.partition, found.position)]
-            )
+            consumer.assign(build_positions({partition: found.position}))
             while not found.done:
-                left_s = deadline - time.monotonic()
-                if left_s <= 0:
+                remaining_s = deadline - time.monotonic()
+                if remaining_s <= 0:
                     break
-                message = consumer.poll(min(POLL_S, left_s))
+                message = consumer.poll(min(POLL_S, remaining_s))
                 if message is not None:
                     self._take(message, partition, found)
             consumer.unassign()
@@ -180,13 +165,11 @@ class RecordReader:
                 topic_partition, timeout=timeout_s, cached=False
             )
         except ck.KafkaException as exc:
-            told = client_error_from(self._target(partition), exc.args[0])
-            if (
-                isinstance(told, ResponseTimeout | TargetUnreachable)
-                and self._consumer.poll(0) is None
-            ):
-                told = self._errors.pop(self.name) or told
-            raise told from exc
+            error = client_error_from(self._target(partition), exc.args[0])
+            lost = isinstance(error, ResponseTimeout | TargetUnreachable)
+            if lost and self._consumer.poll(0) is None:
+                error = self._errors.pop(self.name) or error
+            raise error from exc
         if found is None:
             raise ResponseTimeout(
                 self._target(partition), "no answer with its log start and end in time"
@@ -293,8 +276,8 @@ def _build_raw_record(message: ck.Message, target: str) -> RawRecord:
         leader_epoch=epoch if epoch is not None and epoch >= 0 else None,
         timestamp_ms=stamp if stamped else None,
         timestamp_type=_TIMESTAMP_TYPES[kind] if stamped else "none",
-        key=_bytes_or_none(message.key()),
-        value=_bytes_or_none(message.value()),
+        key=bytes_or_none(message.key()),
+        value=bytes_or_none(message.value()),
         headers=_read_headers(message, f"{target}@{offset}"),
     )
 
@@ -306,8 +289,4 @@ def _read_headers(message: ck.Message, target: str) -> Headers:
         raise MalformedResponse(
             target, "the name of a header is no UTF-8, and cannot be read here"
         ) from exc
-    return tuple((name, _bytes_or_none(value)) for name, value in found or ())
-
-
-def _bytes_or_none(found: object) -> bytes | None:
-    return found if isinstance(found, bytes) else None
+    return tuple((name, bytes_or_none(value)) for name, value in found or ())

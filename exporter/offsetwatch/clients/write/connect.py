@@ -30,6 +30,7 @@ from offsetwatch.clients.http.exchange import (
     run_exchange,
 )
 from offsetwatch.config import Auth, Connect, Tls
+from offsetwatch.decode.json_text import decode_strict
 from offsetwatch.errors import TargetUnreachable
 
 TIMEOUT_S: Final = 100.0  # Connect's own verdict comes after 90 s at the latest
@@ -87,7 +88,7 @@ class ConnectWriter:
 
     def send(self, method: str, path: str, body: bytes | None = None) -> ConnectReply:
         """Send one request. Raises TargetUnreachable, AmbiguousOutcome."""
-        status, answer = self._ask(method, path, body)
+        status, answer = self._request(method, path, body)
         message = _parse_message(status, answer)
         said = None if message is None else redact_secrets(message)
         return ConnectReply(status, said, _describe_foreign_answer(status, answer))
@@ -100,10 +101,10 @@ class ConnectWriter:
         `initial_state` (KIP-980) requires Kafka 3.7. Connect's refusal quotes the refused
         configuration; the reply contains only the names of settings.
         """
-        wanted: dict[str, Any] = {"name": connector, "config": config}
+        request: dict[str, Any] = {"name": connector, "config": config}
         if initial_state is not None:
-            wanted["initial_state"] = initial_state
-        status, answer = self._ask("POST", "/connectors", msgspec.json.encode(wanted))
+            request["initial_state"] = initial_state
+        status, answer = self._request("POST", "/connectors", msgspec.json.encode(request))
         message = _parse_message(status, answer)
         if message is None or status < httpx.codes.BAD_REQUEST:
             return ConnectReply(status, other=_describe_foreign_answer(status, answer))
@@ -111,7 +112,7 @@ class ConnectWriter:
             return ConnectReply(status, redact_secrets(message))
         return ConnectReply(status, _describe_named_settings(message, frozenset(config)))
 
-    def _ask(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    def _request(self, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
         """Return one worker's answer.
 
         Another worker is tried only if no connection was made, because nothing has happened then.
@@ -195,12 +196,10 @@ class _Message(msgspec.Struct):
 
 
 def _parse_message(status: int, body: bytes) -> str | None:
-    try:
-        found = msgspec.json.decode(body, type=_Message)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    answer = decode_strict(body, _Message)
+    if answer is None or (status >= httpx.codes.BAD_REQUEST and answer.error_code is None):
         return None
-    of_connect = status < httpx.codes.BAD_REQUEST or found.error_code is not None
-    return found.message if of_connect else None
+    return answer.message
 
 
 def _describe_named_settings(message: str, known: frozenset[str]) -> str | None:

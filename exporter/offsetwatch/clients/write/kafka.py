@@ -160,10 +160,10 @@ class RecordWriter(KafkaInspector):
         _check_sendable(record, target)
         settings = {"linger.ms": 0, "message.max.bytes": _MESSAGE_BYTES_MAX}
         producer = create_producer(self.name, self._properties, self._delivery_timeout_s, settings)
-        told: list[ck.KafkaError | int] = []
+        results: list[ck.KafkaError | int] = []
 
         def delivered(error: ck.KafkaError | None, message: ck.Message) -> None:
-            told.append(error if error is not None else message.offset() or 0)
+            results.append(error if error is not None else message.offset() or 0)
 
         try:
             producer.produce(
@@ -178,11 +178,11 @@ class RecordWriter(KafkaInspector):
         except ck.KafkaException as exc:
             raise _build_delivery_error(target, exc.args[0]) from exc
         producer.flush(self._delivery_timeout_s + 2)
-        if not told:
+        if not results:
             raise ResponseTimeout(target, "a record was sent, and there was no answer")
-        if isinstance(told[0], ck.KafkaError):
-            raise _build_delivery_error(target, told[0])
-        return told[0]
+        if isinstance(results[0], ck.KafkaError):
+            raise _build_delivery_error(target, results[0])
+        return results[0]
 
 
 def _check_sendable(record: OutgoingRecord, target: str) -> None:

@@ -352,7 +352,7 @@ def test_a_topic_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch):
     def missing(_topics: object) -> None:
         raise NotFound("east", "Broker: Unknown topic or partition")
 
-    monkeypatch.setattr(admin, "_describe", missing)
+    monkeypatch.setattr(admin, "_describe_topics", missing)
     with pytest.raises(NotFound, match="topic connect-offsets: Broker: Unknown topic"):
         admin.shape("connect-offsets")
     admin.close()

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import confluent_kafka as ck
 import pytest
 
-from offsetwatch.clients.kafka.topic_ids import extract_topic_id
+from offsetwatch.clients.kafka.clients import extract_topic_id
 
 TEXT = "AAAAAAAAAAUAAAAAAAAABw"
 

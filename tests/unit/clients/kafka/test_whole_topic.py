@@ -224,7 +224,7 @@ def test_a_topic_of_which_no_id_came_in_time_is_not_known_to_be_gone(code, expec
     admin = storage_admin(_Client({"orders": _Asked(code)}), monkeypatch)
     with pytest.raises(expected):
         admin.topic_id_now("orders")
-    assert admin.topic_ids_now(["orders"]) == {}
+    assert admin.identities_now(["orders"]) == {}
 
 
 def test_each_question_to_a_coordinator_is_asked_by_a_client_of_its_own(monkeypatch):
