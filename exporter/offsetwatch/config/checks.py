@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,10 +41,7 @@ from offsetwatch.formatting import parse_duration
 _DEFAULT_BUDGETS = SkipBudgetsConfig().model_dump()
 _DEFAULT_BLAST = BlastRadiusConfig().model_dump()
 _DEFAULT_QUARANTINE_TOPIC = QuarantineConfig.model_fields["topic"].default
-_DEFAULT_JOURNAL_TOPIC, _DEFAULT_REPLICAS, _DEFAULT_IN_SYNC = (
-    KafkaJournal.model_fields[name].default
-    for name in ("topic", "replication_factor", "min_insync_replicas")
-)
+_DEFAULT_JOURNAL = {name: field.default for name, field in KafkaJournal.model_fields.items()}
 _BUDGET_ORDER = (
     ("connector_hour", "connector_day"),
     ("connector_day", "connector_week"),
@@ -57,8 +54,7 @@ _BUDGET_ORDER = (
 def check_remedy(document: dict[Any, Any]) -> Iterator[str]:
     """Yield every contradiction, each with its path."""
     remedy = as_mapping(document.get("remedy"))
-    connects = iterate_mappings(document.get("connect"), "connect")
-    names = [entry["name"] for _, entry in connects if isinstance(entry.get("name"), str)]
+    names = _list_connect_names(document)
     for path, rule in iterate_mappings(remedy.get("auto"), "remedy.auto"):
         yield from check_cluster_name(
             rule.get("connect"), names, f"{path}.connect", under="connect"
@@ -70,14 +66,19 @@ def check_remedy(document: dict[Any, Any]) -> Iterator[str]:
     journal = as_mapping(remedy.get("journal"))
     yield from check_cluster_name(journal.get("kafka"), kafkas, "remedy.journal.kafka")
     yield from _check_journal(journal, quarantine)
-    yield from _check_safe_sinks(remedy)
-    yield from _check_budgets(as_mapping(remedy.get("budgets")))
-    blast = as_mapping(remedy.get("blast"))
-    per_connect, total = (
-        blast.get(name, _DEFAULT_BLAST[name]) for name in ("per_connect", "total")
+    safe_sinks = remedy.get("skip_safe_sinks")
+    for number, name in enumerate(safe_sinks if isinstance(safe_sinks, list) else ()):
+        if isinstance(name, str) and is_unsafe_sink(name):
+            yield (
+                f"remedy.skip_safe_sinks[{number}]: known to keep its position elsewhere, or to "
+                "commit before it has written"
+            )
+    # A lower limit of skips holds for a longer period, or for all connectors: never reached.
+    yield from _check_order(
+        "remedy.budgets", remedy.get("budgets"), _DEFAULT_BUDGETS, _BUDGET_ORDER
     )
-    if _is_number(per_connect) and _is_number(total) and per_connect > total:
-        yield "remedy.blast: per_connect is more than total"
+    blast_order = (("per_connect", "total"),)
+    yield from _check_order("remedy.blast", remedy.get("blast"), _DEFAULT_BLAST, blast_order)
     maintenance = as_mapping(remedy.get("maintenance"))
     for kind in ("deny", "only_in"):
         for path, window in iterate_mappings(maintenance.get(kind), f"remedy.maintenance.{kind}"):
@@ -108,35 +109,25 @@ def _check_journal(journal: dict[Any, Any], quarantine: dict[Any, Any]) -> Itera
         )
     elif (quarantine.get("kafka"), quarantine.get("topic", _DEFAULT_QUARANTINE_TOPIC)) == (
         journal.get("kafka"),
-        journal.get("topic", _DEFAULT_JOURNAL_TOPIC),
+        journal.get("topic", _DEFAULT_JOURNAL["topic"]),
     ):
         yield "remedy.journal.topic: the quarantine's is another one"
-    replicas = journal.get("replication_factor", _DEFAULT_REPLICAS)
-    in_sync = journal.get("min_insync_replicas", _DEFAULT_IN_SYNC)
-    if _is_number(replicas) and _is_number(in_sync) and in_sync > replicas:
-        yield "remedy.journal: min_insync_replicas is more than replication_factor"
+    order = (("min_insync_replicas", "replication_factor"),)
+    yield from _check_order("remedy.journal", journal, _DEFAULT_JOURNAL, order)
 
 
-def _check_safe_sinks(remedy: dict[Any, Any]) -> Iterator[str]:
-    safe = remedy.get("skip_safe_sinks")
-    for number, name in enumerate(safe if isinstance(safe, list) else ()):
-        if isinstance(name, str) and is_unsafe_sink(name):
-            yield (
-                f"remedy.skip_safe_sinks[{number}]: known to keep its position elsewhere, or to "
-                "commit before it has written"
-            )
-
-
-def _check_budgets(budgets: dict[Any, Any]) -> Iterator[str]:
-    """Yield limits that can never be reached.
-
-    A lower limit holds for a longer period, or for all connectors.
-    """
-    for shorter, longer in _BUDGET_ORDER:
-        less = budgets.get(shorter, _DEFAULT_BUDGETS[shorter])
-        more = budgets.get(longer, _DEFAULT_BUDGETS[longer])
-        if _is_number(less) and _is_number(more) and less > more:
-            yield f"remedy.budgets: {shorter} is more than {longer}"
+def _check_order(
+    path: str,
+    section: object,
+    defaults: Mapping[str, Any],
+    order: Iterable[tuple[str, str]],
+) -> Iterator[str]:
+    """Yield each pair of settings in which the first number is more than the second."""
+    given = as_mapping(section)
+    for lower, upper in order:
+        least, most = (given.get(name, defaults[name]) for name in (lower, upper))
+        if _is_number(least) and _is_number(most) and least > most:
+            yield f"{path}: {lower} is more than {upper}"
 
 
 def _is_number(value: object) -> bool:
@@ -160,15 +151,14 @@ def check_web_configs(document: dict[str, Any], folder: Path) -> Iterator[str]:
 def _read_web_config(
     named: object, folder: Path, path: str
 ) -> tuple[WebConfig | None, tuple[str, ...]]:
-    if not isinstance(named, str):
-        return None, ()
-    file = folder / named
     try:
-        return (web.load_web_config(file.absolute()) if file.is_file() else None), ()
+        if isinstance(named, str) and (folder / named).is_file():
+            return web.load_web_config((folder / named).absolute()), ()
     except ConfigError as exc:
         return None, tuple(f"{path}: {mistake}" for mistake in exc.mistakes)
-    except OSError:  # such as a name that is too long: a mistake of its own
-        return None, ()
+    except OSError:
+        pass  # such as a name that is too long: a mistake of its own
+    return None, ()
 
 
 def _check_control(control: dict[Any, Any], found: WebConfig, path: str) -> Iterator[str]:
@@ -178,10 +168,10 @@ def _check_control(control: dict[Any, Any], found: WebConfig, path: str) -> Iter
         yield f"{path}: tls_server_config is required to listen on anything but loopback"
     if control.get("clients") and not (tls is not None and tls.verifies):
         yield f"{path}: verifies no certificates, so control.clients cannot authenticate"
-    for at, user in iterate_mappings(control.get("users"), "control.users"):
+    for user_path, user in iterate_mappings(control.get("users"), "control.users"):
         name = user.get("user")
         if isinstance(name, str) and name not in found.basic_auth_users:
-            yield f"{at}.user: has no password under basic_auth_users"
+            yield f"{user_path}.user: has no password under basic_auth_users"
 
 
 _TOKEN_KEYS: Final = ("token_sha256", "token_file")
@@ -211,10 +201,7 @@ def check_control(document: dict[str, Any], folder: Path) -> Iterator[str]:
         yield "control.users: control.web_config_file is required: it has the passwords"
     if clients and not web:
         yield "control.clients: control.web_config_file is required: it has client_ca_file"
-    connects = [
-        str(entry.get("name")) for _, entry in iterate_mappings(document.get("connect"), "")
-    ]
-    yield from _check_principals((*tokens, *clients, *users), connects)
+    yield from _check_principals((*tokens, *clients, *users), _list_connect_names(document))
     yield from _check_tokens(tokens, folder)
     yield from _check_duplicates(clients, "san")
     yield from _check_duplicates(users, "user")
@@ -267,23 +254,25 @@ def _read_token_hashes(token: dict[Any, Any], folder: Path) -> Iterator[str]:
     yield from {hashlib.sha256(name.encode()).hexdigest() for name in found}
 
 
-def _check_duplicates(
-    principals: tuple[tuple[str, dict[Any, Any]], ...], key: str
-) -> Iterator[str]:
-    taken: set[str] = set()
-    for path, principal in principals:
-        value = principal.get(key)
-        if isinstance(value, str) and value in taken:
+def _list_connect_names(document: dict[str, Any]) -> list[str]:
+    connects = iterate_mappings(document.get("connect"), "connect")
+    return [entry["name"] for _, entry in connects if isinstance(entry.get("name"), str)]
+
+
+def _check_duplicates(sections: Iterable[tuple[str, dict[Any, Any]]], key: str) -> Iterator[str]:
+    texts: set[str] = set()
+    for path, section in sections:
+        text = section.get(key)
+        if isinstance(text, str) and text in texts:
             yield f"{path}.{key}: used twice"
-        taken.add(str(value))
+        texts.add(str(text))
 
 
 _FILE_SUFFIX = "_file"
 _TLS_PROTOCOLS = frozenset({"SSL", "SASL_SSL"})
 _SASL_PROTOCOLS = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
-_PROTOCOLS = (
-    frozenset({"PLAINTEXT"}) | _TLS_PROTOCOLS | _SASL_PROTOCOLS
-)  # any other is a mistake of its own
+# Any other is a mistake of its own.
+_PROTOCOLS = frozenset({"PLAINTEXT"}) | _TLS_PROTOCOLS | _SASL_PROTOCOLS
 # Those of Java's clients are not among them: `offsetwatch check` says what to write instead.
 _SASL_PROPERTY = re.compile(r"sasl\.(mechanisms?|username|password)(_file)?")
 _TLS_PROPERTY = re.compile(r"ssl\.(ca|certificate|key)\.(location|pem)(_file)?")
@@ -295,13 +284,13 @@ def check_sections(document: dict[str, Any], folder: Path) -> list[str]:
     kafkas = tuple(str(name) for name in as_mapping(document.get("kafka")))
     connects = tuple(iterate_mappings(document.get("connect"), "connect"))
     mistakes: list[str] = []
-    taken: set[str] = set()
+    names: set[str] = set()
     for path, connect in connects:
         mistakes.extend(check_cluster_name(connect.get("kafka"), kafkas, f"{path}.kafka"))
         name = connect.get("name")
-        if isinstance(name, str) and name in taken:
+        if isinstance(name, str) and name in names:
             mistakes.append(f'{path}.name: "{name}" is used twice')
-        taken.add(str(name))
+        names.add(str(name))
         mistakes.extend(_check_connect(path, connect))
     sections = tuple(section for _, section in connects)
     flows: set[tuple[str, ...]] = set()
@@ -422,12 +411,12 @@ def _check_notify(notify: dict[Any, Any]) -> Iterator[str]:
             "still fires"
         )
     for kind, key in (("alertmanagers", "url"), ("webhooks", "name")):
-        taken: set[str] = set()
+        texts: set[str] = set()
         for path, receiver in iterate_mappings(notify.get(kind), f"notify.{kind}"):
-            named = receiver.get(key)
-            if isinstance(named, str) and named in taken:
+            text = receiver.get(key)
+            if isinstance(text, str) and text in texts:
                 yield f"{path}.{key}: used twice"
-            taken.add(str(named))
+            texts.add(str(text))
             yield from _check_server_access(path, receiver)
             if kind == "webhooks":
                 if "url" not in receiver and "url_file" not in receiver:

@@ -243,9 +243,9 @@ def format_mistake(error: dict[str, Any], top: type[ConfigSection]) -> str:
 def _describe_choices(expected: str, given: object) -> str:
     """Return the values that a setting takes, and the one that was probably meant."""
     words = re.findall("'([^']*)'", expected)
-    wanted = given.strip().lower() if isinstance(given, str) else ""
-    near = [word for word in words if word.lower() == wanted]
-    near = near or difflib.get_close_matches(wanted, words, n=1)
+    text = given.strip().lower() if isinstance(given, str) else ""
+    near = [word for word in words if word.lower() == text]
+    near = near or difflib.get_close_matches(text, words, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
     return f"expected {expected.replace(chr(39), '')}{hint}"
 

@@ -9,9 +9,10 @@ import importlib
 import ipaddress
 import math
 import re
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeVar
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -43,6 +44,7 @@ from offsetwatch.formatting import (
     parse_duration,
 )
 
+P = TypeVar("P", str, Path)
 FOLDER_KEY: Final = "folder"  # of the configuration file, in the context of a validation
 _PROTOCOL = re.compile(r"(?P<name>[A-Za-z_]+)://(?P<rest>.*)", re.DOTALL)
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
@@ -88,12 +90,9 @@ def check_addresses(value: str) -> str:
         where = f"address {number}: " if len(found) > 1 else ""
         protocol = _PROTOCOL.fullmatch(text)
         if protocol is not None:
-            name = protocol["name"].upper()
-            hint = (
-                f", and security.protocol: {name} under properties"
-                if name in _SECURITY_PROTOCOLS
-                else ""
-            )
+            name, hint = protocol["name"].upper(), ""
+            if name in _SECURITY_PROTOCOLS:
+                hint = f", and security.protocol: {name} under properties"
             raise _build_error(f"{where}write host:port without {protocol['name']}://{hint}")
         problem = _describe_bad_address(text)
         if problem is not None:
@@ -143,8 +142,8 @@ def _check_url(value: str) -> str:
     if match is None or match["scheme"].lower() not in {"http", "https"}:
         raise _build_error("expected http://host:port or https://host:port")
     found = f"{match['scheme'].lower()}://{match['rest']}"
-    place = re.split(r"[/?#]", match["rest"], maxsplit=1)[0]
-    if place.count(":") > 1 and "[" not in place and "@" not in place:
+    authority = re.split(r"[/?#]", match["rest"], maxsplit=1)[0]
+    if authority.count(":") > 1 and "[" not in authority and "@" not in authority:
         raise _build_error("write an IPv6 host in brackets, as in http://[::1]:8083")
     try:
         parts = urlsplit(found)
@@ -174,9 +173,9 @@ def _check_base_url(value: str) -> str:
     return found
 
 
-def _check_path(value: str) -> str:
+def _check_path(value: P) -> P:
     """Return the path; raise an error if it begins with ~, which only shells expand."""
-    if value.startswith("~"):
+    if str(value).startswith("~"):
         raise _build_error("~ is not expanded here: write the whole path")
     return value
 
@@ -210,8 +209,8 @@ def _compile_regex(value: object) -> object:
     try:
         return re.compile(value)
     except (re.error, OverflowError, RecursionError) as exc:
-        at = getattr(exc, "pos", None)
-        where = "" if at is None else f", at character {at + 1}"
+        position = getattr(exc, "pos", None)
+        where = "" if position is None else f", at character {position + 1}"
         hint = "; .* stands for any characters" if value.startswith("*") else ""
         raise _build_error(f"not a regular expression{where}{hint}") from None
 
@@ -258,37 +257,26 @@ def _check_zone(value: str) -> str:
     return value
 
 
-def _check_file(path: Path, info: ValidationInfo) -> Path:
-    """Return the absolute path of the file; raise an error if it cannot be read now."""
-    _check_path(str(path))
-    found = Path((info.context or {}).get(FOLDER_KEY, ".")).resolve() / path
-    try:
-        read_secret(found)
-    except (OSError, ValueError) as exc:
-        raise _build_error(describe_file_error(exc)) from None
-    return found
+def _require_readable(read: Callable[[Path], object]) -> AfterValidator:
+    """Return a validator that makes a path absolute and reads its file, which `read` may refuse."""
+
+    def check(path: Path, info: ValidationInfo) -> Path:
+        file = Path((info.context or {}).get(FOLDER_KEY, ".")).resolve() / path
+        try:
+            read(file)
+        except PydanticCustomError:
+            raise
+        except (OSError, ValueError) as exc:
+            raise _build_error(describe_file_error(exc)) from None
+        return file
+
+    return AfterValidator(check)
 
 
-def _check_token_file(path: Path, info: ValidationInfo) -> Path:
-    """Return the absolute path; raise an error if others may read the file or it holds no token."""
-    found = Path((info.context or {}).get(FOLDER_KEY, ".")).resolve() / path
-    try:
-        parse_tokens(read_private_file(found))
-    except (OSError, ValueError) as exc:
-        raise _build_error(describe_file_error(exc)) from None
-    return found
-
-
-def _check_worker_file(path: Path, info: ValidationInfo) -> Path:
-    """Return the absolute path; raise an error if the file is no worker's properties file."""
-    found = Path((info.context or {}).get(FOLDER_KEY, ".")).resolve() / path
-    try:
-        settings = properties.read_properties(found)
-    except (OSError, ValueError) as exc:
-        raise _build_error(describe_file_error(exc)) from None
+def _check_worker_file(file: Path) -> None:
+    settings = properties.read_properties(file)
     if not {"key.converter", "value.converter"} <= settings.keys():
         raise _build_error("has no key.converter and value.converter, which every worker is given")
-    return found
 
 
 def _parse_moment(value: object) -> object:
@@ -304,11 +292,9 @@ def _parse_moment(value: object) -> object:
 
 def _read_duration(value: object) -> float:
     """Return seconds; a plain number is a number of seconds."""
-    return (
-        _parse_duration_text(value)
-        if isinstance(value, str)
-        else _check_finite(value, DURATION_FORMS)
-    )
+    if isinstance(value, str):
+        return _parse_duration_text(value)
+    return _check_finite(value, DURATION_FORMS)
 
 
 def _read_days(value: object) -> float:
@@ -384,9 +370,15 @@ Url = Annotated[str, AfterValidator(_check_base_url)]
 AlertmanagerUrl = Annotated[str, AfterValidator(_check_alertmanager)]
 WebhookUrl = Annotated[str, AfterValidator(_check_url)]
 Regex = Annotated[re.Pattern[str], BeforeValidator(_compile_regex)]
-File = Annotated[Path, Field(strict=False), AfterValidator(_check_file)]
-TokenFile = Annotated[Path, Field(strict=False), AfterValidator(_check_token_file)]
-WorkerFile = Annotated[Path, Field(strict=False), AfterValidator(_check_worker_file)]
+File = Annotated[
+    Path, Field(strict=False), AfterValidator(_check_path), _require_readable(read_secret)
+]
+TokenFile = Annotated[
+    Path,
+    Field(strict=False),
+    _require_readable(lambda file: parse_tokens(read_private_file(file))),
+]
+WorkerFile = Annotated[Path, Field(strict=False), _require_readable(_check_worker_file)]
 ZonedMoment = Annotated[datetime, BeforeValidator(_parse_moment)]
 Duration = Annotated[float, BeforeValidator(_read_duration), PlainNumber(1.0)]
 Days = Annotated[float, BeforeValidator(_read_days), PlainNumber(DAY_S)]
