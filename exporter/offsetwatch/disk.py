@@ -9,8 +9,9 @@ import fcntl
 import os
 import socket
 import stat
+from collections.abc import Callable
 from pathlib import Path
-from typing import TextIO
+from typing import BinaryIO, TextIO
 
 
 def sync_folder(folder: Path) -> None:
@@ -20,6 +21,25 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def replace_file(path: Path, write: Callable[[BinaryIO], object], *, durable: bool = True) -> None:
+    """Replace a file as a whole by what `write` writes; on an error the old one remains.
+
+    durable    it is on disk at the return, and survives a power failure
+    """
+    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")  # two may write it at once
+    try:
+        with partial.open("wb") as file:
+            write(file)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    if durable:
+        sync_folder(path.parent)
 
 
 def acquire_file_lock(handle: TextIO, since: str) -> str | None:

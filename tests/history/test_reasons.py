@@ -166,8 +166,9 @@ def test_blocks_that_are_there_twice_are_explained_only_if_all_of_them_were_copi
         Transforms(),
         CompactionFacts(),
     )
-    assert reasons.again(Span(10, 20)) == "plan"
-    assert reasons.again(Span(9, 20)) == ""
+    repeated = MirrorDifferenceKind.DUPLICATED
+    assert reasons.find_plan(repeated, Span(10, 20)) == "plan"
+    assert reasons.find_plan(repeated, Span(9, 20)) == ""
 
 
 def test_compaction_takes_what_has_a_newer_record_and_nothing_else() -> None:

@@ -297,7 +297,7 @@ def test_what_a_stopped_stream_was_storing_is_stored_by_the_next_one(
         stopped.set()
 
     with monkeypatch.context() as patched:
-        patched.setattr(BronzeStream, "_vouch", late)
+        patched.setattr(BronzeStream, "_verify_topics", late)
         patched.setattr(Sink, "close", told)
         stream = BronzeStream(spark, bed.base, feed, plan_stream(bed.base, feed), SystemClock())
         stream.start("100 milliseconds")

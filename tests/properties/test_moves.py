@@ -13,7 +13,6 @@ from offsetwatch.history.failover_report.inputs import (
     FailoverInputs,
     LoggedCheckpoint,
     LoggedSync,
-    SampledLogBounds,
     Series,
 )
 from offsetwatch.history.failover_report.replay import replay_samples
@@ -66,8 +65,8 @@ def test_a_moment_is_what_the_daemon_said_at_it(steps, upstream, own, landed):
         positions.add(moment, upstream)
         if own is not None:
             owned.add(moment, own)
-        known.here[ORDERS].add(moment, SampledLogBounds(LOG.start, LOG.end))
-        known.there[ORDERS].add(moment, SampledLogBounds(LOG.start, LOG.end))
+        known.here[ORDERS].add(moment, LogBounds(LOG.start, LOG.end, LOG.end))
+        known.there[ORDERS].add(moment, LogBounds(LOG.start, LOG.end, LOG.end))
         # The daemon looks twice: what it knew before the log ends it knows from the first.
         for _ in range(2):
             answered(world, upstream, own, up=LOG, down=LOG)
@@ -97,7 +96,7 @@ def test_a_replay_up_to_a_moment_is_the_live_store_fed_with_what_there_was_by_th
         restarts=[-1.0],
     )
     known.positions["billing", "orders", 0] = Series([float(seconds)], [upstream])
-    known.here[ORDERS] = known.there[ORDERS] = Series([float(seconds)], [SampledLogBounds(0, 200)])
+    known.here[ORDERS] = known.there[ORDERS] = Series([float(seconds)], [LogBounds(0, 200, 200)])
     moments, _ = replay_samples(known, 0.0, 12.0)
     (moment,) = moments["billing", "orders", 0].values
     assert moment.met.translated == live.at_least(upstream)

@@ -12,8 +12,8 @@ the same digest once in 2^64.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,12 +25,13 @@ BLOCK_RECORDS_MAX: Final = 16 * BLOCK_RECORDS_MEAN
 
 SCHEMA: Final = "slice INT, side INT, first BIGINT, last BIGINT, records BIGINT, digest BIGINT"
 NAMES: Final = ("slice", "side", "first", "last", "records", "digest")
+_TYPES: Final = (*[pa.int32()] * 2, *[pa.int64()] * 4)
 
 _Longs = npt.NDArray[np.uint64]
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1: Final = np.uint64(0xBF58476D1CE4E5B9)
 _MIX_2: Final = np.uint64(0x94D049BB133111EB)
-_PLACES: Final = (np.arange(BLOCK_RECORDS_MAX, dtype=np.uint64) + np.uint64(1)) * _GOLDEN
+_INDICES: Final = (np.arange(BLOCK_RECORDS_MAX, dtype=np.uint64) + np.uint64(1)) * _GOLDEN
 
 
 class Block(NamedTuple):
@@ -57,13 +58,13 @@ class BlockBuilder:
             end, whole = self._end(ends, position, len(hashes))
             self._add(offsets[position:end], hashes[position:end])
             if whole:
-                yield self._made()
+                yield self._finish_block()
             position = end
 
     def rest(self) -> Iterator[Block]:
         """Yield the last block, which the end of the log ends, if it has records."""
         if self._records:
-            yield self._made()
+            yield self._finish_block()
 
     def _end(self, ends: npt.NDArray[np.intp], position: int, length: int) -> tuple[int, bool]:
         """Return the end of the current block in this part, and whether the block is complete."""
@@ -78,7 +79,7 @@ class BlockBuilder:
     def _add(self, offsets: npt.NDArray[np.int64], hashes: _Longs) -> None:
         if not self._records:
             self._first, self._digest = int(offsets[0]), np.uint64(0)
-        mixed = hashes + _PLACES[self._records : self._records + len(hashes)]
+        mixed = hashes + _INDICES[self._records : self._records + len(hashes)]
         mixed ^= mixed >> np.uint64(30)
         mixed *= _MIX_1
         mixed ^= mixed >> np.uint64(27)
@@ -89,10 +90,10 @@ class BlockBuilder:
         self._last = int(offsets[-1])
         self._records += len(hashes)
 
-    def _made(self) -> Block:
-        made = Block(self._first, self._last, self._records, int(self._digest.view(np.int64)))
+    def _finish_block(self) -> Block:
+        block = Block(self._first, self._last, self._records, int(self._digest.view(np.int64)))
         self._records = 0
-        return made
+        return block
 
 
 def build_blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,8 +102,8 @@ def build_blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     A task has the records of one slice and one side at a time, as Spark's Kafka source reads a
     partition of a topic in one task.
     """
-    at_work: BlockBuilder | None = None
-    of: tuple[int, int] | None = None
+    builder = BlockBuilder()
+    log: tuple[int, int] | None = None
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -111,22 +112,22 @@ def build_blocks(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         offsets = batch.column("offset").to_numpy()
         hashes = batch.column("hash").to_numpy().view(np.uint64)
         for first, end in zip((0, *turns), (*turns, len(hashes)), strict=True):
-            mine = int(slices[first]), int(sides[first])
-            if mine != of or at_work is None:
-                if at_work is not None and of is not None:
-                    yield _rows(of, list(at_work.rest()))
-                at_work, of = BlockBuilder(), mine
-            found = list(at_work.take(offsets[first:end], hashes[first:end]))
-            if found:
-                yield _rows(mine, found)
-    if at_work is not None and of is not None:
-        yield _rows(of, list(at_work.rest()))
+            next_log = int(slices[first]), int(sides[first])
+            if next_log != log:
+                yield from _build_batches(log, builder.rest())
+                builder, log = BlockBuilder(), next_log
+            yield from _build_batches(log, builder.take(offsets[first:end], hashes[first:end]))
+    yield from _build_batches(log, builder.rest())
 
 
-def _rows(of: tuple[int, int], found: list[Block]) -> pa.RecordBatch:
-    columns: list[Any] = [pa.array([value] * len(found), pa.int32()) for value in of]
-    columns += [
-        pa.array([block[number] for block in found], pa.int64())
-        for number in range(len(Block._fields))
-    ]
-    return pa.RecordBatch.from_arrays(columns, names=list(NAMES))
+def _build_batches(
+    log: tuple[int, int] | None, blocks: Iterable[Block]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the blocks of a slice and side as one batch; nothing without blocks."""
+    rows = [(*(log or ()), *block) for block in blocks]
+    if rows:
+        columns = zip(*rows, strict=True)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(column, kind) for column, kind in zip(columns, _TYPES, strict=True)],
+            names=list(NAMES),
+        )

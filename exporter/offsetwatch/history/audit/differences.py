@@ -18,6 +18,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import attrgetter
 from typing import NamedTuple
 
 from offsetwatch.history.audit.scope import Slice
@@ -121,24 +122,22 @@ class UnmatchedRecords(NamedTuple):
     """Unmatched records between two matching runs of one window."""
 
     window: int
-    up_at: int
-    up: tuple[HashedRecord, ...]
-    down_at: int
-    down: tuple[HashedRecord, ...]
+    up: Sequence[NumberedRecord]
+    down: Sequence[NumberedRecord]
 
 
-_NumberedRecord = tuple[int, HashedRecord]  # its number in its window's order, and the record
+NumberedRecord = tuple[int, HashedRecord]  # its number in its window's order, and the record
 
 Explainer = Callable[[MirrorDifference], tuple[str, bool]]
 """What explains an item, and whether that is certain; ("", False) if nothing does."""
 
 
-def align_slice(of: Slice, windows: Sequence[DifferenceWindow]) -> AlignmentResult:
+def align_slice(piece: Slice, windows: Sequence[DifferenceWindow]) -> AlignmentResult:
     """Align every window. Leave out records outside the judged range (scope.Slice)."""
-    found: list[UnmatchedRecords] = []
+    gaps: list[UnmatchedRecords] = []
     known: dict[int, HashedRecord] = {}
     unjudged = 0
-    first, end = of.judged
+    first, end = piece.judged
     for number, window in enumerate(windows):
         up = [record.digest for record in window.up]
         runs = align_sequences(up, [record.digest for record in window.down])
@@ -147,64 +146,55 @@ def align_slice(of: Slice, windows: Sequence[DifferenceWindow]) -> AlignmentResu
                 known.setdefault(record.digest, record)
         for gap in find_gaps(runs, len(window.up), len(window.down)):
             before = window.up[gap.up - 1].offset if gap.up else window.up_before
-            at_head = before is None
-            mine = [
-                record for record in window.up[gap.up : gap.up_end] if first <= record.offset < end
+            ups = [
+                (number_up, record)
+                for number_up, record in enumerate(window.up[gap.up : gap.up_end], gap.up)
+                if first <= record.offset < end
             ]
-            theirs: Sequence[HashedRecord] = window.down[gap.down : gap.down_end]
-            if at_head and not of.up_head:
-                unjudged += len(mine)
-                mine = []
+            downs = list(enumerate(window.down[gap.down : gap.down_end], gap.down))
+            if before is None and not piece.up_head:
+                unjudged += len(ups)
+                ups = []
             # Downstream records belong to the range that the record before them is in or beside.
-            if not of.down_head if before is None else not first - 1 <= before < end:
-                theirs = ()
-            if mine or theirs:
-                found.append(UnmatchedRecords(number, gap.up, tuple(mine), gap.down, tuple(theirs)))
-    return AlignmentResult(tuple(found), known, unjudged)
+            if not piece.down_head if before is None else not first - 1 <= before < end:
+                downs = []
+            if ups or downs:
+                gaps.append(UnmatchedRecords(number, ups, downs))
+    return AlignmentResult(tuple(gaps), known, unjudged)
 
 
-def find_unknown_hashes(left: AlignmentResult) -> frozenset[int]:
+def find_unknown_hashes(alignment: AlignmentResult) -> frozenset[int]:
     """Return hashes of unmatched downstream records whose origin is not in the windows."""
-    ups = {record.digest for gap in left.gaps for record in gap.up}
-    downs = {record.digest for gap in left.gaps for record in gap.down}
-    return frozenset(downs - ups - left.known.keys())
+    ups = {record.digest for gap in alignment.gaps for _, record in gap.up}
+    downs = {record.digest for gap in alignment.gaps for _, record in gap.down}
+    return frozenset(downs - ups - alignment.known.keys())
 
 
 def classify_records(
-    left: AlignmentResult, elsewhere: Mapping[int, HashedRecord | None]
+    alignment: AlignmentResult, elsewhere: Mapping[int, HashedRecord | None]
 ) -> Iterator[MirrorDifference]:
     """Yield a difference for each unmatched record.
 
     elsewhere    hash -> upstream record, of the hashes of find_unknown_hashes; None for a record
                  that exists only downstream, and at an earlier offset too
     """
-    moved_up, moved_down, moved = _find_reordered(left.gaps)
+    moved_up, classified, moved = _find_reordered(alignment.gaps)
     yield from moved
     known: dict[int, HashedRecord | None] = {
         **{item.up.digest: item.up for item in moved if item.up is not None},
         **elsewhere,
-        **left.known,
+        **alignment.known,
     }
-    repeated: set[tuple[int, int]] = set()
-    for gap in left.gaps:
-        for number, record in enumerate(gap.down):
-            place = gap.down_at + number
-            if record.digest in known and (gap.window, place) not in moved_down:
-                repeated.add((gap.window, place))
+    for gap in alignment.gaps:
+        for place, record in gap.down:
+            if record.digest in known and (gap.window, place) not in classified:
+                classified.add((gap.window, place))
                 yield MirrorDifference(
                     MirrorDifferenceKind.DUPLICATED, gap.window, place, known[record.digest], record
                 )
-    for gap in left.gaps:
-        ups = [
-            (gap.up_at + number, record)
-            for number, record in enumerate(gap.up)
-            if (gap.window, gap.up_at + number) not in moved_up
-        ]
-        downs = [
-            (gap.down_at + number, record)
-            for number, record in enumerate(gap.down)
-            if (gap.window, gap.down_at + number) not in moved_down | repeated
-        ]
+    for gap in alignment.gaps:
+        ups = [item for item in gap.up if (gap.window, item[0]) not in moved_up]
+        downs = [item for item in gap.down if (gap.window, item[0]) not in classified]
         yield from _classify_one_sided(gap.window, ups, downs)
 
 
@@ -212,26 +202,24 @@ def group_differences(
     found: Iterable[MirrorDifference], explain: Explainer
 ) -> tuple[AuditFinding, ...]:
     """Return findings: consecutive records with the same kind and explanation become one."""
-    made: list[AuditFinding] = []
+    findings: list[AuditFinding] = []
     last: tuple[object, ...] | None = None
-    end = -2
-    for item in sorted(
-        found, key=lambda difference: (difference.kind, difference.window, difference.place)
-    ):
+    for item in sorted(found, key=attrgetter("kind", "window", "place")):
         why = explain(item)
-        same = (item.kind, item.window, *why)
-        if same == last and item.place == end + 1 and _is_continuation(made[-1], item):
-            made[-1] = replace(
-                made[-1],
-                records=made[-1].records + 1,
-                up=_widen_span(made[-1].up, item.up),
-                down=_widen_span(made[-1].down, item.down),
+        if last == (item.kind, item.window, item.place - 1, *why) and _is_continuation(
+            findings[-1], item
+        ):
+            findings[-1] = replace(
+                findings[-1],
+                records=findings[-1].records + 1,
+                up=_widen_span(findings[-1].up, item.up),
+                down=_widen_span(findings[-1].down, item.down),
             )
         else:
             up, down = _widen_span(None, item.up), _widen_span(None, item.down)
-            made.append(AuditFinding(item.kind, 1, up, down, *why))
-        last, end = same, item.place
-    return tuple(sorted(made, key=_compute_offset_key))
+            findings.append(AuditFinding(item.kind, 1, up, down, *why))
+        last = (item.kind, item.window, item.place, *why)
+    return tuple(sorted(findings, key=_compute_offset_key))
 
 
 def merge_findings(found: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
@@ -240,50 +228,47 @@ def merge_findings(found: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
     They are adjacent if one goes on where the other ends, on every side that they have.
     """
     once = _merge_adjacent(
-        sorted(found, key=lambda one: (one.kind, one.explained, *_compute_offset_key(one))),
+        sorted(found, key=lambda item: (item.kind, item.explained, *_compute_offset_key(item))),
         _is_next,
     )
     # Of a range that is there twice the first copy may be matched to its middle and the second
     # from there: then what is left is its end, and after it its beginning.
-    turned = [one for one in once if one.kind is MirrorDifferenceKind.DUPLICATED]
-    others = [one for one in once if one.kind is not MirrorDifferenceKind.DUPLICATED]
-    return tuple(sorted((*others, *_merge_adjacent(turned, _is_previous)), key=_compute_offset_key))
+    duplicates = [item for item in once if item.kind is MirrorDifferenceKind.DUPLICATED]
+    others = [item for item in once if item.kind is not MirrorDifferenceKind.DUPLICATED]
+    merged = _merge_adjacent(
+        duplicates, lambda last, span: last is not None and _is_next(span, last)
+    )
+    return tuple(sorted((*others, *merged), key=_compute_offset_key))
 
 
 def _merge_adjacent(
     found: Iterable[AuditFinding], follows: Callable[[Span | None, Span | None], bool]
 ) -> list[AuditFinding]:
-    made: list[AuditFinding] = []
+    merged: list[AuditFinding] = []
+    same = attrgetter("kind", "explained", "certain")
     for finding in found:
-        last = made[-1] if made else None
+        last = merged[-1] if merged else None
         if (
             last is not None
-            and (last.kind, last.explained) == (finding.kind, finding.explained)
-            and last.certain == finding.certain
+            and same(last) == same(finding)
             and _is_next(last.down, finding.down)
             and follows(last.up, finding.up)
         ):
-            made[-1] = replace(
+            merged[-1] = replace(
                 last,
                 records=last.records + finding.records,
                 up=_join_spans(last.up, finding.up),
                 down=_join_spans(last.down, finding.down),
             )
         else:
-            made.append(finding)
-    return made
+            merged.append(finding)
+    return merged
 
 
 def _is_next(last: Span | None, span: Span | None) -> bool:
     if last is None or span is None:
         return last is span
     return span.first == last.last + 1
-
-
-def _is_previous(last: Span | None, span: Span | None) -> bool:
-    if last is None or span is None:
-        return False
-    return span.last + 1 == last.first
 
 
 def _join_spans(last: Span | None, span: Span | None) -> Span | None:
@@ -299,37 +284,35 @@ def _compute_offset_key(found: AuditFinding) -> tuple[int, int]:
 
 
 def _find_reordered(
-    left: Iterable[UnmatchedRecords],
+    gaps: Sequence[UnmatchedRecords],
 ) -> tuple[set[tuple[int, int]], set[tuple[int, int]], list[MirrorDifference]]:
     """Return records that are unmatched on both sides.
 
     The result is (window, place) upstream, (window, place) downstream, and the differences.
     """
     waiting: dict[int, deque[tuple[int, int, HashedRecord]]] = defaultdict(deque)
-    left = tuple(left)
-    for gap in left:
-        for number, record in enumerate(gap.up):
-            waiting[record.digest].append((gap.window, gap.up_at + number, record))
+    for gap in gaps:
+        for place, record in gap.up:
+            waiting[record.digest].append((gap.window, place, record))
     ups: set[tuple[int, int]] = set()
     downs: set[tuple[int, int]] = set()
-    found = []
-    for gap in left:
-        for number, record in enumerate(gap.down):
+    moved = []
+    for gap in gaps:
+        for place, record in gap.down:
             if waiting.get(record.digest):
-                window, place, of = waiting[record.digest].popleft()
-                ups.add((window, place))
-                position = gap.down_at + number
-                downs.add((gap.window, position))
-                found.append(
+                window, place_up, origin = waiting[record.digest].popleft()
+                ups.add((window, place_up))
+                downs.add((gap.window, place))
+                moved.append(
                     MirrorDifference(
-                        MirrorDifferenceKind.REORDERED, gap.window, position, of, record
+                        MirrorDifferenceKind.REORDERED, gap.window, place, origin, record
                     )
                 )
-    return ups, downs, found
+    return ups, downs, moved
 
 
 def _classify_one_sided(
-    window: int, ups: list[_NumberedRecord], downs: list[_NumberedRecord]
+    window: int, ups: list[NumberedRecord], downs: list[NumberedRecord]
 ) -> Iterator[MirrorDifference]:
     """Yield differences of the records of one gap that are on one side only.
 
@@ -352,10 +335,8 @@ def _classify_one_sided(
 
 
 def _pair_records(
-    ups: list[_NumberedRecord], downs: list[_NumberedRecord], by: Callable[[HashedRecord], int]
-) -> tuple[
-    list[tuple[_NumberedRecord, _NumberedRecord]], list[_NumberedRecord], list[_NumberedRecord]
-]:
+    ups: list[NumberedRecord], downs: list[NumberedRecord], by: Callable[[HashedRecord], int]
+) -> tuple[list[tuple[NumberedRecord, NumberedRecord]], list[NumberedRecord], list[NumberedRecord]]:
     """Pair records that are equal by `by`, in one order.
 
     Return the pairs, the remaining upstream records, and the remaining downstream ones.
@@ -374,19 +355,18 @@ def _pair_records(
     )
 
 
-def _is_continuation(made: AuditFinding, item: MirrorDifference) -> bool:
+def _is_continuation(finding: AuditFinding, item: MirrorDifference) -> bool:
     """Check whether the item's upstream record lies after the finding's last, or neither has one.
 
     Two ranges that lie together downstream may come from different places upstream.
     """
-    if made.up is None or item.up is None:
-        return made.up is None and item.up is None
-    return item.up.offset > made.up.last
+    if finding.up is None or item.up is None:
+        return finding.up is None and item.up is None
+    return item.up.offset > finding.up.last
 
 
 def _widen_span(span: Span | None, record: HashedRecord | None) -> Span | None:
     if record is None:
         return span
-    if span is None:
-        return Span(record.offset, record.offset)
-    return Span(min(span.first, record.offset), max(span.last, record.offset))
+    single = Span(record.offset, record.offset)
+    return single if span is None else _join_spans(span, single)

@@ -7,6 +7,7 @@ a finding unless the user decides otherwise.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -116,27 +117,26 @@ def find_repositions(
     alias       of the flow's source: a connector may have offsets of others
     """
     plans: dict[str, Plan] = {}
-    kept: dict[str, tuple[PartitionOffset, ...]] = {}
-    done: dict[str, set[int]] = {}
-    undone: set[str] = set()
+    backups: dict[str, tuple[PartitionOffset, ...]] = {}
+    done: dict[str, set[int]] = defaultdict(set)
     for entry in entries:
         match entry.record:
             case PlanOpened(plan=plan):
                 if plan.subject.connector == connector and plan.subject.place in places:
                     plans[entry.plan_id] = plan
             case OffsetsBackedUp(frozen=frozen):
-                kept[entry.plan_id] = frozen.pairs
+                backups[entry.plan_id] = frozen.pairs
             case StepVerified(index=index, undoing=False):
-                done.setdefault(entry.plan_id, set()).add(index)
+                done[entry.plan_id].add(index)
             case PlanEnded(ending=ending) if ending in _UNDONE_ENDINGS:
-                undone.add(entry.plan_id)
+                plans.pop(entry.plan_id, None)
             case _:
                 pass
     return tuple(
-        skip
+        reposition
         for plan_id, plan in plans.items()
-        if plan_id in kept and plan_id not in undone
-        for skip in _find_plan_repositions(plan, kept[plan_id], done.get(plan_id, set()), alias)
+        if plan_id in backups
+        for reposition in _find_plan_repositions(plan, backups[plan_id], done[plan_id], alias)
     )
 
 
@@ -146,49 +146,43 @@ class DifferenceExplainer:
     def __init__(
         self,
         partition: TopicPartition,
-        of: Iterable[PlannedReposition],
-        through: Transforms,
-        newest: CompactionFacts,
+        repositions: Iterable[PlannedReposition],
+        transforms: Transforms,
+        compaction: CompactionFacts,
     ) -> None:
-        self._skipped = tuple(skip for skip in of if skip.at == partition and not skip.again)
-        self._repeated = tuple(skip for skip in of if skip.at == partition and skip.again)
-        self._through = through
-        self._newest = newest
+        own = [each for each in repositions if each.at == partition]
+        self._by_kind = {
+            MirrorDifferenceKind.LOST: [each for each in own if not each.again],
+            MirrorDifferenceKind.DUPLICATED: [each for each in own if each.again],
+        }
+        self._transforms = transforms
+        self._compaction = compaction
 
     def __call__(self, item: MirrorDifference) -> tuple[str, bool]:
         """Return the explanation and whether it is certain; ("", False) if there is none."""
-        certain = self._explain_by_plan(item) or self._explain_by_compaction(item)
+        span = None if item.up is None else Span(item.up.offset, item.up.offset)
+        certain = self.find_plan(item.kind, span) or self._explain_by_compaction(item)
         if certain:
             return certain, True
         lost = item.kind is MirrorDifferenceKind.LOST
         altered = item.kind is MirrorDifferenceKind.ALTERED
-        if lost and self._through.drops:
-            return f"a filter, possibly ({self._through.said})", False
-        if lost and self._through.routes:
-            return f"in a topic of another name, possibly ({self._through.said})", False
-        if altered and self._through.alters:
-            return f"a transform, possibly ({self._through.said})", False
+        transforms = self._transforms
+        if lost and transforms.drops:
+            return f"a filter, possibly ({transforms.said})", False
+        if lost and transforms.routes:
+            return f"in a topic of another name, possibly ({transforms.said})", False
+        if altered and transforms.alters:
+            return f"a transform, possibly ({transforms.said})", False
         bodies = [record and record.body for record in (item.up, item.down)]
-        if altered and self._through.headers and None not in bodies and bodies[0] == bodies[1]:
-            return f"its header converter, possibly ({self._through.headers})", False
+        if altered and transforms.headers and None not in bodies and bodies[0] == bodies[1]:
+            return f"its header converter, possibly ({transforms.headers})", False
         return "", False
 
-    def again(self, span: Span) -> str:
-        """Return the plan that had all of these upstream offsets copied again; "" if none did."""
-        for move in self._repeated:
-            if move.first <= span.first and span.last <= move.last:
-                return move.said
-        return ""
-
-    def _explain_by_plan(self, item: MirrorDifference) -> str:
-        moves: tuple[PlannedReposition, ...] = ()
-        if item.kind is MirrorDifferenceKind.LOST:
-            moves = self._skipped
-        elif item.kind is MirrorDifferenceKind.DUPLICATED:
-            moves = self._repeated
-        for move in moves:
-            if item.up is not None and move.first <= item.up.offset <= move.last:
-                return move.said
+    def find_plan(self, kind: MirrorDifferenceKind, span: Span | None) -> str:
+        """Return the plan that skipped or repeated these upstream offsets; "" if none did."""
+        for reposition in self._by_kind.get(kind, ()):
+            if span and reposition.first <= span.first and span.last <= reposition.last:
+                return reposition.said
         return ""
 
     def _explain_by_compaction(self, item: MirrorDifference) -> str:
@@ -197,7 +191,7 @@ class DifferenceExplainer:
         If a key has a newer record, compaction may delete the older ones; if the key was deleted,
         the tombstone too.
         """
-        newest = self._newest
+        newest = self._compaction
         if item.kind is MirrorDifferenceKind.LOST and newest.down:
             assert item.up is not None
             if newest.upstream.get(item.up.key, -1) > item.up.offset:
@@ -233,18 +227,14 @@ def _find_plan_repositions(
             then = dict.fromkeys(stored)
         else:
             continue
-        for partition, now in then.items():
-            was = stored.get(partition)
-            old, new = -1 if was is None else was, -1 if now is None else now
-            first, last = min(old, new) + 1, max(old, new)
-            if new > old:
-                yield PlannedReposition(
-                    partition, first, last, again=False, said=f"skipped by {said}"
-                )
-            elif old > new:
-                yield PlannedReposition(
-                    partition, first, last, again=True, said=f"copied again by {said}"
-                )
+        for partition, position in then.items():
+            before_step = stored.get(partition)
+            old, new = (-1 if each is None else each for each in (before_step, position))
+            if new != old:
+                again = old > new
+                text = f"copied again by {said}" if again else f"skipped by {said}"
+                first, last = min(old, new) + 1, max(old, new)
+                yield PlannedReposition(partition, first, last, again=again, said=text)
 
 
 def _positions(

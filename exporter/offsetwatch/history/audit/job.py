@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count, islice
+from operator import attrgetter
 from typing import Final, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -139,7 +141,7 @@ def audit(spec: AuditSpec, progress: AuditProgressCallback) -> tuple[PartitionAu
                 topics = sorted({reach.at.topic for reach in batch})
                 named = topics[0] if len(topics) == 1 else f"{topics[0]} to {topics[-1]}"
                 progress(f"part {number} of {len(batches)}: {named}")
-                found += _Batch(spec, spark, batch, progress).audited()
+                found += _Batch(spec, spark, batch, progress).results()
     return tuple(sorted(found, key=lambda result: result.reach.at))
 
 
@@ -152,16 +154,16 @@ def _batches(reaches: Sequence[PartitionCoverage]) -> list[list[PartitionCoverag
     by_topic: dict[str, list[PartitionCoverage]] = defaultdict(list)
     for reach in reaches:
         by_topic[reach.at.topic].append(reach)
-    made: list[list[PartitionCoverage]] = []
+    batches: list[list[PartitionCoverage]] = []
     size = topics = 0
-    for _, of in sorted(by_topic.items()):
-        more = sum(map(_size, of))
-        if not made or size + more > BATCH_RECORDS_MAX or topics == BATCH_TOPICS_MAX:
-            made.append([])
+    for _, partitions in sorted(by_topic.items()):
+        more = sum(map(_size, partitions))
+        if not batches or size + more > BATCH_RECORDS_MAX or topics == BATCH_TOPICS_MAX:
+            batches.append([])
             size = topics = 0
-        made[-1] += of
+        batches[-1] += partitions
         size, topics = size + more, topics + 1
-    return made
+    return batches
 
 
 class _Batch:
@@ -182,57 +184,59 @@ class _Batch:
         self._cut_up: dict[int, int] = {}  # slice -> records of its head that are not looked at
         self._cut_down: set[int] = set()
 
-    def audited(self) -> Iterator[PartitionAudit]:
+    def results(self) -> Iterator[PartitionAudit]:
         """Yield the result for every partition."""
         parts = []
-        for number, of in enumerate(self._slices):
-            topic, index = of.at.topic, of.at.partition
+        for number, piece in enumerate(self._slices):
+            topic, index = piece.at.topic, piece.at.partition
             parts += [
-                AuditReadRange(number, UPSTREAM, topic, index, of.up, of.up_end),
-                AuditReadRange(number, DOWNSTREAM, of.remote, index, of.down, of.down_end),
+                AuditReadRange(number, UPSTREAM, topic, index, piece.up, piece.up_end),
+                AuditReadRange(number, DOWNSTREAM, piece.remote, index, piece.down, piece.down_end),
             ]
         blocks = read_blocks(self._spark, self._spec.clusters, parts)
-        whole: dict[int, list[AuditFinding]] = defaultdict(list)
+        findings: dict[int, list[AuditFinding]] = defaultdict(list)
         repeats: dict[int, list[_Repeat]] = defaultdict(list)
-        windows = self._windows(blocks, whole, repeats)
-        lefts: dict[int, AlignmentResult] = {}
-        of_partition: dict[TopicPartition, list[AlignmentResult]] = defaultdict(list)
-        for number, of_slice in windows.items():
-            of = self._slices[number]
+        alignments: dict[int, AlignmentResult] = {}
+        by_partition: dict[TopicPartition, list[AlignmentResult]] = defaultdict(list)
+        for number, windows in self._windows(blocks, findings, repeats).items():
+            piece = self._slices[number]
             if number in self._cut_down:
                 # Copies may be in the head that was cut off: no upstream record counts as lost.
-                of = replace(of, up_head=False)
-            lefts[number] = align_slice(of, of_slice)
-            of_partition[of.at].append(lefts[number])
+                piece = replace(piece, up_head=False)
+            alignments[number] = align_slice(piece, windows)
+            by_partition[piece.at].append(alignments[number])
         remotes = {piece.at: piece.remote for piece in self._slices}
-        spec, spark = self._spec, self._spark
-        lookups = Lookups(spark, spec.clusters, spec.pinned, remotes, self._progress)
-        elsewhere = lookups.elsewhere(of_partition)
+        spec = self._spec
+        lookups = Lookups(self._spark, spec.clusters, spec.pinned, remotes, self._progress)
+        elsewhere = lookups.elsewhere(by_partition)
         differences: dict[int, tuple[MirrorDifference, ...]] = {}
         faulty: dict[TopicPartition, list[MirrorDifference]] = defaultdict(list)
-        for number, left in lefts.items():
+        for number, alignment in alignments.items():
             partition = self._slices[number].at
-            differences[number] = tuple(classify_records(left, elsewhere.get(partition, {})))
+            differences[number] = tuple(classify_records(alignment, elsewhere.get(partition, {})))
             faulty[partition] += differences[number]
         newest = lookups.newest(faulty)
-        for number, of in enumerate(self._slices):
+        for number, piece in enumerate(self._slices):
             why = DifferenceExplainer(
-                of.at, spec.skips, spec.transforms, newest.get(of.at, CompactionFacts())
+                piece.at, spec.skips, spec.transforms, newest.get(piece.at, CompactionFacts())
             )
             apart = [_build_repeat_finding(repeat, why) for repeat in repeats[number]]
             grouped = group_differences(differences.get(number, ()), why)
-            whole[number] += merge_findings((*apart, *grouped))
-        number = 0
+            findings[number] += merge_findings((*apart, *grouped))
+        numbers = count()
         for reach in self._reaches:
-            mine = range(number, number + len(reach.slices))
-            number += len(reach.slices)
+            mine = list(islice(numbers, len(reach.slices)))
+            up_records, down_records = (
+                sum(block.records for number in mine for block in blocks.get((number, side), ()))
+                for side in (UPSTREAM, DOWNSTREAM)
+            )
             yield PartitionAudit(
                 reach=reach,
-                up_records=_count(blocks, mine, UPSTREAM),
-                down_records=_count(blocks, mine, DOWNSTREAM),
-                up_unjudged=sum(self._cut_up.get(index, 0) for index in mine)
-                + sum(lefts[index].up_unjudged for index in mine if index in lefts),
-                findings=tuple(finding for index in mine for finding in whole[index]),
+                up_records=up_records,
+                down_records=down_records,
+                up_unjudged=sum(self._cut_up.get(number, 0) for number in mine)
+                + sum(alignments[number].up_unjudged for number in mine if number in alignments),
+                findings=tuple(finding for number in mine for finding in findings[number]),
             )
 
     def _windows(
@@ -247,31 +251,28 @@ class _Batch:
         that are downstream twice.
         """
         differing: list[_DifferingBlocks] = []
-        for number, of in enumerate(self._slices):
+        for number, piece in enumerate(self._slices):
             up, down = blocks.get((number, UPSTREAM), []), blocks.get((number, DOWNSTREAM), [])
-            found = _find_differing_blocks(
-                number, up, down, repeats[number], down_head=of.down_head
+            regions = _find_differing_blocks(
+                number, up, down, repeats[number], down_head=piece.down_head
             )
-            differing += (self._without_head(region) for region in found)
+            differing += map(self._without_head, regions)
         compared: list[_DifferingBlocks] = []
         budget = self._spec.records_max
-        for region in sorted(differing, key=lambda one: one.records):
+        for region in sorted(differing, key=attrgetter("records")):
             if region.records <= budget:
                 budget -= region.records
                 compared.append(region)
             else:
                 whole[region.of].append(_build_coarse_finding(region))
-        compared.sort(key=lambda one: (one.of, one.gap))
-        read = self._records(compared)
+        compared.sort(key=attrgetter("of", "gap"))
+        records = self._records(compared)
         windows: dict[int, list[DifferenceWindow]] = defaultdict(list)
         for number, region in enumerate(compared):
-            windows[region.of].append(
-                DifferenceWindow(
-                    read.get((number, UPSTREAM), []),
-                    read.get((number, DOWNSTREAM), []),
-                    region.up_before,
-                )
+            up_records, down_records = (
+                records.get((number, side), []) for side in (UPSTREAM, DOWNSTREAM)
             )
+            windows[region.of].append(DifferenceWindow(up_records, down_records, region.up_before))
         return dict(windows)
 
     def _without_head(self, region: _DifferingBlocks) -> _DifferingBlocks:
@@ -279,21 +280,19 @@ class _Batch:
 
         The head may be most of a log.
         """
-        of = self._slices[region.of]
-        if region.up_before is not None or (of.up_head and of.down_head):
+        piece = self._slices[region.of]
+        if region.up_before is not None or (piece.up_head and piece.down_head):
             return region
-        blocks = [block for run in region.down for block in run]
-        up, down = region.up, tuple(blocks)
-        if not of.up_head:
+        up, down = region.up, tuple(block for run in region.down for block in run)
+        if not piece.up_head:
             up = _take_last_blocks(region.up, down)
-            self._cut_up[region.of] = sum(
-                block.records for block in region.up[: len(region.up) - len(up)]
-            )
-        if not of.down_head:
-            kept = _take_last_blocks(down, up)
-            if len(kept) < len(down):
+            cut = region.up[: len(region.up) - len(up)]
+            self._cut_up[region.of] = sum(block.records for block in cut)
+        if not piece.down_head:
+            blocks = down
+            down = _take_last_blocks(blocks, up)
+            if len(down) < len(blocks):
                 self._cut_down.add(region.of)
-            down = kept
         return replace(region, up=up, down=(down,) if down else ())
 
     def _records(
@@ -301,18 +300,15 @@ class _Batch:
     ) -> dict[tuple[int, int], list[HashedRecord]]:
         parts = []
         for number, region in enumerate(compared):
-            of = self._slices[region.of]
-            for side, topic, runs in (
-                (UPSTREAM, of.at.topic, (region.up,)),
-                (DOWNSTREAM, of.remote, region.down),
-            ):
-                parts += [
-                    AuditReadRange(
-                        number, side, topic, of.at.partition, run[0].first, run[-1].last + 1
-                    )
-                    for run in runs
-                    if run
-                ]
+            piece = self._slices[region.of]
+            index = piece.at.partition
+            runs = [(UPSTREAM, piece.at.topic, region.up)]
+            runs += [(DOWNSTREAM, piece.remote, run) for run in region.down]
+            parts += [
+                AuditReadRange(number, side, topic, index, run[0].first, run[-1].last + 1)
+                for side, topic, run in runs
+                if run
+            ]
         if parts:
             self._progress(
                 f"  {sum(region.records for region in compared)} records lie where both differ"
@@ -320,16 +316,12 @@ class _Batch:
         return read_records(self._spark, self._spec.clusters, parts)
 
 
-def _count(blocks: Mapping[tuple[int, int], list[Block]], of: range, side: int) -> int:
-    return sum(block.records for number in of for block in blocks.get((number, side), ()))
-
-
 def _take_last_blocks(blocks: tuple[Block, ...], other: Sequence[Block]) -> tuple[Block, ...]:
     """Return the last blocks, as far back as the copies of the other side's may lie."""
-    wanted = HEAD_RECORDS + HEAD_TIMES * sum(block.records for block in other)
+    remaining = HEAD_RECORDS + HEAD_TIMES * sum(block.records for block in other)
     for number in range(len(blocks) - 1, -1, -1):
-        wanted -= blocks[number].records
-        if wanted <= 0:
+        remaining -= blocks[number].records
+        if remaining <= 0:
             return blocks[number:]
     return blocks
 
@@ -346,23 +338,23 @@ def _find_differing_blocks(
     runs = align_sequences([block.digest for block in up], [block.digest for block in down])
     matched = {block.digest: block for run in runs for block in up[run.up : run.up + run.length]}
     for gap in _merge_gaps(tuple(find_gaps(runs, len(up), len(down)))):
-        kept: list[list[Block]] = [[]]
         # What is put together holds blocks that match, and they are none that repeat; before all
         # that matches there may lie whatever was copied of records that are gone.
         unjudged = gap.up == 0 and not down_head
         holds_match = any(gap.up <= run.up < gap.up_end for run in runs)
         cut = {} if unjudged or holds_match else matched
+        remaining: list[list[Block]] = [[]]
         for block in down[gap.down : gap.down_end]:
             if block.digest in cut:
                 repeats.append(_Repeat(cut[block.digest], block))
-                kept.append([])
+                remaining.append([])
             else:
-                kept[-1].append(block)
+                remaining[-1].append(block)
         yield _DifferingBlocks(
             of=of,
             gap=gap,
             up=tuple(up[gap.up : gap.up_end]),
-            down=tuple(tuple(run) for run in kept if run),
+            down=tuple(tuple(run) for run in remaining if run),
             up_before=up[gap.up - 1].last if gap.up else None,
         )
 
@@ -370,7 +362,8 @@ def _find_differing_blocks(
 def _build_repeat_finding(repeat: _Repeat, why: DifferenceExplainer) -> AuditFinding:
     source = Span(repeat.source.first, repeat.source.last)
     there = Span(repeat.block.first, repeat.block.last)
-    kind, explained = MirrorDifferenceKind.DUPLICATED, why.again(source)
+    kind = MirrorDifferenceKind.DUPLICATED
+    explained = why.find_plan(kind, source)
     return AuditFinding(
         kind, repeat.block.records, source, there, explained, certain=bool(explained)
     )

@@ -145,16 +145,16 @@ def compute_coverage(
     known: AuditPartition, first: int | None, end: int | None
 ) -> PartitionCoverage:
     """Return the whole range as one slice; `first` and `end` bound it upstream, None: no bound."""
-    asked_end = known.up_end if end is None else min(end, known.up_end)
+    requested_end = known.up_end if end is None else min(end, known.up_end)
     following = known.up.start if known.replicated is None else known.replicated + 1
-    judged_end = max(min(asked_end, following), known.up.start)
+    judged_end = max(min(requested_end, following), known.up.start)
     judged_first = max(known.up.start, first or 0)
     found = PartitionCoverage(
         at=known.at,
         remote=known.remote,
-        wanted=max(0, asked_end - judged_first),
-        deleted=max(0, min(known.up.start, asked_end) - (first or 0)),
-        pending=max(0, asked_end - max(judged_end, judged_first)),
+        wanted=max(0, requested_end - judged_first),
+        deleted=max(0, min(known.up.start, requested_end) - (first or 0)),
+        pending=max(0, requested_end - max(judged_end, judged_first)),
         slices=(),
     )
     if judged_first >= judged_end:
@@ -306,25 +306,25 @@ def resolve_scope(
         raise HistoryError(
             f"{flow.connector}: its {side} cluster is not among those configured under kafka"
         )
-    wanted = sorted(where for where in replicated if not topics or where.topic in topics)
-    missing = sorted({*topics} - {where.topic for where in wanted})
+    requested = sorted(where for where in replicated if not topics or where.topic in topics)
+    missing = sorted({*topics} - {where.topic for where in requested})
     if missing:
         raise HistoryError(f"{flow.connector} does not copy {', '.join(missing)}")
-    if not wanted:
+    if not requested:
         raise HistoryError(f"{flow.connector} has copied nothing that could be audited")
     upstream, downstream = sides.admin(flow.upstream), sides.admin(flow.downstream)
-    anchors = _anchors(flow, frozenset(wanted), sides)
+    anchors = _anchors(flow, frozenset(requested), sides)
     names, _ = downstream.topics()
     copies_of = _copies(flow, {where.topic for where in replicated}, names, named)
     remotes = {
         topic: _resolve_copy(flow, topic, names, copies_of)
-        for topic in {where.topic for where in wanted}
+        for topic in {where.topic for where in requested}
     }
-    there = [where for where in wanted if where.partition < names[remotes[where.topic]]]
+    there = [where for where in requested if where.partition < names[remotes[where.topic]]]
     notes = tuple(
         f"{where.topic}-{where.partition}: {remotes[where.topic]} has no such partition: not "
         "audited"
-        for where in wanted
+        for where in requested
         if where not in there
     )
     copies = {where: TopicPartition(remotes[where.topic], where.partition) for where in there}
@@ -410,7 +410,7 @@ def _resolve_copy(
 
 
 def _anchors(
-    flow: MirrorFlow, wanted: frozenset[TopicPartition], sides: AuditClients
+    flow: MirrorFlow, partitions: frozenset[TopicPartition], sides: AuditClients
 ) -> dict[TopicPartition, Anchors]:
     """Return the offset syncs of these partitions.
 
@@ -430,7 +430,7 @@ def _anchors(
         if isinstance(sync, Undecodable):
             continue
         partition = TopicPartition(sync.topic, sync.partition)
-        if partition in wanted:
+        if partition in partitions:
             found.setdefault(partition, Anchors()).add(sync.upstream_offset, sync.downstream_offset)
     return found
 

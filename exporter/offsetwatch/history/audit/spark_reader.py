@@ -60,31 +60,19 @@ class SparkReadOptions:
     headers: bool = True
 
 
-class HashMatch(NamedTuple):
-    """A record that was found by its hash, in the range of this number."""
-
-    number: int
-    side: int
-    record: HashedRecord
-
-
 def read_blocks(
     spark: SparkSession, clusters: SparkReadOptions, parts: Sequence[AuditReadRange]
 ) -> dict[tuple[int, int], list[Block]]:
     """Return (number, side) -> the blocks of that range, in order. Raises HistoryError."""
-    found: dict[tuple[int, int], list[Block]] = defaultdict(list)
     if not _has_records(parts):
         return {}
     rows = _hash_records(spark, clusters, parts).select("slice", "side", "offset", "hash")
     with translate_spark_errors("comparing both sides failed"):
-        made = rows.mapInArrow(build_blocks, SCHEMA).collect()
-    for row in made:
-        found[row["slice"], row["side"]].append(
-            Block(row["first"], row["last"], row["records"], row["digest"])
-        )
-    for listed in found.values():
-        listed.sort()
-    return dict(found)
+        described = rows.mapInArrow(build_blocks, SCHEMA).collect()
+    blocks: dict[tuple[int, int], list[Block]] = defaultdict(list)
+    for number, side, *block in sorted(map(tuple, described)):
+        blocks[number, side].append(Block(*block))
+    return dict(blocks)
 
 
 def read_records(
@@ -96,14 +84,11 @@ def read_records(
     rows = _hash_records(spark, clusters, parts).select("slice", "side", *HASH_COLUMNS)
     with translate_spark_errors("reading what differs failed"):
         table = rows.toArrow()
-    found: dict[tuple[int, int], list[HashedRecord]] = defaultdict(list)
-    for number, side, *record in zip(
-        *(column.to_pylist() for column in table.columns), strict=True
-    ):
-        found[number, side].append(HashedRecord(*record))
-    for listed in found.values():
-        listed.sort()
-    return dict(found)
+    columns = (column.to_pylist() for column in table.columns)
+    records: dict[tuple[int, int], list[HashedRecord]] = defaultdict(list)
+    for number, side, *record in sorted(zip(*columns, strict=True)):
+        records[number, side].append(HashedRecord(*record))
+    return dict(records)
 
 
 def find_by_hash(
@@ -111,20 +96,23 @@ def find_by_hash(
     clusters: SparkReadOptions,
     parts: Sequence[AuditReadRange],
     hashes: Iterable[int],
-) -> tuple[HashMatch, ...]:
-    """Return the first record with each of these hashes, of every range. Raises HistoryError."""
+) -> list[tuple[int, int, HashedRecord]]:
+    """Return (number, side, first record) of every range and each of these hashes in it.
+
+    Raises HistoryError.
+    """
     if not _has_records(parts):
-        return ()
-    wanted = _build_frame(spark, hashes)
-    rows = _hash_records(spark, clusters, parts).join(
-        sf.broadcast(wanted), sf.col("hash") == wanted.of
-    )
-    firsts = rows.groupBy("slice", "side", "hash").agg(
-        sf.min_by(sf.struct(*HASH_COLUMNS), "offset").alias("first")
+        return []
+    requested = _build_frame(spark, hashes)
+    firsts = (
+        _hash_records(spark, clusters, parts)
+        .join(sf.broadcast(requested), sf.col("hash") == requested.of)
+        .groupBy("slice", "side", "hash")
+        .agg(sf.min_by(sf.struct(*HASH_COLUMNS), "offset").alias("first"))
     )
     with translate_spark_errors("looking for records elsewhere failed"):
-        made = firsts.collect()
-    return tuple(HashMatch(row["slice"], row["side"], HashedRecord(*row["first"])) for row in made)
+        rows = firsts.collect()
+    return [(row["slice"], row["side"], HashedRecord(*row["first"])) for row in rows]
 
 
 def find_newest_by_key(
@@ -136,16 +124,16 @@ def find_newest_by_key(
     """Return (number, hash of a key) -> offset of its newest record. Raises HistoryError."""
     if not _has_records(parts):
         return {}
-    wanted = _build_frame(spark, keys)
-    rows = _hash_records(spark, clusters, parts)
-    found = (
-        rows.join(sf.broadcast(wanted), sf.col("key_hash") == wanted.of)
+    requested = _build_frame(spark, keys)
+    newest = (
+        _hash_records(spark, clusters, parts)
+        .join(sf.broadcast(requested), sf.col("key_hash") == requested.of)
         .groupBy("slice", "key_hash")
         .agg(sf.max("offset").alias("newest"))
     )
     with translate_spark_errors("looking for newer records failed"):
-        made = found.collect()
-    return {(row["slice"], row["key_hash"]): row["newest"] for row in made}
+        rows = newest.collect()
+    return {(row["slice"], row["key_hash"]): row["newest"] for row in rows}
 
 
 def _has_records(parts: Sequence[AuditReadRange]) -> bool:
@@ -156,8 +144,7 @@ def _hash_records(
     spark: SparkSession, clusters: SparkReadOptions, parts: Sequence[AuditReadRange]
 ) -> DataFrame:
     """Return slice, side and HASH_COLUMNS of every record of these ranges."""
-    frames = [_read(spark, clusters, layer) for layer in _layers(parts)]
-    return reduce(DataFrame.unionAll, frames)
+    return reduce(DataFrame.unionAll, (_read(spark, clusters, layer) for layer in _layers(parts)))
 
 
 def _layers(parts: Sequence[AuditReadRange]) -> Iterator[list[AuditReadRange]]:
@@ -242,7 +229,7 @@ class Lookups:
     progress: Callable[[str], None]
 
     def elsewhere(
-        self, left: Mapping[TopicPartition, Sequence[AlignmentResult]]
+        self, alignments: Mapping[TopicPartition, Sequence[AlignmentResult]]
     ) -> dict[TopicPartition, dict[int, HashedRecord | None]]:
         """Return, by partition and hash, the origin of downstream records that the windows lack.
 
@@ -250,55 +237,57 @@ class Lookups:
         earlier offset too, and no longer upstream. Raises HistoryError.
         """
         unknown = {
-            partition: frozenset().union(*map(find_unknown_hashes, of))
-            for partition, of in left.items()
+            partition: hashes
+            for partition, results in sorted(alignments.items())
+            if (hashes := frozenset().union(*map(find_unknown_hashes, results)))
         }
-        wanted = {partition: hashes for partition, hashes in sorted(unknown.items()) if hashes}
-        if not wanted:
+        if not unknown:
             return {}
-        hashes = frozenset().union(*wanted.values())
+        hashes = frozenset().union(*unknown.values())
         self.progress(f"  {len(hashes)} records of unknown origin are looked for in both logs")
-        places = tuple(wanted)
-        firsts = {partition: _find_first_offsets(left[partition]) for partition in places}
-        found: dict[TopicPartition, dict[int, HashedRecord | None]] = defaultdict(dict)
-        for match in find_by_hash(self.spark, self.clusters, self._logs(places), hashes):
-            where, digest = places[match.number], match.record.digest
-            if digest not in wanted[where]:
+        partitions = tuple(unknown)
+        firsts = {partition: _find_first_offsets(alignments[partition]) for partition in partitions}
+        origins: dict[TopicPartition, dict[int, HashedRecord | None]] = defaultdict(dict)
+        matches = find_by_hash(self.spark, self.clusters, self._logs(partitions), hashes)
+        for number, side, record in matches:
+            partition, digest = partitions[number], record.digest
+            if digest not in unknown[partition]:
                 continue
-            if match.side == UPSTREAM:
-                found[where][digest] = match.record
-            elif match.record.offset < firsts[where][digest]:
-                found[where].setdefault(digest, None)
-        return found
+            if side == UPSTREAM:
+                origins[partition][digest] = record
+            elif record.offset < firsts[partition][digest]:
+                origins[partition].setdefault(digest, None)
+        return origins
 
     def newest(
-        self, found: Mapping[TopicPartition, Sequence[MirrorDifference]]
+        self, differences: Mapping[TopicPartition, Sequence[MirrorDifference]]
     ) -> dict[TopicPartition, CompactionFacts]:
         """Return the facts that the explanation by compaction needs. Raises HistoryError."""
         up, down = self.pinned.compacted
-        made = {
+        facts = {
             partition: CompactionFacts(up=partition.topic in up, down=partition.topic in down)
-            for partition in found
+            for partition in differences
         }
-        unknown = {where: frozenset(_keys(of, made[where])) for where, of in sorted(found.items())}
-        wanted = {where: keys for where, keys in unknown.items() if keys}
-        if not wanted:
-            return made
-        places = tuple(wanted)
-        parts = [part for part in self._logs(places) if part.side == UPSTREAM]
-        keys = frozenset().union(*wanted.values())
+        questions = {
+            partition: keys
+            for partition, items in sorted(differences.items())
+            if (keys := frozenset(_keys(items, facts[partition])))
+        }
+        partitions = tuple(questions)
+        parts = [part for part in self._logs(partitions) if part.side == UPSTREAM]
+        keys = frozenset().union(*questions.values())
         newest: dict[TopicPartition, dict[int, int]] = defaultdict(dict)
         offsets = find_newest_by_key(self.spark, self.clusters, parts, keys)
         for (number, key), offset in offsets.items():
-            newest[places[number]][key] = offset
-        for where in places:
-            made[where] = replace(made[where], upstream=newest[where])
-        return made
+            newest[partitions[number]][key] = offset
+        for partition in partitions:
+            facts[partition] = replace(facts[partition], upstream=newest[partition])
+        return facts
 
-    def _logs(self, places: Sequence[TopicPartition]) -> list[AuditReadRange]:
+    def _logs(self, partitions: Sequence[TopicPartition]) -> list[AuditReadRange]:
         """Return the ranges of both whole logs, with their ends when the audit was pinned."""
         parts = []
-        for number, partition in enumerate(places):
+        for number, partition in enumerate(partitions):
             up, down = self.pinned.up[partition], self.pinned.down[partition]
             end = up.stable_end if self.pinned.flow.read_committed else up.end
             remote, index = self.remotes[partition], partition.partition
@@ -309,17 +298,15 @@ class Lookups:
         return parts
 
 
-def _find_first_offsets(left: Iterable[AlignmentResult]) -> dict[int, int]:
+def _find_first_offsets(results: Iterable[AlignmentResult]) -> dict[int, int]:
     """Return hash -> offset of the first unmatched downstream record with it."""
-    found: dict[int, int] = {}
-    for record in (record for result in left for gap in result.gaps for record in gap.down):
-        found[record.digest] = min(record.offset, found.get(record.digest, record.offset))
-    return found
+    records = [record for result in results for gap in result.gaps for _, record in gap.down]
+    return {record.digest: record.offset for record in sorted(records, reverse=True)}
 
 
-def _keys(found: Iterable[MirrorDifference], of: CompactionFacts) -> Iterator[int]:
-    for item in found:
-        if item.kind is MirrorDifferenceKind.LOST and item.up is not None and of.down:
+def _keys(differences: Iterable[MirrorDifference], facts: CompactionFacts) -> Iterator[int]:
+    for item in differences:
+        if item.kind is MirrorDifferenceKind.LOST and item.up is not None and facts.down:
             yield item.up.key
-        elif item.kind is MirrorDifferenceKind.ADDED and item.down is not None and of.up:
+        elif item.kind is MirrorDifferenceKind.ADDED and item.down is not None and facts.up:
             yield item.down.key

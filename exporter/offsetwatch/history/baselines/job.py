@@ -9,6 +9,7 @@ has no position and counts for nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from operator import attrgetter
 from pathlib import Path
 from typing import Final, TypeVar
 
@@ -51,11 +52,9 @@ _LAG_SCHEMA: Final = pa.schema(
     [*((name, pa.string()) for name in _CONNECTOR_COLUMNS), ("lag", pa.binary())]
 )
 
-
-# One look in so many seconds is enough to learn from: what lies between is much the same.
+# One sample in so many seconds is enough to learn from: what lies between is much the same.
 SAMPLE_INTERVAL_S: Final = 300
-_FLOW: Final = SOURCE_COLUMN_NAMES[:2]
-_PARTITION_COLUMNS: Final = (*_FLOW, "topic", "partition")
+_PARTITION_COLUMNS: Final = (*_CONNECTOR_COLUMNS, "topic", "partition")
 
 
 def learn(base: Path, *, master: str, heap: str, clock: UnixClock | None = None) -> Baselines:
@@ -77,20 +76,19 @@ def learn_on(spark: SparkSession, base: Path, now: float) -> Baselines:
         commits, logs = (read_frame(spark, base, table) for table in (SILVER_COMMITS, SILVER_LOGS))
         rows = compute_baselines(commits, logs, until).collect()
         lag = compute_lag_baselines(spark, base, until)
-    connectors = _decode_documents((row.baseline for row in rows), Baseline)
-    found = Baselines(
+    baselines = Baselines(
         made_at=now,
         until=until,
         connectors=tuple(
             msgspec.structs.replace(
                 connector, lag=lag.get((connector.connect_cluster, connector.connector))
             )
-            for connector in connectors
+            for connector in _decode_documents((row.baseline for row in rows), Baseline)
         ),
         insufficient=_decode_documents((row.too_little for row in rows), InsufficientBaseline),
     )
-    publish(base, found)
-    return found
+    publish(base, baselines)
+    return baselines
 
 
 def is_due(base: Path, now: float) -> bool:
@@ -140,13 +138,13 @@ def _build_connector_task(until: float) -> Callable[[pa.Table], pa.Table]:
         cluster, connector = (rows[name][0].as_py() for name in _CONNECTOR_COLUMNS)
         seconds = rows["second"].to_numpy().astype(np.float64)
         order, moved = np.argsort(seconds), rows["moved"].to_numpy()
-        found = model.fit_baseline(cluster, connector, seconds[order][moved[order]], until)
-        if isinstance(found, Baseline):
-            often = model.compute_commit_intervals(seconds[order][seconds[order] >= found.since])
-            found = msgspec.structs.replace(found, commit_s=often)
-        document = msgspec.json.encode(found)
-        habit, too_little = (document, None) if isinstance(found, Baseline) else (None, document)
-        return pa.table([[habit], [too_little]], schema=_SCHEMA)
+        fitted = model.fit_baseline(cluster, connector, seconds[order][moved[order]], until)
+        if not isinstance(fitted, Baseline):
+            return pa.table([[None], [msgspec.json.encode(fitted)]], schema=_SCHEMA)
+        commits = seconds[order][seconds[order] >= fitted.since]
+        intervals = model.compute_commit_intervals(commits)
+        baseline = msgspec.structs.replace(fitted, commit_s=intervals)
+        return pa.table([[msgspec.json.encode(baseline)], [None]], schema=_SCHEMA)
 
     return of_one
 
@@ -155,26 +153,20 @@ def compute_lag_baselines(
     spark: SparkSession, base: Path, until: float
 ) -> dict[tuple[str, str], tuple[model.Lags, ...]]:
     """Return the lag baseline of each flow subject log ends were sampled for long enough."""
-    flows, commits, log_ends = (
-        read_frame(spark, base, table) for table in (GOLD_FLOWS, SILVER_COMMITS, BRONZE_LOG_ENDS)
-    )
-    # A week more: what is before it is known at the first look.
+    # A week more: what is before it is known at the first sample.
     since = sf.timestamp_seconds(sf.lit(until - (model.WEEKS_MAX + 1) * model.WEEK_S))
-    found = (
-        compute_lags(
-            flows,
-            commits.where(sf.col("at") >= since),
-            log_ends.where(sf.col("at") >= since),
-        )
+    commits, log_ends = (
+        read_frame(spark, base, table).where(sf.col("at") >= since)
+        for table in (SILVER_COMMITS, BRONZE_LOG_ENDS)
+    )
+    rows = (
+        compute_lags(read_frame(spark, base, GOLD_FLOWS), commits, log_ends)
         .groupBy(*_CONNECTOR_COLUMNS)
         .applyInArrow(_build_lag_task(until), _LAG_DDL)
+        .collect()
     )
-    return {
-        (row.connect_cluster, row.connector): msgspec.json.decode(
-            bytes(row.lag), type=tuple[model.Lags, ...]
-        )
-        for row in found.collect()
-    }
+    decode = msgspec.json.Decoder(tuple[model.Lags, ...]).decode
+    return {(row.connect_cluster, row.connector): decode(bytes(row.lag)) for row in rows}
 
 
 def _build_lag_task(until: float) -> Callable[[pa.Table], pa.Table]:
@@ -199,8 +191,8 @@ def _require_last_read_time(base: Path) -> float:
 
 def _decode_documents(rows: Iterable[bytes | None], kind: type[T]) -> tuple[T, ...]:
     """Return the decoded documents, in order of Connect cluster and connector."""
-    found = (msgspec.json.decode(bytes(row), type=kind) for row in rows if row is not None)
-    return tuple(sorted(found, key=lambda at: (at.connect_cluster, at.connector)))
+    documents = (msgspec.json.decode(bytes(row), type=kind) for row in rows if row is not None)
+    return tuple(sorted(documents, key=attrgetter("connect_cluster", "connector")))
 
 
 def compute_lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> DataFrame:
@@ -229,9 +221,9 @@ def compute_lags(flows: DataFrame, commits: DataFrame, log_ends: DataFrame) -> D
     )
     behind = sf.greatest(sf.lit(0), sf.col("log_end") - sf.col("last") - 1)
     return (
-        at_each_sample.groupBy(*_FLOW, "moment")
+        at_each_sample.groupBy(*_CONNECTOR_COLUMNS, "moment")
         .agg(sf.sum(behind).alias("lag"))
-        .select(*_FLOW, (sf.unix_micros("moment") / 1_000_000).alias("at"), "lag")
+        .select(*_CONNECTOR_COLUMNS, (sf.unix_micros("moment") / 1_000_000).alias("at"), "lag")
     )
 
 
@@ -260,7 +252,7 @@ def _extract_positions(commits: DataFrame, flows: DataFrame) -> DataFrame:
     return (
         commits.where("dialect = 'mirror_source'")
         .withColumns(fields)
-        .join(flows.select(*_FLOW, "source"), on=[*_FLOW, "source"])
+        .join(flows.select(*_CONNECTOR_COLUMNS, "source"), on=[*_CONNECTOR_COLUMNS, "source"])
         .select(
             *_PARTITION_COLUMNS,
             sf.col("at").alias("moment"),

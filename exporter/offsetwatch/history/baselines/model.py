@@ -66,19 +66,15 @@ def fit_baseline(
     `advances` are Unix seconds in order, all before `until`. A baseline needs WEEKS_MIN whole
     weeks.
     """
-    whole = 0 if not len(advances) else int((until - advances[0]) // WEEK_S)
-    if whole < WEEKS_MIN:
-        return InsufficientBaseline(
-            connect_cluster=connect_cluster, connector=connector, had=whole, wanted=WEEKS_MIN
-        )
-    weeks = min(whole, WEEKS_MAX)
-    begin = until - weeks * WEEK_S
+    weeks = 0 if not len(advances) else int((until - advances[0]) // WEEK_S)
+    begin = until - min(weeks, WEEKS_MAX) * WEEK_S
     times = advances[advances >= begin]
-    if len(times) < 2:
-        return InsufficientBaseline(
-            connect_cluster=connect_cluster, connector=connector, had=0, wanted=WEEKS_MIN
-        )
-    return _build_baseline(connect_cluster, connector, times, begin, until)
+    if weeks >= WEEKS_MIN and len(times) >= 2:
+        return _build_baseline(connect_cluster, connector, times, begin, until)
+    had = weeks if weeks < WEEKS_MIN else 0
+    return InsufficientBaseline(
+        connect_cluster=connect_cluster, connector=connector, had=had, wanted=WEEKS_MIN
+    )
 
 
 def compute_commit_intervals(commits: Floats) -> tuple[float, float, float] | None:
@@ -103,16 +99,16 @@ def compute_lag_baseline(times: Floats, lag: Floats, until: float) -> tuple[Lags
     times, lag = times[there], lag[there]
     week = ((until - times) // WEEK_S).astype(int)
     hour = ((times // HOUR_S).astype(int) - _MONDAY_HOURS) % HOURS
-    found: list[Lags] = []
-    for place in range(HOURS):
-        near = np.isin(hour, [(place + beside) % HOURS for beside in (-1, 0, 1)])
+    baseline: list[Lags] = []
+    for slot in range(HOURS):
+        near = np.isin(hour, [(slot + beside) % HOURS for beside in (-1, 0, 1)])
         weeks = [lag[near & (week == number)] for number in range(WEEKS_MAX)]
-        each = [np.quantile(seen, QUANTILES) for seen in weeks if len(seen)]
-        if len(each) < WEEKS_MIN:
+        quantiles = [np.quantile(sampled, QUANTILES) for sampled in weeks if len(sampled)]
+        if len(quantiles) < WEEKS_MIN:
             return None
-        half, most, nearly_all = (float(number) for number in np.median(each, axis=0))
-        found.append((half, most, nearly_all))
-    return tuple(found)
+        half, most, nearly_all = (float(number) for number in np.median(quantiles, axis=0))
+        baseline.append((half, most, nearly_all))
+    return tuple(baseline)
 
 
 def _build_baseline(
@@ -125,9 +121,8 @@ def _build_baseline(
     for _ in range(_ROUNDS):
         rates = _rates(times, begin, until, silent)
         levels = _levels(rates, times, week_edges, silent)
-        missed = (
-            np.diff(_sum_expected(rates, times)) * levels[_locate_intervals(week_edges, times[:-1])]
-        )
+        level = levels[_locate_intervals(week_edges, times[:-1])]
+        missed = np.diff(_sum_expected(rates, times)) * level
         limit = _limit_of_days(_find_longest_pauses(day_edges, times, missed))
         limit_s = _limit_of_weeks(_find_longest_pauses(week_edges, times, pauses))
         far = (missed > limit) | (pauses > limit_s)
@@ -181,10 +176,9 @@ def _levels(rates: Floats, times: Floats, edges: Floats, silent: Floats) -> Floa
     expected = np.diff(_sum_expected(rates, edges))
     for a, b in silent:
         expected -= np.diff(_sum_expected(rates, np.clip(edges, a, b)))
-    found: Floats = (counts + _LEVEL_PRIOR_ADVANCES) / (
-        np.clip(expected, 0.0, None) + _LEVEL_PRIOR_ADVANCES
-    )
-    return found
+    expected = np.clip(expected, 0.0, None)
+    levels: Floats = (counts + _LEVEL_PRIOR_ADVANCES) / (expected + _LEVEL_PRIOR_ADVANCES)
+    return levels
 
 
 def _sum_expected(rates: Floats, times: Floats) -> Floats:

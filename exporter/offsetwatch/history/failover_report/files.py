@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from offsetwatch.disk import sync_folder
+from offsetwatch.disk import replace_file
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.failover_report.replay import (
     FailoverOutcome,
@@ -56,46 +55,39 @@ SCHEMA = pa.schema(
 
 def write_page(path: Path, text: str) -> None:
     """Write the page. Raises HistoryError where it cannot be written; the old file then remains."""
-    _write_file(path, lambda partial: partial.write_text(text, encoding="utf-8"))
+    _write_file(path, lambda file: file.write(text.encode()))
 
 
 def write_rows(path: Path, report: Report) -> None:
     """Write a row for every partition and minute, as Parquet. Raises HistoryError likewise."""
 
-    def write(partial: Path) -> None:
-        with pq.ParquetWriter(partial, SCHEMA, compression="zstd") as file:
+    def write(file: BinaryIO) -> None:
+        with pq.ParquetWriter(file, SCHEMA, compression="zstd") as rows:
             for partition in report.partitions:
-                file.write_batch(_batch(report, partition))
+                rows.write_batch(_batch(report, partition))
 
     _write_file(path, write)
 
 
-def _write_file(path: Path, write: Callable[[Path], object]) -> None:
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+def _write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
     try:
-        try:
-            write(partial)
-            with partial.open("rb") as written:
-                os.fsync(written.fileno())
-            partial.replace(path)
-            sync_folder(path.parent)
-        finally:
-            partial.unlink(missing_ok=True)
+        replace_file(path, write)
     except OSError as exc:
         raise HistoryError(f"{path} cannot be written: {exc.strerror or exc}") from exc
 
 
-def _batch(report: Report, of: PartitionMinutes) -> pa.RecordBatch:
-    key = (report.connect_cluster, report.source, report.target)
-    outcomes = of.moments or [None] * len(report.minutes)
+def _batch(report: Report, partition: PartitionMinutes) -> pa.RecordBatch:
+    flow = (report.connect_cluster, report.source, report.target)
+    key = (partition.group, partition.topic, partition.remote, partition.partition)
+    outcomes = partition.moments or [None] * len(report.minutes)
     rows = [
         (
-            *(_micros(minute), *key, of.group, of.topic, of.remote, of.partition),
-            *_flatten_outcome(outcome, begun=number >= of.begun),
+            *(_micros(minute), *flow, *key),
+            *_flatten_outcome(outcome, begun=number >= partition.begun),
             *_flatten_unreplicated(unreplicated),
         )
         for number, (minute, outcome, unreplicated) in enumerate(
-            zip(report.minutes, outcomes, of.exposures, strict=True)
+            zip(report.minutes, outcomes, partition.exposures, strict=True)
         )
     ]
     columns = zip(*rows, strict=True)

@@ -36,7 +36,6 @@ _BOX: Final = f'viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none"'
 _UNKNOWN: Final = '<span class="key"><i class="gap"></i>not known</span>'
 _TICKS_MIN: Final = (1, 2, 5, 10, 15, 30, 60, 120, 180, 360, 720, 1440, 2880, 10080, 43200)
 
-
 # Beyond that a browser has long to draw; all of them are in the table, and in the Parquet file.
 GROUPS_DRAWN_MAX: Final = 50
 PARTITIONS_MAX: Final = 3  # named of a worst moment

@@ -9,9 +9,10 @@ checkpoints and commits the newest of each. Samples begin a day before it, as th
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
@@ -38,6 +39,7 @@ from offsetwatch.history.tables.schemas import (
     STATUS,
     Table,
 )
+from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.mm2_names import (
     find_remote_topic,
@@ -53,7 +55,6 @@ RATE_WINDOW_S: Final = 600.0  # over how long a group's pace is measured
 
 T = TypeVar("T")
 ReportGroupPartition = tuple[str, str, int]  # group, topic upstream, partition
-
 
 _SYNC: Final = "sync_topic, sync_partition, sync_upstream, sync_downstream"
 _COMMIT: Final = (
@@ -114,14 +115,6 @@ class LoggedCommit:
     offset: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class SampledLogBounds:
-    """Start and end of a log in a sample."""
-
-    start: int
-    end: int
-
-
 @dataclass(slots=True)
 class Series(Generic[T]):
     """Samples in order of time."""
@@ -129,22 +122,22 @@ class Series(Generic[T]):
     times: list[float] = field(default_factory=list)
     values: list[T] = field(default_factory=list)
 
-    def add(self, at: float, value: T) -> None:
+    def add(self, sampled_at: float, value: T) -> None:
         """Add a sample, not older than the last."""
-        self.times.append(at)
+        self.times.append(sampled_at)
         self.values.append(value)
 
     def newest(self, moment: float) -> tuple[float, T] | None:
         """Return the newest sample at this time, with its time; None if older than STALE_S."""
-        place = bisect_right(self.times, moment) - 1
-        if place < 0 or moment - self.times[place] > STALE_S:
+        index = bisect_right(self.times, moment) - 1
+        if index < 0 or moment - self.times[index] > STALE_S:
             return None
-        return self.times[place], self.values[place]
+        return self.times[index], self.values[index]
 
     def exactly(self, moment: float) -> T | None:
         """Return the sample of the round at this time: all samples of a round carry its time."""
-        place = bisect_right(self.times, moment) - 1
-        return self.values[place] if place >= 0 and self.times[place] == moment else None
+        index = bisect_right(self.times, moment) - 1
+        return self.values[index] if index >= 0 and self.times[index] == moment else None
 
 
 @dataclass(slots=True)
@@ -153,7 +146,8 @@ class FailoverInputs:
 
     positions     committed offsets of groups upstream, and `own` on the target (by the upstream
                   topic too)
-    here, there   bounds of upstream logs and, by the upstream topic too, of their copies
+    here, there   bounds of upstream logs and, by the upstream topic too, of their copies; the last
+                  stable offset is not sampled, `stable_end` repeats the end
     syncs, checkpoints, commits    in order of `at`
     restarts      when a checkpoint task may have lost its state; before the first of them, and
                   where there is none, that is unknown
@@ -166,8 +160,8 @@ class FailoverInputs:
     remote: Mapping[str, str]
     positions: dict[ReportGroupPartition, Series[int]] = field(default_factory=dict)
     own: dict[ReportGroupPartition, Series[int]] = field(default_factory=dict)
-    here: dict[TopicPartition, Series[SampledLogBounds]] = field(default_factory=dict)
-    there: dict[TopicPartition, Series[SampledLogBounds]] = field(default_factory=dict)
+    here: dict[TopicPartition, Series[LogBounds]] = field(default_factory=dict)
+    there: dict[TopicPartition, Series[LogBounds]] = field(default_factory=dict)
     syncs: Sequence[LoggedSync] = ()
     checkpoints: Sequence[LoggedCheckpoint] = ()
     commits: Sequence[LoggedCommit] = ()
@@ -272,12 +266,12 @@ def read_commits(
           AND (until IS NULL OR until >= {quote_time(window.since - STALE_S)})
         ORDER BY generation, topic_id, kpartition, koffset
         """  # noqa: S608 - quoted
-    found = [
+    commits = (
         LoggedCommit(settled, stamp, TopicPartition(topic, partition), position)
         for settled, stamp, topic, partition, position in _query(base, BRONZE_RECORDS, query)
-    ]
+    )
     # A source partition keeps to one Kafka partition: there its commits are in order, and stay so.
-    yield from sorted(found, key=lambda commit: commit.at)
+    yield from sorted(commits, key=lambda commit: commit.at)
 
 
 def _build_log_query(topic: KafkaTopic, kind: str, columns: str) -> str:
@@ -311,12 +305,9 @@ def _order_by_time(rows: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
     Records of the old topic were in it before any in the new one.
     """
-    found: list[tuple[Any, ...]] = []
-    least = float("inf")
-    for settled, *rest in reversed(list(rows)):
-        least = min(least, settled)
-        found.append((least, *rest))
-    return found[::-1]
+    backwards = list(rows)[::-1]
+    times = accumulate((row[0] for row in backwards), min)
+    return [(moment, *row[1:]) for moment, row in zip(times, backwards, strict=True)][::-1]
 
 
 def read_restarts(base: Path, connect_cluster: str, window: ReportWindow) -> list[float]:
@@ -340,15 +331,15 @@ def read_restarts(base: Path, connect_cluster: str, window: ReportWindow) -> lis
         for (observation,) in _query(base, BRONZE_RECORDS, configured)
     )
     names = {noun["connector"] for noun in nouns if noun["kind"] == "connector_config"}
-    found: list[float] = []
+    restarts: list[float] = []
     for reported_at, first_read, observation in _query(base, BRONZE_RECORDS, statuses):
         noun = msgspec.json.decode(observation)
-        if not found:
-            found.append(first_read)
-        # Where nobody says which connectors these are, it may have been any.
+        if not restarts:
+            restarts.append(first_read)
+        # Where it is not known which connectors these are, it may have been any.
         if noun["kind"] == "task_status" and (not names or noun["connector"] in names):
-            found.append(reported_at)
-    return sorted(moment for moment in found if found[0] <= moment <= window.until)
+            restarts.append(reported_at)
+    return sorted(moment for moment in restarts if restarts[0] <= moment <= window.until)
 
 
 def compute_complete_until(base: Path, kafkas: Collection[str]) -> float:
@@ -358,16 +349,20 @@ def compute_complete_until(base: Path, kafkas: Collection[str]) -> float:
     an idle cluster nothing is certain until a record comes; that proves everything before it.
     """
     query = "SELECT kafka, max(ingest_ts) AS at FROM records GROUP BY kafka"
-    found: dict[str, float] = dict(_query(base, BRONZE_RECORDS, query))
-    return min(found.get(kafka, float("-inf")) for kafka in kafkas) - BATCH_START_S_MAX
+    last_read: dict[str, float] = dict(_query(base, BRONZE_RECORDS, query))
+    return min(last_read.get(kafka, float("-inf")) for kafka in kafkas) - BATCH_START_S_MAX
 
 
-def _query(base: Path, table: Table, query: str) -> Iterator[tuple[Any, ...]]:
+def _query(
+    base: Path, table: Table, query: str, rows_max: int | None = None
+) -> Iterator[tuple[Any, ...]]:
     """Yield the result of a query on a table (`records`), with times in Unix seconds."""
-    return _iterate_tuples(reader.run_query(base, query, records=table))
-
-
-def _iterate_tuples(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+    rows = reader.run_query(base, query, records=table)
+    if rows_max is not None and rows.num_rows > rows_max:
+        raise HistoryError(
+            f"more than {rows_max} samples of {table.path} are of that time: ask for a shorter "
+            "one, or name groups"
+        )
     columns = []
     for column in rows.columns:
         if pa.types.is_timestamp(column.type):
@@ -439,12 +434,12 @@ def _name_copies(
 
     Two that share a topic there are left out.
     """
-    found = {topic: find_remote_topic(flow, topic, names) for topic in copied}
-    times = Counter(found.values())
+    copies = {topic: find_remote_topic(flow, topic, names) for topic in copied}
+    sources = Counter(copies.values())
     return {
         topic: name
-        for topic, name in found.items()
-        if name is not None and name in names and times[name] == 1
+        for topic, name in copies.items()
+        if name is not None and name in names and sources[name] == 1
     }
 
 
@@ -469,16 +464,16 @@ def _find_shared_partitions(base: Path, flow: MirrorFlow) -> frozenset[TopicPart
 
 def _read_log_ends(
     base: Path, window: ReportWindow, kafka: str
-) -> dict[TopicPartition, Series[SampledLogBounds]]:
+) -> dict[TopicPartition, Series[LogBounds]]:
     query = f"""
         SELECT at, topic, partition, log_start, log_end FROM records
         WHERE kafka = {quote_text(kafka)} AND {_build_time_condition(window, LOOK_BACK_S)}
         ORDER BY at LIMIT {SAMPLES_MAX + 1}
         """  # noqa: S608 - quoted
-    found: dict[TopicPartition, Series[SampledLogBounds]] = {}
-    for sampled_at, topic, partition, start, end in _read_samples(base, BRONZE_LOG_ENDS, query):
-        series = found.setdefault(TopicPartition(topic, partition), Series())
-        series.add(sampled_at, SampledLogBounds(start, end))
+    found: dict[TopicPartition, Series[LogBounds]] = defaultdict(Series)
+    samples = _query(base, BRONZE_LOG_ENDS, query, SAMPLES_MAX)
+    for sampled_at, topic, partition, start, end in samples:
+        found[TopicPartition(topic, partition)].add(sampled_at, LogBounds(start, end, end))
     return found
 
 
@@ -497,12 +492,11 @@ def _read_positions(
           AND {_build_time_condition(window, RATE_WINDOW_S + STALE_S)} {of_groups}
         ORDER BY at LIMIT {SAMPLES_MAX + 1}
         """  # noqa: S608 - quoted
-    found: dict[ReportGroupPartition, Series[int]] = {}
-    samples = _read_samples(base, BRONZE_GROUP_OFFSETS, query)
+    found: dict[ReportGroupPartition, Series[int]] = defaultdict(Series)
+    samples = _query(base, BRONZE_GROUP_OFFSETS, query, SAMPLES_MAX)
     for sampled_at, group, topic, partition, offset in samples:
         if topic in topics:
-            series = found.setdefault((group, topics[topic], partition), Series())
-            series.add(sampled_at, offset)
+            found[group, topics[topic], partition].add(sampled_at, offset)
     return found
 
 
@@ -512,16 +506,6 @@ def _build_time_condition(window: ReportWindow, before_s: float) -> str:
         f"day >= {quote_value(since.date())} AND day <= {quote_value(until.date())} "
         f"AND at >= {quote_value(since)} AND at <= {quote_value(until)}"
     )
-
-
-def _read_samples(base: Path, table: Table, query: str) -> Iterator[tuple[Any, ...]]:
-    rows = reader.run_query(base, query, records=table)
-    if rows.num_rows > SAMPLES_MAX:
-        raise HistoryError(
-            f"more than {SAMPLES_MAX} samples of {table.path} are of that time: ask for a shorter "
-            "one, or name groups"
-        )
-    return _iterate_tuples(rows)
 
 
 def _read_records(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverInputs:

@@ -17,11 +17,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import pairwise
-from typing import Final, TypeVar
+from itertools import chain, pairwise
+from operator import itemgetter
+from typing import Any, Final, TypeVar
 
 from offsetwatch.history.failover_report.inputs import (
     RATE_WINDOW_S,
@@ -31,7 +32,6 @@ from offsetwatch.history.failover_report.inputs import (
     LoggedCommit,
     LoggedSync,
     ReportGroupPartition,
-    SampledLogBounds,
     Series,
 )
 from offsetwatch.model.observations import LogBounds
@@ -42,11 +42,9 @@ from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 
 RATE_WINDOW_S_MIN: Final = 60.0  # a pace is measured over RATE_WINDOW_S, and over this at least
 
-T = TypeVar("T")
 Logged = TypeVar("Logged", LoggedSync, LoggedCheckpoint, LoggedCommit)
-
-
 K = TypeVar("K")
+_NO_SAMPLES: Final[Series[Any]] = Series()
 
 
 class FailoverUnknownReason(StrEnum):
@@ -109,7 +107,7 @@ class FailoverReplay:
         self._commits = deque(known.commits)
         self._restarts = deque(known.restarts)
         self._tasks_known = False
-        self._read: dict[TopicPartition, tuple[PartitionSyncs, LoggedSync]] = {}
+        self._read: dict[TopicPartition, PartitionSyncs] = {}
         self._newest_checkpoints: dict[tuple[str, TopicPartition], LoggedCheckpoint] = {}
         self._copied: dict[TopicPartition, LoggedCommit] = {}
         self._rounds = sorted({moment for ends in known.here.values() for moment in ends.times})
@@ -118,7 +116,7 @@ class FailoverReplay:
         """Apply all records that were in the logs by this time; it never goes back."""
         while self._restarts and self._restarts[0] <= moment:
             self._read_syncs(self._restarts.popleft())
-            for syncs, _ in self._read.values():
+            for syncs in self._read.values():
                 syncs.emptied()
             self._tasks_known = True
         self._read_syncs(moment)
@@ -133,61 +131,55 @@ class FailoverReplay:
         for sync in _take_until(self._syncs, moment):
             if sync.anew:
                 self._read.clear()
-            known = self._read.get(sync.where)
-            syncs = PartitionSyncs() if known is None else known[0]
+            syncs = self._read.setdefault(sync.where, PartitionSyncs())
             syncs.read(sync.upstream, sync.downstream, live=sync.joined)
-            self._read[sync.where] = (syncs, sync)
 
-    def syncs_of(self, where: TopicPartition) -> PartitionSyncs | None:
-        """Return the syncs of an upstream partition; None if they may be another flow's."""
-        known = self._read.get(where)
-        return None if known is None or where in self._known.not_ours else known[0]
-
-    def moment(self, member: ReportGroupPartition, place: int) -> FailoverOutcome:
+    def moment(self, member: ReportGroupPartition, index: int) -> FailoverOutcome:
         """Return the outcome at the sample with this index; forward() must have reached its time.
 
         It must not have gone farther.
         """
-        positions = self._known.positions[member]
-        sampled_at, position = positions.times[place], positions.values[place]
+        known = self._known
+        positions = known.positions[member]
+        sampled_at, position = positions.times[index], positions.values[index]
         group, topic, partition = member
         where = TopicPartition(topic, partition)
-        own = _find_exact_sample(self._known.own.get(member), sampled_at)
-        copy = TopicPartition(self._known.remote.get(topic, ""), partition)
+        own = known.own.get(member, _NO_SAMPLES).exactly(sampled_at)
+        copy = TopicPartition(known.remote.get(topic, ""), partition)
         checkpoint = self._newest_checkpoints.get((group, copy))
         hidden = own is None and checkpoint is not None and self._hidden(checkpoint)
-        syncs = self.syncs_of(where)
+        syncs = None if where in known.not_ours else self._read.get(where)
         group_position = GroupPosition(
             upstream=position,
             own=own,
             checkpoint=None if checkpoint is None or hidden else checkpoint.downstream,
             syncs=syncs,
-            here=_convert_to_bounds(_find_exact_sample(self._known.here.get(where), sampled_at)),
-            there=_convert_to_bounds(_find_exact_sample(self._known.there.get(where), sampled_at)),
+            here=known.here.get(where, _NO_SAMPLES).exactly(sampled_at),
+            there=known.there.get(where, _NO_SAMPLES).exactly(sampled_at),
             # What counts as of this round was there before it began, and ends are asked for in it.
             synced_before=True,
             landed_before=True,
         )
-        found, why = FailoverCost(), FailoverUnknownReason.NOT_READ
-        if sampled_at <= self._known.read_until:
-            found = compute_failover_cost(group_position)
-            why = _explain_unknown(group_position, found, hidden)
+        cost, why = FailoverCost(), FailoverUnknownReason.NOT_READ
+        if sampled_at <= known.read_until:
+            cost = compute_failover_cost(group_position)
+            why = _explain_unknown(group_position, cost, hidden=hidden)
         if not self._tasks_known:
-            found = replace(found, translated=None)
+            cost = replace(cost, translated=None)
         return FailoverOutcome(
             position=position,
             landing=group_position.landing,
             landing_from=group_position.landing_from,
             checkpoint_at=None if checkpoint is None or hidden else checkpoint.stamp,
-            met=found,
-            pace=compute_group_rate(positions, place),
-            why=None if found.reread is not None else why,
+            met=cost,
+            pace=compute_group_rate(positions, index),
+            why=None if cost.reread is not None else why,
         )
 
-    def exposure(self, where: TopicPartition, place: int) -> UnreplicatedRecords:
+    def exposure(self, where: TopicPartition, index: int) -> UnreplicatedRecords:
         """Return the unreplicated records at the log-end sample with this index, as moment()."""
         ends = self._known.here[where]
-        moment, bounds = ends.times[place], ends.values[place]
+        moment, bounds = ends.times[index], ends.values[index]
         # Syncs do not count: two writers' timestamps do not tell which came after the commit.
         commit = self._copied.get(where) if moment <= self._known.read_until else None
         replicated = None if commit is None else commit.offset
@@ -196,7 +188,7 @@ class FailoverReplay:
             return UnreplicatedRecords(bounds.end, replicated, None, None, None)
         if not lag.records:
             return UnreplicatedRecords(bounds.end, replicated, 0, 0.0, 0.0)
-        least, most = _compute_age_bounds(ends, place, max(replicated + 1, bounds.start))
+        least, most = _compute_age_bounds(ends, index, max(replicated + 1, bounds.start))
         return UnreplicatedRecords(bounds.end, replicated, lag.records, least, most)
 
     def _hidden(self, checkpoint: LoggedCheckpoint) -> bool:
@@ -239,56 +231,38 @@ def replay_samples(
         where: Series() for where in known.here
     }
     samples: list[tuple[float, int, ReportGroupPartition | TopicPartition]] = [
-        *_select_samples(known.positions, since, until),
-        *_select_samples(known.here, since, until),
+        (moment, index, key)
+        for key, series in chain[Any](known.positions.items(), known.here.items())
+        for index, moment in enumerate(series.times)
+        if since - STALE_S <= moment <= until
     ]
     replay = FailoverReplay(known)
-    for moment, place, key in sorted(samples, key=lambda sample: sample[0]):
+    for moment, index, key in sorted(samples, key=itemgetter(0)):
         replay.forward(moment)
         if isinstance(key, TopicPartition):
-            exposures[key].add(moment, replay.exposure(key, place))
+            exposures[key].add(moment, replay.exposure(key, index))
         else:
-            moments[key].add(moment, replay.moment(key, place))
+            moments[key].add(moment, replay.moment(key, index))
     return moments, exposures
 
 
-def _select_samples(
-    samples: Mapping[K, Series[T]], since: float, until: float
-) -> Iterator[tuple[float, int, K]]:
-    for key, series in samples.items():
-        for place, moment in enumerate(series.times):
-            if since - STALE_S <= moment <= until:
-                yield moment, place, key
-
-
-def compute_group_rate(positions: Series[int], place: int) -> float | None:
+def compute_group_rate(positions: Series[int], index: int) -> float | None:
     """Return the records a second by which a position advanced before this sample.
 
     None as in FailoverOutcome.
     """
-    moment, position = positions.times[place], positions.values[place]
-    first = place
+    moment, position = positions.times[index], positions.values[index]
+    first = index
     while first > 0 and moment - positions.times[first - 1] <= RATE_WINDOW_S:
         if positions.values[first - 1] > positions.values[first]:
             break
         first -= 1
-    span_s, went_on = moment - positions.times[first], position - positions.values[first]
-    return went_on / span_s if span_s >= RATE_WINDOW_S_MIN and went_on > 0 else None
-
-
-def _find_exact_sample(series: Series[T] | None, moment: float) -> T | None:
-    return None if series is None else series.exactly(moment)
-
-
-def _convert_to_bounds(ends: SampledLogBounds | None) -> LogBounds | None:
-    # The last stable offset is not sampled, and where a group lands does not depend on it.
-    return None if ends is None else LogBounds(ends.start, ends.end, ends.end)
+    span_s, advance = moment - positions.times[first], position - positions.values[first]
+    return advance / span_s if span_s >= RATE_WINDOW_S_MIN and advance > 0 else None
 
 
 def _explain_unknown(
-    position: GroupPosition,
-    found: FailoverCost,
-    hidden: bool,  # noqa: FBT001 - internal
+    position: GroupPosition, cost: FailoverCost, *, hidden: bool
 ) -> FailoverUnknownReason:
     if position.here is None or position.there is None:
         return FailoverUnknownReason.NO_LOG_ENDS
@@ -296,25 +270,25 @@ def _explain_unknown(
         return FailoverUnknownReason.BEYOND_THE_END
     if position.syncs is None:
         return FailoverUnknownReason.NO_SYNCS
-    if found.best is None:
+    if cost.best is None:
         return FailoverUnknownReason.NOT_TRANSLATED
+    if position.landing is None and hidden:
+        return FailoverUnknownReason.CHECKPOINT_HIDDEN
     if position.landing is None:
-        return (
-            FailoverUnknownReason.CHECKPOINT_HIDDEN if hidden else FailoverUnknownReason.NO_LANDING
-        )
+        return FailoverUnknownReason.NO_LANDING
     return FailoverUnknownReason.OUTSIDE_THE_LOG
 
 
 def _compute_age_bounds(
-    ends: Series[SampledLogBounds], place: int, following: int
+    ends: Series[LogBounds], index: int, following: int
 ) -> tuple[float, float | None]:
     """Return bounds on the age of the record at this offset, at this sample.
 
     It existed at the first sample whose end is beyond it, and not at the one before.
     """
-    moment, first = ends.times[place], place
+    moment, first = ends.times[index], index
     while first > 0 and following < ends.values[first - 1].end <= ends.values[first].end:
         first -= 1
-    # An end that went back is another topic's: nobody looked before it.
+    # An end that went back is another topic's, of which there is no earlier sample.
     bounded = first > 0 and ends.values[first - 1].end <= following
     return moment - ends.times[first], moment - ends.times[first - 1] if bounded else None

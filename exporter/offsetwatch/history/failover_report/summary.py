@@ -13,6 +13,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import Final, TypeVar
 
 from offsetwatch.errors import HistoryError
@@ -36,9 +38,7 @@ T = TypeVar("T")
 Curve = list[float | None]  # a value for each minute; integers where the figure counts records
 SampledMinutes = list[tuple[float, T] | None]
 
-
 RECORD_CURVES: Final = ("reread", "skip", "missing")  # these curves count; the others are seconds
-CURVE_NAMES: Final = ("reread", "skip", "reread_s", "missing", "age_min", "age_max")
 # By the names of Curves.
 CURVE_LABELS: Final = {
     "reread": "records read again",
@@ -173,7 +173,9 @@ def build_report(
             f"{len(moments)} partitions of groups over {len(minutes)} minutes are more than "
             f"{MINUTES_MAX} rows: ask for a shorter time, or name groups"
         )
-    exposed = {where: _sample_minutes(series, minutes) for where, series in exposures.items()}
+    exposed = {
+        where: [series.newest(minute) for minute in minutes] for where, series in exposures.items()
+    }
     nothing: SampledMinutes[UnreplicatedRecords] = [None] * len(minutes)
     alone = [
         PartitionMinutes(
@@ -189,14 +191,11 @@ def build_report(
             remote=known.remote[topic],
             partition=partition,
             begun=bisect_left(minutes, known.positions[group, topic, partition].times[0]),
-            moments=_sample_minutes(moments[group, topic, partition], minutes),
+            moments=[moments[group, topic, partition].newest(minute) for minute in minutes],
             exposures=exposed.get(TopicPartition(topic, partition), nothing),
         )
         for group, topic, partition in sorted(moments)
     ]
-    by_group: dict[str, list[PartitionMinutes]] = {}
-    for member in members:
-        by_group.setdefault(member.group or "", []).append(member)
     return Report(
         connect_cluster=known.flow.connect_cluster,
         source=known.flow.source,
@@ -204,15 +203,12 @@ def build_report(
         minutes=minutes,
         flow=_summarize_members(None, alone, minutes),
         groups=tuple(
-            _summarize_members(group, those, minutes) for group, those in by_group.items()
+            _summarize_members(group, list(partitions), minutes)
+            for group, partitions in groupby(members, key=attrgetter("group"))
         ),
         partitions=(*alone, *members),
         notes=tuple(_notes(known, minutes)),
     )
-
-
-def _sample_minutes(series: Series[T], minutes: Sequence[float]) -> SampledMinutes[T]:
-    return [series.newest(minute) for minute in minutes]
 
 
 def _summarize_members(
@@ -229,9 +225,8 @@ def _summarize_members(
         age_min=_combine_partitions(unreplicated, count, lambda ends: ends.age_s_min, max),
         age_max=_combine_partitions(unreplicated, count, lambda ends: ends.age_s_max, max),
     )
-    drawn = {
-        name: getattr(curves, name) for name in CURVE_NAMES if group or name in CURVE_NAMES[3:]
-    }
+    names = [*CURVE_LABELS] if group else [*CURVE_LABELS][3:]
+    drawn = {name: getattr(curves, name) for name in names}
     return FailoverSummary(
         group=group,
         partitions=len(members),
@@ -261,16 +256,15 @@ def _combine_partitions(
     combine: Callable[[Iterable[float]], float],
 ) -> Curve:
     """Return the curve over all partitions that had begun; None in minutes where one is unknown."""
-    found: Curve = []
+    curve: Curve = []
     for minute in range(count):
-        values: list[float | None] = []
-        for begun, series in members:
-            if minute >= begun:
-                sample = series[minute] if series else None
-                values.append(None if sample is None else figure(sample[1]))
+        samples = [
+            series[minute] if series else None for begun, series in members if minute >= begun
+        ]
+        values = (None if sample is None else figure(sample[1]) for sample in samples)
         known = [value for value in values if value is not None]
-        found.append(combine(known) if known and len(known) == len(values) else None)
-    return found
+        curve.append(combine(known) if known and len(known) == len(samples) else None)
+    return curve
 
 
 def _figures(curve: Curve) -> Figures:
@@ -292,16 +286,16 @@ def _compute_percentile(ordered: list[float], part: float) -> float | None:
 def _find_worst_minutes(curve: Curve, minutes: Sequence[float]) -> tuple[WorstMinute, ...]:
     """Return the highest minutes above 0, at most one for each episode."""
     ranked = sorted(
-        ((value, moment) for value, moment in zip(curve, minutes, strict=True) if value),
-        key=lambda one: (-one[0], one[1]),
+        (WorstMinute(minute, value) for value, minute in zip(curve, minutes, strict=True) if value),
+        key=lambda minute: (-minute.value, minute.at),
     )
-    found: list[WorstMinute] = []
-    for value, moment in ranked:
-        if len(found) == WORST_MAX:
+    worst: list[WorstMinute] = []
+    for minute in ranked:
+        if len(worst) == WORST_MAX:
             break
-        if all(abs(moment - other.at) >= WORST_SPACING_S for other in found):
-            found.append(WorstMinute(moment, value))
-    return tuple(found)
+        if all(abs(minute.at - other.at) >= WORST_SPACING_S for other in worst):
+            worst.append(minute)
+    return tuple(worst)
 
 
 def _notes(known: FailoverInputs, minutes: Sequence[float]) -> Iterable[str]:

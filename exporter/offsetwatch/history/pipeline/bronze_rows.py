@@ -7,6 +7,7 @@ distinct key of a batch is decoded once, because keys are few and values are man
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -84,26 +85,23 @@ def resolve_recorded_topics(
     A topic whose id is not given is refused: without it, a topic created again under the same name
     could not be distinguished from the old one, and its records would count as repetitions.
     """
-    claims: dict[KafkaTopic, set[tuple[str, str | None]]] = {}
+    claims: dict[KafkaTopic, set[tuple[str, str | None]]] = defaultdict(set)
     for offsets in topology.offsets_topics:
-        claims.setdefault(offsets.at, set()).add((CONNECT_OFFSETS, offsets.connect_cluster))
+        claims[offsets.at].add((CONNECT_OFFSETS, offsets.connect_cluster))
     for flow in topology.flows:
         if flow.offset_syncs is not None:
-            claims.setdefault(flow.offset_syncs, set()).add((OFFSET_SYNCS, None))
+            claims[flow.offset_syncs].add((OFFSET_SYNCS, None))
     for auxiliary in beside:
-        claims.setdefault(auxiliary.at, set()).add(
-            (auxiliary.role.value, auxiliary.connect_cluster)
-        )
-    found: dict[KafkaTopic, RecordedTopic] = {}
-    for topic, claimed in sorted(claims.items()):
-        if len(claimed) > 1:
-            names = ", ".join(sorted(owner or kind for kind, owner in claimed))
+        claims[auxiliary.at].add((auxiliary.role.value, auxiliary.connect_cluster))
+    recorded: dict[KafkaTopic, RecordedTopic] = {}
+    for topic, owners in sorted(claims.items()):
+        if len(owners) > 1:
+            names = ", ".join(sorted(owner or kind for kind, owner in owners))
             raise HistoryError(f"{topic} is claimed by {names}: its records look the same")
         if topic not in topic_ids:
             raise HistoryError(f"the topic id of {topic} is not known")
-        kind, owner = claimed.pop()
-        found[topic] = RecordedTopic(kind=kind, connect_cluster=owner, topic_id=topic_ids[topic])
-    return found
+        recorded[topic] = RecordedTopic(*owners.pop(), topic_id=topic_ids[topic])
+    return recorded
 
 
 def decode_batches(
@@ -162,42 +160,36 @@ def _decode(rows: pa.RecordBatch, role: RecordedTopic) -> pa.RecordBatch:
 
 
 def _source_columns(rows: pa.RecordBatch) -> Columns:
-    keys, places = _decode_distinct(rows["key"], _decode_key)
-    of_keys = _columns(_KEY, [_source_key(key) for key in keys])
-    spread = {name: column.take(places) for name, column in of_keys.items()}
-    values = _source_values(keys, places.to_pylist(), rows["value"].to_pylist())
-    return {**spread, "tombstone": rows["value"].is_null(), **_arrays(_VALUE, values)}
+    keys, indices = _decode_distinct(rows["key"], _decode_key)
+    by_key = _columns(_KEY, [_source_key(key) for key in keys])
+    key_columns = {name: column.take(indices) for name, column in by_key.items()}
+    values = _source_values(keys, indices.to_pylist(), rows["value"].to_pylist())
+    return {**key_columns, "tombstone": rows["value"].is_null(), **_columns(_VALUE, values)}
 
 
 def _source_values(
-    keys: list[SourceKey | Undecodable], places: list[int], raws: list[bytes | None]
-) -> list[list[object]]:
-    """Return the results of `_source_value` for all rows, as columns.
+    keys: list[SourceKey | Undecodable], indices: list[int], raws: list[bytes | None]
+) -> list[tuple[object, ...]]:
+    """Return the results of `_source_value` for all rows.
 
     A value as a worker writes it, which is nearly every one, is parsed once, without an object for
     it.
     """
     known = [None if isinstance(key, Undecodable) else DIALECTS[key.dialect] for key in keys]
-    texts: list[object] = []
-    positions: list[object] = []
-    times: list[object] = []
-    errors: list[object] = []
-    for place, raw in zip(places, raws, strict=True):
-        dialect = known[place]
+    values: list[tuple[object, ...]] = []
+    for index, raw in zip(indices, raws, strict=True):
+        dialect = known[index]
         fields = None if dialect is None or raw is None else decode_fields(raw)
         if dialect is None or fields is None:
-            text, pos, micros, error = _source_value(keys[place], raw)
-        else:
-            text, pos, micros, error = encode_sorted(fields), None, None, None
-            if dialect.position is not None:
-                pos = read_position_from_fields(dialect, fields)
-            if dialect.time is not None:
-                micros = _micros(read_event_time_from_fields(dialect, fields))
-        texts.append(text)
-        positions.append(pos)
-        times.append(micros)
-        errors.append(error)
-    return [texts, positions, times, errors]
+            values.append(_source_value(keys[index], raw))
+            continue
+        pos = micros = None
+        if dialect.position is not None:
+            pos = read_position_from_fields(dialect, fields)
+        if dialect.time is not None:
+            micros = _micros(read_event_time_from_fields(dialect, fields))
+        values.append((encode_sorted(fields), pos, micros, None))
+    return values
 
 
 def _source_key(key: SourceKey | Undecodable) -> tuple[object, ...]:
@@ -228,12 +220,9 @@ def _micros(seconds: float | None) -> int | None:
 
 
 def _sync_columns(rows: pa.RecordBatch) -> Columns:
-    keys, places = _decode_distinct(rows["key"], decode_sync_key)
-    syncs = [
-        _sync(keys[place], raw)
-        for place, raw in zip(places.to_pylist(), rows["value"].to_pylist(), strict=True)
-    ]
-    return _columns(_SYNC, syncs)
+    keys, indices = _decode_distinct(rows["key"], decode_sync_key)
+    pairs = zip(indices.to_pylist(), rows["value"].to_pylist(), strict=True)
+    return _columns(_SYNC, [_sync(keys[index], raw) for index, raw in pairs])
 
 
 def _sync(where: tuple[str, int] | Undecodable, raw: bytes | None) -> tuple[object, ...]:
@@ -247,8 +236,8 @@ def _sync(where: tuple[str, int] | Undecodable, raw: bytes | None) -> tuple[obje
 
 def _build_observation_decoder(role: TopicKind) -> Callable[[pa.RecordBatch], Columns]:
     def columns(rows: pa.RecordBatch) -> Columns:
-        keys, values = rows["key"].to_pylist(), rows["value"].to_pylist()
-        nouns = [decode_record(role, key, raw) for key, raw in zip(keys, values, strict=True)]
+        pairs = zip(rows["key"].to_pylist(), rows["value"].to_pylist(), strict=True)
+        nouns = [decode_record(role, key, raw) for key, raw in pairs]
         observations: list[tuple[object, ...]] = [
             (None, noun.reason) if isinstance(noun, Undecodable) else (format_record(noun), None)
             for noun in nouns
@@ -264,18 +253,14 @@ def _decode_distinct(
     """Decode each distinct key once; return the results, and for every row its index in them."""
     encoded = raw_keys.dictionary_encode()
     distinct = [decode(raw) for raw in encoded.dictionary.to_pylist()]
-    absent = len(distinct)  # the place of "no key": dictionary_encode leaves those rows null
+    absent = len(distinct)  # the index of "no key": dictionary_encode leaves those rows null
     return [*distinct, decode(None)], encoded.indices.fill_null(absent)
 
 
 def _columns(names: tuple[str, ...], rows: list[tuple[object, ...]]) -> Columns:
-    return _arrays(names, zip(*rows, strict=True))
-
-
-def _arrays(names: tuple[str, ...], columns: Iterable[Iterable[object]]) -> Columns:
     return {
         name: pa.array(values, SCHEMA.field(name).type)
-        for name, values in zip(names, columns, strict=True)
+        for name, values in zip(names, zip(*rows, strict=True), strict=True)
     }
 
 

@@ -8,6 +8,7 @@ and every write is a program of its own.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -47,7 +48,7 @@ _TYPES = {
 }
 RETAIN_HOURS = 168  # a reader may be in the middle of a version that was replaced a moment ago
 FILE_ROWS_MAX = 1_000_000  # in order, so that a question about one connector opens one or two files
-Days = Iterable[date]
+
 Row = tuple[object, ...]
 BatchTransform = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -66,9 +67,9 @@ class IdempotentWrite:
         """Check whether the table has applied it."""
         return self.done_in(reader.open_table(base, table))
 
-    def done_in(self, there: DeltaTable) -> bool:
+    def done_in(self, delta: DeltaTable) -> bool:
         """Check whether this version of a table has applied it."""
-        last = there.transaction_version(self.app)
+        last = delta.transaction_version(self.app)
         return last is not None and last >= self.number
 
 
@@ -78,22 +79,6 @@ class AddedRows:
 
     rows: int
     undecodable: int
-
-
-@dataclass(frozen=True, slots=True)
-class File:
-    """A file that was written (tables/parquet.py, write_files)."""
-
-    path: str
-    size: int
-    partition: Mapping[str, str]
-    stats: str
-
-    def stored(self) -> AddedRows:
-        """Return the number of rows in it."""
-        stats = json.loads(self.stats)
-        rows = int(stats["numRecords"])
-        return AddedRows(rows, rows - int(stats["nullCount"].get(COUNTED_COLUMN, rows)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +111,8 @@ def create(base: Path, table: Table) -> None:
                 configuration=table.properties,
             )
             return
-        there = DeltaTable(str(table.at(base)))
-        types = {field.name: field.type for field in there.schema().fields}
+        delta = DeltaTable(str(table.at(base)))
+        types = {field.name: field.type for field in delta.schema().fields}
         missing = [column for column in table.columns if column.name not in types]
         for column in table.columns:
             if types.get(column.name, _type(column.type)) != _type(column.type):
@@ -136,7 +121,7 @@ def create(base: Path, table: Table) -> None:
                     f"{types[column.name]}, not {_TYPES[column.type]}"
                 )
         if missing:
-            there.alter.add_columns([Field(column.name, _type(column.type)) for column in missing])
+            delta.alter.add_columns([Field(column.name, _type(column.type)) for column in missing])
 
 
 def _type(name: str) -> PrimitiveType:
@@ -160,7 +145,7 @@ def write_frame(
     name: str = PART_PREFIX,
     *,
     through: BatchTransform | None = None,
-) -> list[File]:
+) -> list[AddAction]:
     """Compute these rows of a table, and write them into files. Only this step takes long.
 
     through    makes the rows, on the executors, from batches of whatever the frame holds
@@ -170,22 +155,28 @@ def write_frame(
     def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         return write_files(batches if through is None else through(batches), table, at, name)
 
-    return [_parse_file(row) for row in rows.mapInArrow(write, FILE_DDL).collect()]
+    return [_build_add_action(row) for row in rows.mapInArrow(write, FILE_DDL).collect()]
 
 
-def _parse_file(row: Any) -> File:
-    return File(row["path"], row["size"], json.loads(row["partition"]), row["stats"])
+def _build_add_action(row: Any) -> AddAction:
+    """Return the addition of a file that was written (tables/parquet.py, write_files)."""
+    return AddAction(
+        path=row["path"],
+        size=row["size"],
+        partition_values=json.loads(row["partition"]),
+        modification_time=_now_ms(),
+        data_change=True,
+        stats=row["stats"],
+    )
 
 
 def write_batches(
     batches: Iterable[pa.RecordBatch], base: Path, table: Table, name: str = PART_PREFIX
-) -> list[File]:
+) -> list[AddAction]:
     """Write rows of a table that need not be computed into files."""
-    found = []
     with _translate_errors(f"writing {table.path}"):
-        for files in write_files(batches, table, str(table.at(base)), name):
-            found += [_parse_file(row) for row in files.to_pylist()]
-    return found
+        described = write_files(batches, table, str(table.at(base)), name)
+        return [_build_add_action(row) for files in described for row in files.to_pylist()]
 
 
 def build_batch(rows: Iterable[Row], table: Table) -> pa.RecordBatch:
@@ -198,18 +189,18 @@ def build_batch(rows: Iterable[Row], table: Table) -> pa.RecordBatch:
 
 
 def append(
-    files: list[File], base: Path, table: Table, turn: IdempotentWrite | None = None
+    files: list[AddAction], base: Path, table: Table, turn: IdempotentWrite | None = None
 ) -> AddedRows:
     """Add these files to the table, in one commit; add none if the turn was done before."""
-    there = reader.open_table(base, table)
-    if turn is not None and turn.done_in(there):
+    delta = reader.open_table(base, table)
+    if turn is not None and turn.done_in(delta):
         return AddedRows(0, 0)
     if files or turn is not None:
-        _commit_actions(there, table, "append", [_build_add_action(file) for file in files], turn)
-    stored = [file.stored() for file in files]
-    return AddedRows(
-        sum(added.rows for added in stored), sum(added.undecodable for added in stored)
-    )
+        _commit_actions(delta, table, "append", files, turn)
+    stats = [json.loads(file.stats) for file in files]
+    rows = sum(each["numRecords"] for each in stats)
+    decoded = sum(each["nullCount"].get(COUNTED_COLUMN, each["numRecords"]) for each in stats)
+    return AddedRows(rows, rows - decoded)
 
 
 def append_rows(rows: Iterable[Row], base: Path, table: Table) -> None:
@@ -218,19 +209,18 @@ def append_rows(rows: Iterable[Row], base: Path, table: Table) -> None:
 
 
 def replace(
-    files: list[File],
+    files: list[AddAction],
     base: Path,
     table: Table,
     turn: IdempotentWrite | None = None,
     *,
-    days: Days | None = None,
+    days: Iterable[date] | None = None,
 ) -> None:
     """Replace all files of the table, or those of some days, by these files."""
-    there = reader.open_table(base, table)
-    if turn is None or not turn.done_in(there):
+    delta = reader.open_table(base, table)
+    if turn is None or not turn.done_in(delta):
         of_days = None if days is None else [("day", "in", [day.isoformat() for day in days])]
-        added = [_build_add_action(file) for file in files]
-        _commit_actions(there, table, "overwrite", added, turn, of_days=of_days)
+        _commit_actions(delta, table, "overwrite", files, turn, of_days=of_days)
 
 
 def find_fragmented_partitions(base: Path, table: Table, today: date) -> list[FragmentedPartition]:
@@ -242,26 +232,29 @@ def find_fragmented_partitions(base: Path, table: Table, today: date) -> list[Fr
     for added in _list_files(reader.open_table(base, table)):
         files.setdefault(tuple(_partition(added, table).values()), []).append(added)
     found = []
-    for values, of_part in sorted(files.items()):
+    for values, partition_files in sorted(files.items()):
         partition = dict(zip(table.partitioned_by, values, strict=True))
-        in_order = all(Path(file["path"]).name.startswith(ORDERED_PREFIX) for file in of_part)
+        names = [Path(file["path"]).name for file in partition_files]
+        in_order = all(name.startswith(ORDERED_PREFIX) for name in names)
         over = partition.get("day", "") < today.isoformat()
-        if len(of_part) > 1 and over and not in_order:
-            rows = sum(file["num_records"] for file in of_part)
+        if len(names) > 1 and over and not in_order:
+            rows = sum(file["num_records"] for file in partition_files)
             found.append(FragmentedPartition(partition, wanted=max(1, -(-rows // FILE_ROWS_MAX))))
     return found
 
 
-def rearrange(files: list[File], base: Path, table: Table, partition: Mapping[str, str]) -> None:
+def rearrange(
+    files: list[AddAction], base: Path, table: Table, partition: Mapping[str, str]
+) -> None:
     """Replace the files of a partition by these files, of the same rows in a better order."""
-    there = reader.open_table(base, table)
+    delta = reader.open_table(base, table)
     removed = [
         RemoveAction(row["path"], False, _now_ms(), row["size_bytes"], dict(partition))
-        for row in _list_files(there)
+        for row in _list_files(delta)
         if _partition(row, table) == partition
     ]
-    added = [_build_add_action(file, changes=False) for file in files]
-    _commit_actions(there, table, "append", [*added, *removed], None)
+    added = [dataclasses.replace(file, data_change=False) for file in files]
+    _commit_actions(delta, table, "append", [*added, *removed], None)
 
 
 def vacuum(base: Path, table: Table) -> None:
@@ -269,17 +262,17 @@ def vacuum(base: Path, table: Table) -> None:
 
     That includes files of this age that never were part of it. Nothing else may write meanwhile.
     """
-    there = reader.open_table(base, table)
+    delta = reader.open_table(base, table)
     with _translate_errors(f"writing {table.path}"):
-        # A look first: the deletion of nothing is a commit too.
-        if there.vacuum(RETAIN_HOURS, full=True):
-            there.vacuum(RETAIN_HOURS, dry_run=False, full=True)
+        # A dry run first: the deletion of nothing is a commit too.
+        if delta.vacuum(RETAIN_HOURS, full=True):
+            delta.vacuum(RETAIN_HOURS, dry_run=False, full=True)
 
 
-def _list_files(there: DeltaTable) -> list[dict[str, Any]]:
+def _list_files(delta: DeltaTable) -> list[dict[str, Any]]:
     """Return the files of its newest version: path, size_bytes, num_records, partition.*."""
-    found: list[dict[str, Any]] = pa.table(there.get_add_actions(flatten=True)).to_pylist()
-    return found
+    files: list[dict[str, Any]] = pa.table(delta.get_add_actions(flatten=True)).to_pylist()
+    return files
 
 
 def _partition(file: dict[str, Any], table: Table) -> dict[str, str]:
@@ -287,7 +280,7 @@ def _partition(file: dict[str, Any], table: Table) -> dict[str, str]:
 
 
 def _commit_actions(
-    there: DeltaTable,
+    delta: DeltaTable,
     table: Table,
     mode: str,
     actions: Sequence[AddAction | RemoveAction],
@@ -295,27 +288,16 @@ def _commit_actions(
     *,
     of_days: list[tuple[str, str, list[str]]] | None = None,
 ) -> None:
-    taken = [] if turn is None else [Transaction(turn.app, turn.number)]
+    transactions = [] if turn is None else [Transaction(turn.app, turn.number)]
     with _translate_errors(f"writing {table.path}"):
-        there.create_write_transaction(
+        delta.create_write_transaction(
             list(actions),
             mode,
-            there.schema(),
+            delta.schema(),
             partition_by=list(table.partitioned_by),
             partition_filters=of_days,
-            commit_properties=CommitProperties(app_transactions=taken),
+            commit_properties=CommitProperties(app_transactions=transactions),
         )
-
-
-def _build_add_action(file: File, *, changes: bool = True) -> AddAction:
-    return AddAction(
-        path=file.path,
-        size=file.size,
-        partition_values=file.partition,
-        modification_time=_now_ms(),
-        data_change=changes,
-        stats=file.stats,
-    )
 
 
 def _now_ms() -> int:

@@ -31,7 +31,6 @@ _MIRROR = ("mirror_cluster", "mirror_topic", "mirror_partition")
 _SYNC_VALUE_COLUMNS = ("synced", "synced_at", "downstream")
 _SYNC = ("kafka", "topic", "sync_topic", "sync_partition")
 
-
 _VALUE_COLUMNS = ("source_offset", "pos", "error")
 _EVIDENCE_COLUMNS = (
     *(*SOURCE_COLUMN_NAMES, "key", "kpartition", "koffset", "kts"),

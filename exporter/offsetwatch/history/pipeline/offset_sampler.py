@@ -9,7 +9,8 @@ fails a run.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -59,24 +60,20 @@ class _CheckpointKey(msgspec.Struct):
     partition: int
 
 
+@dataclass(slots=True)
 class Sampler:
-    """Sampler of log ends and group offsets. Rows wait until `write`. Not thread-safe."""
+    """Sampler of log ends and group offsets. Rows wait until `write`. Not thread-safe.
 
-    def __init__(
-        self,
-        base: Path,
-        flows: Iterable[MirrorFlow],
-        admins: Mapping[str, KafkaAdmin],
-        clock: UnixClock,
-    ) -> None:
-        """Build a sampler. A flow on a Kafka cluster without an entry in `admins` is left out."""
-        self._base = base
-        self._flows = tuple(flows)
-        self._admins = admins
-        self._clock = clock
-        self._ends: list[_Row] = []
-        self._groups: list[_Row] = []
-        self._refused: set[str] = set()
+    A flow on a Kafka cluster without an entry in `_admins` is left out.
+    """
+
+    _base: Path
+    _flows: Sequence[MirrorFlow]
+    _admins: Mapping[str, KafkaAdmin]
+    _clock: UnixClock
+    _ends: list[_Row] = field(default_factory=list)
+    _groups: list[_Row] = field(default_factory=list)
+    _refused: set[str] = field(default_factory=set)
 
     def take(self) -> None:
         """Take one sample of everything that the tables name now.
@@ -85,7 +82,7 @@ class Sampler:
         the log end is not merely too old.
         """
         if len(self._ends) + len(self._groups) > _PENDING_ROWS_MAX:
-            return  # nothing could be written for very long, and that is told elsewhere
+            return  # nothing could be written for very long, and that is reported elsewhere
         at = to_utc(self._clock.now())
         progress = reader.read_flow_progress(self._base)
         queries = self._build_group_queries(progress)
@@ -148,11 +145,11 @@ class Sampler:
                 row.topic for row in progress if (row.connect_cluster, row.connector) == subject
             }
             groups: dict[str, _GroupOffsetsQuery] = {}
-            asked = 0
+            count = 0
             for key in self._checkpointed(topic.kafka, topic.topic):
                 copied = resolve_checkpoint_topic(flow, key.topic, known)
                 new = key.group not in groups
-                full = asked >= GROUP_PARTITIONS_MAX or (new and len(groups) >= GROUPS_MAX)
+                full = count >= GROUP_PARTITIONS_MAX or (new and len(groups) >= GROUPS_MAX)
                 if copied is None or full:
                     continue
                 name, copy = copied
@@ -161,7 +158,7 @@ class Sampler:
                 )
                 query.partitions[upstream].add(TopicPartition(name, key.partition))
                 query.partitions[downstream].add(TopicPartition(copy, key.partition))
-                asked += 1
+                count += 1
             found += groups.values()
         return found
 

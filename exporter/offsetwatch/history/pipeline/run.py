@@ -32,7 +32,12 @@ from offsetwatch.history.pipeline.bronze_rows import RecordedTopic, resolve_reco
 from offsetwatch.history.pipeline.offset_sampler import Sampler
 from offsetwatch.history.pipeline.silver import refine
 from offsetwatch.history.pipeline.stream import BronzeStream
-from offsetwatch.history.pipeline.stream_plan import Feed, is_short_read, plan_stream
+from offsetwatch.history.pipeline.stream_plan import (
+    Feed,
+    is_short_read,
+    parse_spark_offsets,
+    plan_stream,
+)
 from offsetwatch.history.spark.run_lock import check_shared_folder, hold_run_lock
 from offsetwatch.history.spark.security import kafka_options
 from offsetwatch.history.spark.session import spark_session, translate_spark_errors
@@ -225,30 +230,20 @@ def _feed(spec: PipelineSpec, kafka: str, by_topic: Mapping[KafkaTopic, Recorded
     )
 
 
+@dataclass(slots=True)
 class _Run:
     """A run with its session: the streams, and gold up to their progress."""
 
-    def __init__(
-        self,
-        spec: PipelineSpec,
-        spark: SparkSession,
-        by_topic: Mapping[KafkaTopic, RecordedTopic],
-        streams: list[BronzeStream],
-        before: tuple[reader.BronzeTopic, ...],
-        monitor: StreamProgressMonitor,
-        sampler: Sampler,
-        clock: UnixClock,
-    ) -> None:
-        self.sampler = sampler
-        self._spec = spec
-        self._spark = spark
-        self._by_topic = dict(by_topic)
-        self._streams = streams
-        self._before = before
-        self._monitor = monitor
-        self._clock = clock
-        self._refined: Cut | None = None
-        self._topic_rows: list[tuple[str | None, ...]] | None = None
+    _spec: PipelineSpec
+    _spark: SparkSession
+    _by_topic: dict[KafkaTopic, RecordedTopic]
+    _streams: list[BronzeStream]
+    _before: tuple[reader.BronzeTopic, ...]
+    _monitor: StreamProgressMonitor
+    sampler: Sampler
+    _clock: UnixClock
+    _refined: Cut | None = None
+    _topic_rows: list[tuple[str | None, ...]] | None = None
 
     @contextmanager
     def streams(self, *, every: str | None) -> Iterator[None]:
@@ -343,14 +338,14 @@ class _Run:
         A batch may be in bronze, and so in silver, a moment before its stream reports it.
         """
         stored = reader.read_silver_next_offsets(self._spec.base)
-        found = {}
+        cut = {}
         for topic, offsets in reached.items():
             log = (topic.kafka, topic.topic, self._by_topic[topic].topic_id)
-            found[topic] = {
+            cut[topic] = {
                 partition: max(offset, stored.get((*log, partition), 0))
                 for partition, offset in offsets.items()
             }
-        return found
+        return cut
 
     def _write_gold(self, records: DataFrame, cut: Cut) -> None:
         base = self._spec.base
@@ -385,14 +380,13 @@ class _Run:
         base = self._spec.base
         after = reader.summarize_bronze(base)
         self._monitor.status.stored(_count_stored_rows(after))
-        old = {(topic.at, topic.topic_id): topic for topic in self._before}
         rows = dict.fromkeys(self._by_topic, 0)
         undecodable = 0
-        for topic in after:
-            was = old.get((topic.at, topic.topic_id))
-            if topic.at in rows:
-                rows[topic.at] += topic.rows - (was.rows if was else 0)
-            undecodable += topic.undecodable - (was.undecodable if was else 0)
+        for sign, topics in ((-1, self._before), (1, after)):
+            for topic in topics:
+                undecodable += sign * topic.undecodable
+                if topic.at in rows:
+                    rows[topic.at] += sign * topic.rows
         return RunReport(
             rows_read=rows,
             undecodable=undecodable,
@@ -508,17 +502,12 @@ class StreamProgressMonitor:
 
 def count_unread(latest: str | None, read_to: str | None) -> int | None:
     """Return the records between two of Spark's offset maps; None if one of them is incomplete."""
-    ends: dict[str, dict[str, int]] = json.loads(latest or "null") or {}
-    reached: dict[str, dict[str, int]] = json.loads(read_to or "null") or {}
+    ends, reached = (
+        parse_spark_offsets(json.loads(text or "null") or {}) for text in (latest, read_to)
+    )
     if not ends or ends.keys() != reached.keys():
         return None
-    if any(ends[topic].keys() != reached[topic].keys() for topic in ends):
-        return None
-    return sum(
-        max(0, end - reached[topic][partition])
-        for topic, offsets in ends.items()
-        for partition, end in offsets.items()
-    )
+    return sum(max(0, end - reached[partition]) for partition, end in ends.items())
 
 
 def _identity(progress: StreamingQueryProgress) -> tuple[str, int, str]:
@@ -527,12 +516,12 @@ def _identity(progress: StreamingQueryProgress) -> tuple[str, int, str]:
 
 
 def _count_stored_rows(topics: Iterable[reader.BronzeTopic]) -> dict[str, tuple[int, int]]:
-    found: dict[str, tuple[int, int]] = {}
+    rows: dict[str, tuple[int, int]] = {}
     for topic in topics:
-        decoded, undecodable = found.get(topic.at.kafka, (0, 0))
+        decoded, undecodable = rows.get(topic.at.kafka, (0, 0))
         decoded += topic.rows - topic.undecodable
-        found[topic.at.kafka] = (decoded, undecodable + topic.undecodable)
-    return found
+        rows[topic.at.kafka] = (decoded, undecodable + topic.undecodable)
+    return rows
 
 
 def _overwrite(rows: DataFrame, base: Path, table: Table) -> None:

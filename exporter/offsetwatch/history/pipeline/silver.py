@@ -29,7 +29,12 @@ from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import commits
 from offsetwatch.history.spark.session import translate_spark_errors
 from offsetwatch.history.tables import reader
-from offsetwatch.history.tables.commit_changes import CLASS, RESET, compute_changes
+from offsetwatch.history.tables.commit_changes import (
+    CLASS,
+    PREVIOUS_COLUMNS,
+    RESET,
+    compute_changes,
+)
 from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     CONFIGS,
@@ -51,8 +56,8 @@ _MICROS = 1_000_000
 # The key says the connector and the source partition.
 _RAW_KEY = (*LOG_COLUMN_NAMES, "connect_cluster", "key")
 
-
 APP = "offsetwatch-silver"
+RUN_FILE = "silver/run.json"
 SNAPSHOTS_MAX = 32  # made in one run; the older ones of a long past follow with the next runs
 _GLOB = re.compile(r"([\[\]{}*?\\])")
 
@@ -72,6 +77,8 @@ def build_commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
     rows = _select_canonical(fresh).withColumn("fresh", sf.expr("true"))
     held = _select_canonical(newest).withColumn("fresh", sf.expr("false"))
     before = Window.partitionBy(*_RAW_KEY).orderBy("koffset")
+    midnight = sf.date_add("day", 1).cast("timestamp")
+    end_of_day = sf.timestamp_micros(sf.unix_micros(midnight) - 1)
     known = (
         rows.unionByName(held)
         .withColumns(
@@ -84,19 +91,16 @@ def build_commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
         )
         .where("fresh")
         .withColumn("step", sf.try_subtract(sf.col("pos"), sf.col("before_pos")))
-        .withColumn("at", sf.least("kts", _compute_day_end("day")))
+        .withColumn("at", sf.least("kts", end_of_day))
     )
-    kept = [name for name in SILVER_COMMITS.names if name != "change"]
     types = {column.name: column.type for column in SILVER_COMMITS.columns}
-    ddl = ", ".join(f"{name} {types[name]}" for name in [*kept, "change"])
+    del types["change"]
+    ddl = ", ".join(f"{name} {kind}" for name, kind in types.items())
+    classes = sf.broadcast(_classes(fresh.unionByName(newest)))
     return (
-        known.join(
-            sf.broadcast(_classes(fresh.unionByName(newest))),
-            on=["connect_cluster", "connector"],
-            how="left",
-        )
-        .select(*kept, "before", "before_offset", "before_pos", CLASS)
-        .mapInArrow(compute_changes, ddl)
+        known.join(classes, on=["connect_cluster", "connector"], how="left")
+        .select(*types, *PREVIOUS_COLUMNS, CLASS)
+        .mapInArrow(compute_changes, f"{ddl}, change STRING")
         .select(*SILVER_COMMITS.names)
     )
 
@@ -222,11 +226,6 @@ def _seconds(moment: str | Column) -> Column:
     return sf.unix_micros(moment).cast("double") / _MICROS
 
 
-def _compute_day_end(day: str) -> Column:
-    midnight = sf.date_add(day, 1).cast("timestamp")
-    return sf.timestamp_micros(sf.unix_micros(midnight) - 1)
-
-
 @dataclass(frozen=True, slots=True)
 class _Run:
     """A run: the files of bronze at version `until` that it did not have at version `since`.
@@ -242,8 +241,7 @@ class _Run:
 
 def refine(spark: SparkSession, base: Path, today: date) -> None:
     """Bring silver up to date. Days before `today` (UTC) are over. Raises HistoryError."""
-    bronze = reader.open_table(base, BRONZE_RECORDS)
-    unfinished, following = _plan_runs(base, bronze)
+    unfinished, following = _plan_runs(base)
     with translate_spark_errors("computing silver failed"):
         if unfinished is not None:
             _carry_out(spark, base, unfinished, today)
@@ -256,24 +254,20 @@ def refine(spark: SparkSession, base: Path, today: date) -> None:
 
 def is_finished(base: Path) -> bool:
     """Check whether no killed run is left to finish."""
-    return _find_unfinished_run(base) is None
+    return _plan_runs(base)[0] is None
 
 
 def finish(spark: SparkSession, base: Path, today: date) -> None:
     """Finish a killed run, if there is one: the files that it reads must not be deleted before."""
-    unfinished = _find_unfinished_run(base)
+    unfinished, _ = _plan_runs(base)
     if unfinished is not None:
         with translate_spark_errors("computing silver failed"):
             _carry_out(spark, base, unfinished, today)
 
 
-def _find_unfinished_run(base: Path) -> _Run | None:
-    unfinished, _ = _plan_runs(base, reader.open_table(base, BRONZE_RECORDS))
-    return unfinished
-
-
-def _plan_runs(base: Path, bronze: DeltaTable) -> tuple[_Run | None, _Run | None]:
+def _plan_runs(base: Path) -> tuple[_Run | None, _Run | None]:
     """Return the run to finish, and the run to begin; None where there is none."""
+    bronze = reader.open_table(base, BRONZE_RECORDS)
     table, version = str(bronze.metadata().id), bronze.version()
     done = commits.read_last_committed(base, SILVER_LOGS, APP) or 0
     last = _read_run_file(base)
@@ -297,7 +291,7 @@ def _describe_rebuild(why: str) -> str:
 
 def _read_run_file(base: Path) -> _Run | None:
     try:
-        return _Run(**json.loads(_find_run_file(base).read_text(encoding="utf-8")))
+        return _Run(**json.loads((base / RUN_FILE).read_text(encoding="utf-8")))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, TypeError) as exc:
@@ -305,16 +299,12 @@ def _read_run_file(base: Path) -> _Run | None:
 
 
 def _write_run_file(base: Path, run: _Run) -> None:
-    partial = _find_run_file(base).with_suffix(".partial")
+    partial = (base / RUN_FILE).with_suffix(".partial")
     try:
         partial.write_text(json.dumps(asdict(run)), encoding="utf-8")
-        partial.replace(_find_run_file(base))
+        partial.replace(base / RUN_FILE)
     except OSError as exc:
         raise HistoryError(f"{partial} cannot be written: {exc}") from exc
-
-
-def _find_run_file(base: Path) -> Path:
-    return base / "silver" / "run.json"
 
 
 def _carry_out(spark: SparkSession, base: Path, run: _Run, today: date) -> None:
@@ -375,26 +365,26 @@ def _close_days(
 
     Days from `again_from` on have got more commits, and are written again.
     """
-    there = reader.list_days(base, SILVER_SNAPSHOTS)
+    closed = reader.list_days(base, SILVER_SNAPSHOTS)
     over = [day for day in reader.list_days(base, SILVER_COMMITS) if day < today]
-    missing = [day for day in over if day not in there][-SNAPSHOTS_MAX:]
-    again = [day for day in there if again_from is not None and day >= again_from]
-    wanted = sorted({*missing, *again})
-    if not wanted:
+    missing = [day for day in over if day not in closed][-SNAPSHOTS_MAX:]
+    again = [day for day in closed if again_from is not None and day >= again_from]
+    days = sorted({*missing, *again})
+    if not days:
         return
-    before = max((day for day in there if day < wanted[0]), default=None)
+    before = max((day for day in closed if day < days[0]), default=None)
     snapshots = commits.read_frame(spark, base, SILVER_SNAPSHOTS).where(
         sf.expr("false") if before is None else sf.col("day") == before
     )
     everything = commits.read_frame(spark, base, SILVER_COMMITS)
-    since = everything.where(sf.col("day") <= wanted[-1])
+    later = everything.where(sf.col("day") <= days[-1])
     if before is not None:
-        since = since.where(sf.col("day") > before)
-    days = spark.createDataFrame([(day,) for day in wanted], "day DATE")
-    rates = compute_rates(everything.where(sf.col("day").isin(wanted)))
-    _replace_days(rates, base, SILVER_RATES, wanted)
+        later = later.where(sf.col("day") > before)
+    frame = spark.createDataFrame([(day,) for day in days], "day DATE")
+    rates = compute_rates(everything.where(sf.col("day").isin(days)))
+    _replace_days(rates, base, SILVER_RATES, days)
     # Last: that a day has its snapshot says that it was closed.
-    _replace_days(build_snapshots(snapshots, since, days), base, SILVER_SNAPSHOTS, wanted)
+    _replace_days(build_snapshots(snapshots, later, frame), base, SILVER_SNAPSHOTS, days)
 
 
 def _replace_days(rows: DataFrame, base: Path, table: Table, days: Iterable[date]) -> None:

@@ -18,11 +18,12 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
 import structlog
+from deltalake.transaction import AddAction
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -61,10 +62,9 @@ PLANS_MAX = 5  # with the pauses between them, half a minute
 PAUSE_S_MIN, PAUSE_S_MAX = 1.0, 60.0  # doubled from one try to the next
 STEADY_S = 60.0  # a stream that has run for so long has got over what stopped the last one
 
-
-POISONS_MAX = 100  # records that no Spark can read, in one run: more are a producer's habit
+SKIPPED_RECORDS_MAX = 100  # records that no Spark can read, in one run: more are a producer's habit
 _log = structlog.get_logger()
-_POISON = re.compile(
+_UNREADABLE_RECORD = re.compile(
     r"Record at topic (\S+) partition (\d+) offset (\d+) has timestamp value \S+ that overflows"
 )
 # Decoding makes and drops small objects by the hundred thousand, none of them in a cycle. Looking
@@ -118,22 +118,22 @@ class BronzeStream:
     """Stream of one Kafka cluster into bronze. `notices` are messages for the user."""
 
     def __init__(
-        self, spark: SparkSession, base: Path, feed: Feed, going_on: StreamPlan, clock: UnixClock
+        self, spark: SparkSession, base: Path, feed: Feed, plan: StreamPlan, clock: UnixClock
     ) -> None:
         self.notices: list[str] = []
         self._spark = spark
         self._base = base
         self._feed = feed
-        self._plan = going_on
+        self._plan = plan
         self._clock = clock
-        self._every: str | None = None
-        self._poisons = 0
+        self._interval: str | None = None
+        self._skipped = 0
         self._query: StreamingQuery | None = None
         self._sink: Sink | None = None
         self._query_ids: Mapping[str, str] = {}
         self._progress = StreamProgress({}, {})
         self._admin = KafkaAdmin(feed.kafka, dict(feed.properties))
-        self._broken: OffsetwatchError | None = None
+        self._end_reason: OffsetwatchError | None = None
         self._progress_at_plan = self._progress
         self._backoff = StreamBackoff()
 
@@ -155,10 +155,10 @@ class BronzeStream:
     def start(self, every: str | None) -> None:
         """Read at this interval; with None, read until everything that is there now is read."""
         if self._plan.why is not None and self._query is None:
-            self._begin(self._plan)
-        self._every = every
-        with self._reading():
-            self._query = self._started()
+            self._begin_generation()
+        self._interval = every
+        with self._translate_read_errors():
+            self._query = self._start_query()
         self._query_ids = {topic: role.topic_id for topic, role in self._feed.by_topic.items()}
 
     def stop(self) -> None:
@@ -173,9 +173,9 @@ class BronzeStream:
         """Wait until everything is read. Raises HistoryError."""
         while True:
             try:
-                self._failure()
+                self._raise_failure()
             except HistoryError as exc:
-                if not self._passed(exc):
+                if not self._skip_unreadable_record(exc):
                     raise
             else:
                 return
@@ -186,13 +186,13 @@ class BronzeStream:
         StreamBackoff limits how often. Raises the cause, HistoryError or ClientError, if
         that did not help.
         """
-        if self._broken is None:
-            self._broken = self._ended()
-            if self._broken is not None:
-                reason = str(self._broken)
+        if self._end_reason is None:
+            self._end_reason = self._find_end_reason()
+            if self._end_reason is not None:
+                reason = str(self._end_reason)
                 _log.warning("history_stream_ended", kafka=self._feed.kafka, reason=reason)
-        if self._broken is not None and self._backoff.due(time.monotonic()):
-            self._replan(self._broken)
+        if self._end_reason is not None and self._backoff.due(time.monotonic()):
+            self._replan(self._end_reason)
 
     def reached(self) -> StreamProgress:
         """Return the progress of the stream, over all its queries."""
@@ -211,7 +211,7 @@ class BronzeStream:
             )
         return self._progress
 
-    def _ended(self) -> OffsetwatchError | None:
+    def _find_end_reason(self) -> OffsetwatchError | None:
         """Return why it does not run any more; None if it does."""
         assert self._query is not None
         with translate_spark_errors(f"asking the stream of kafka {self._feed.kafka} failed"):
@@ -220,20 +220,20 @@ class BronzeStream:
         if active or moved:
             self._backoff.runs(time.monotonic(), moved=moved)
         if active:
-            return self._replaced()
+            return self._stop_if_recreated()
         try:
-            self._failure()
+            self._raise_failure()
         except (HistoryError, ClientError) as exc:
             return exc
         raise HistoryError(f"the stream of kafka {self._feed.kafka} ended without being asked to")
 
-    def _replaced(self) -> HistoryError | None:
+    def _stop_if_recreated(self) -> HistoryError | None:
         """Stop the stream and return the error if a topic was created again.
 
         If the new topic has as many records as were read, Spark would wait for more.
         """
         try:
-            self._vouch()
+            self._verify_topics()
         except HistoryError as exc:
             self.stop()
             return exc
@@ -241,7 +241,7 @@ class BronzeStream:
             pass  # if that is more than a moment, the stream says so itself
         return None
 
-    def _vouch(self) -> None:
+    def _verify_topics(self) -> None:
         """Raise HistoryError if a topic was created again, ClientError if its id cannot be read."""
         found = self._admin.topic_ids(self._feed.by_topic)
         for topic, role in sorted(self._feed.by_topic.items()):
@@ -251,21 +251,19 @@ class BronzeStream:
     def _replan(self, why: OffsetwatchError) -> None:
         if self._backoff.exhausted:
             raise why
-        still: OffsetwatchError | None = None
-        away = False
+        error: OffsetwatchError | None = None
         try:
-            self._go_on(why)
-        except (TargetUnreachable, AmbiguousOutcome, LeaderNotAvailable) as exc:
-            still, away = exc, True
+            self._start_again(why)
         except (HistoryError, ClientError) as exc:
-            still = exc
-        if still is not None and str(still) != str(why):
-            _log.warning("history_stream_waits", kafka=self._feed.kafka, reason=str(still))
-        self._broken, self._progress_at_plan = still, self._progress
-        self._backoff.tried(time.monotonic(), counts=not away)
+            error = exc
+        if error is not None and str(error) != str(why):
+            _log.warning("history_stream_waits", kafka=self._feed.kafka, reason=str(error))
+        self._end_reason, self._progress_at_plan = error, self._progress
+        unavailable = isinstance(error, TargetUnreachable | AmbiguousOutcome | LeaderNotAvailable)
+        self._backoff.tried(time.monotonic(), counts=not unavailable)
 
-    def _go_on(self, why: OffsetwatchError) -> None:
-        if isinstance(why, HistoryError) and self._passed(why):
+    def _start_again(self, why: OffsetwatchError) -> None:
+        if isinstance(why, HistoryError) and self._skip_unreadable_record(why):
             return
         by_topic = {
             topic: replace(role, topic_id=read_topic_shape(self._admin, topic)[0])
@@ -274,18 +272,18 @@ class BronzeStream:
         self._feed = replace(self._feed, by_topic=by_topic)
         self._plan = plan_stream(self._base, self._feed)
         if self._plan.why is not None:
-            self._begin(self._plan)
-        self.start(self._every)
+            self._begin_generation()
+        self.start(self._interval)
         _log.warning("history_stream_goes_on", kafka=self._feed.kafka, number=self._plan.number)
 
-    def _reading(self) -> AbstractContextManager[None]:
+    def _translate_read_errors(self) -> AbstractContextManager[None]:
         # Both ends, because "no space left" may be said of either's disk.
         return translate_spark_errors(f"reading kafka {self._feed.kafka} into {self._base} failed")
 
-    def _failure(self) -> None:
+    def _raise_failure(self) -> None:
         assert self._query is not None
         assert self._sink is not None
-        with self._reading():
+        with self._translate_read_errors():
             try:
                 self._query.awaitTermination()
             except StreamingQueryException:
@@ -294,7 +292,7 @@ class BronzeStream:
             if self._sink.failure is not None:
                 raise self._sink.failure
 
-    def _started(self) -> StreamingQuery:
+    def _start_query(self) -> StreamingQuery:
         raw = open_kafka_stream(
             self._spark,
             self._feed.options,
@@ -304,7 +302,7 @@ class BronzeStream:
         )
         path = find_checkpoint_folder(self._base, self._feed.kafka, self._plan.number)
         kafka, by_topic = self._feed.kafka, self._feed.by_topic
-        self._sink = Sink(self._base, kafka, by_topic, self._clock, self._vouch)
+        self._sink = Sink(self._base, kafka, by_topic, self._clock, self._verify_topics)
         writer = (
             raw.writeStream.foreachBatch(self._sink)
             .queryName(f"bronze-{self._feed.kafka}")
@@ -312,48 +310,48 @@ class BronzeStream:
         )
         paced = (
             writer.trigger(availableNow=True)
-            if self._every is None
-            else writer.trigger(processingTime=self._every)
+            if self._interval is None
+            else writer.trigger(processingTime=self._interval)
         )
         return paced.start()
 
-    def _begin(self, going_on: StreamPlan) -> None:
+    def _begin_generation(self) -> None:
         """Record the gaps, then the new generation, so that a generation has no unrecorded gap."""
-        known = reader.read_gaps(self._base, self._feed.kafka)
-        fresh = [gap for gap in going_on.gaps if gap not in known]
-        if fresh:
-            kafka, now = self._feed.kafka, to_utc(self._clock.now())
+        kafka, plan = self._feed.kafka, self._plan
+        known = reader.read_gaps(self._base, kafka)
+        gaps = [gap for gap in plan.gaps if gap not in known]
+        if gaps:
+            now = to_utc(self._clock.now())
             rows = [
                 (
                     *(kafka, gap.topic, gap.topic_id, gap.kpartition),
                     *(gap.from_offset, gap.to_offset, gap.reason.value, now),
                 )
-                for gap in fresh
+                for gap in gaps
             ]
             commits.append_rows(rows, self._base, OPS_GAPS)
-        write_generation(self._base, self._feed.kafka, going_on)
-        kafka, number = self._feed.kafka, going_on.number
-        for gap in fresh:
+        write_generation(self._base, kafka, plan)
+        for gap in gaps:
             _log.warning("history_gap", kafka=kafka, gap=str(gap))
             self.notices.append(f"kafka {kafka}: permanently missing: {gap}")
-        if number > 0:
-            _log.warning("history_generation", kafka=kafka, number=number, why=going_on.why)
-            self.notices.append(f"kafka {kafka}: generation {number} begins: {going_on.why}")
+        if plan.number > 0:
+            _log.warning("history_generation", kafka=kafka, number=plan.number, why=plan.why)
+            self.notices.append(f"kafka {kafka}: generation {plan.number} begins: {plan.why}")
 
-    def _passed(self, failure: HistoryError) -> bool:
+    def _skip_unreadable_record(self, failure: HistoryError) -> bool:
         """Skip a record whose timestamp Spark cannot hold; return False if that is not the failure.
 
         No option skips it. The records before it are read as a batch, the record becomes a gap, and
         the next generation begins behind it.
         """
-        found = _POISON.search(collect_error_text(failure))
-        if found is None or self._poisons >= POISONS_MAX:
+        found = _UNREADABLE_RECORD.search(collect_error_text(failure))
+        if found is None or self._skipped >= SKIPPED_RECORDS_MAX:
             return False
-        self._poisons += 1
+        self._skipped += 1
         topic, partition, offset = found[1], int(found[2]), int(found[3])
         log = (topic, self._plan.topics[topic], partition)
         begins = self._next_offsets()[topic, partition]
-        with self._reading():
+        with self._translate_read_errors():
             self._read_between(topic, partition, begins, offset)
         self._plan = replace(
             self._plan,
@@ -362,8 +360,8 @@ class BronzeStream:
             gaps=(BronzeGap(*log, offset, offset + 1, GapReason.TIMESTAMP_OUT_OF_RANGE),),
             why=f"{topic} partition {partition} offset {offset} has a timestamp beyond Spark's",
         )
-        self._begin(self._plan)
-        self.start(self._every)
+        self._begin_generation()
+        self.start(self._interval)
         return True
 
     def _next_offsets(self) -> dict[StreamPartition, int]:
@@ -426,7 +424,7 @@ def write_bronze_files(
     kafka: str,
     by_topic: Mapping[str, RecordedTopic],
     read_at: float,
-) -> list[commits.File]:
+) -> list[AddAction]:
     """Decode raw Kafka records, and write the rows into files of bronze, not committed yet.
 
     One file per core and partition of the table, not one per Kafka partition.
@@ -443,31 +441,24 @@ def write_bronze_files(
     return commits.write_frame(raw, base, BRONZE_RECORDS, through=decode)
 
 
+@dataclass(eq=False)
 class Sink:
     """Sink of one stream's batches into bronze. Spark calls it from a thread of its own.
 
-    vouch      raises if the topics are not those of `by_topic` any more; called after a batch was
-               read and before it counts, as Spark checks names and offsets only
-    failure    the error of the last batch, if it failed; Spark only gets to know that it did
+    verify_topics    raises if the topics are not those of `by_topic` any more; called after a batch
+                     was read and before it counts, as Spark checks names and offsets only
+    failure          the error of the last batch, if it failed; Spark only gets to know that it did
     """
 
-    def __init__(
-        self,
-        base: Path,
-        kafka: str,
-        by_topic: Mapping[str, RecordedTopic],
-        clock: UnixClock,
-        vouch: Callable[[], None],
-    ) -> None:
-        self.failure: Exception | None = None
-        self._base = base
-        self._kafka = kafka
-        self._by_topic = by_topic
-        self._clock = clock
-        self._vouch = vouch
-        self._stored: dict[int, commits.AddedRows] = {}
-        self._closed = False
-        self._committing = threading.Lock()
+    _base: Path
+    _kafka: str
+    _by_topic: Mapping[str, RecordedTopic]
+    _clock: UnixClock
+    _verify_topics: Callable[[], None]
+    failure: Exception | None = None
+    _stored: dict[int, commits.AddedRows] = field(default_factory=dict)
+    _closed: bool = False
+    _committing: threading.Lock = field(default_factory=threading.Lock)
 
     def __call__(self, records: DataFrame, number: int) -> None:
         """Store this batch, if it is not stored yet."""
@@ -502,7 +493,7 @@ class Sink:
             return
         now = self._clock.now()
         found = write_bronze_files(records, self._base, self._kafka, self._by_topic, now)
-        self._vouch()
+        self._verify_topics()
         with self._committing:
             if self._closed:
                 raise HistoryError("the stream was stopped in the middle of a batch")

@@ -21,6 +21,7 @@ from typing import Final
 from urllib.parse import quote
 
 from offsetwatch.clients.kafka.clients import KafkaAdmin
+from offsetwatch.disk import replace_file
 from offsetwatch.errors import HistoryError, LeaderNotAvailable, NotFound
 from offsetwatch.history.pipeline import commits
 from offsetwatch.history.pipeline.bronze_rows import RecordedTopic
@@ -313,11 +314,11 @@ def write_generation(base: Path, kafka: str, plan: StreamPlan) -> None:
     """Write the file of a generation, before Spark starts it. Raises HistoryError."""
     path = _find_cluster_folder(base, kafka)
     document = {"topics": dict(plan.topics), "starts": format_spark_offsets(plan.starts)}
-    partial = path / f"g{plan.number}.json.partial"
+    text = json.dumps(document, indent=1, sort_keys=True).encode()
     try:
         path.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps(document, indent=1, sort_keys=True), encoding="utf-8")
-        partial.replace(path / f"g{plan.number}.json")
+        file = path / f"g{plan.number}.json"
+        replace_file(file, lambda partial: partial.write(text), durable=False)
     except OSError as exc:
         raise HistoryError(f"{path} cannot be written: {exc}") from exc
 

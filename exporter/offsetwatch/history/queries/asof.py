@@ -24,8 +24,10 @@ As of T means: the offsets that Connect would have handed to a task that started
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from operator import attrgetter, itemgetter
 from pathlib import Path
 
@@ -135,17 +137,16 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
     at_that_time = offsets_topic_queries.read_newest_as_of(
         base, found, cluster, query.connector, query.at
     )
-    then, now = _group_by_connector(at_that_time.rows), {}
+    then, now = _group_rows(at_that_time.rows, "connector"), _group_rows([], "connector")
     if query.with_now:
-        now = _group_by_connector(
-            offsets_topic_queries.read_newest_overall(base, cluster, query.connector).rows
-        )
+        newest = offsets_topic_queries.read_newest_overall(base, cluster, query.connector)
+        now = _group_rows(newest.rows, "connector")
     offsets = _ClusterOffsets(base, found, query)
     connectors: list[ConnectorOffsets] = []
     unknown: list[tuple[str, str]] = []
     for name in sorted({*then, *now}):
         try:
-            connectors.append(offsets.build(name, then.get(name, []), now.get(name, [])))
+            connectors.append(offsets.build(name, then[name], now[name]))
         except UnanswerableQuery as exc:
             unknown.append((name, str(exc)))
     if query.connector is not None and not connectors and not unknown:
@@ -176,7 +177,10 @@ class _ClusterOffsets:
             for topic in reader.read_topics(base)
             if topic.connect_cluster == cluster
         }
-        self._compacted_from: dict[OffsetsTopicLog, float | None] = {}
+        # Many connectors share a log.
+        self._find_compaction_start = cache(
+            partial(offsets_topic_queries.find_compaction_start, base)
+        )
 
     def build(self, name: str, then: list[Row], now: list[Row]) -> ConnectorOffsets:
         """Return the offsets of one connector. Raises UnanswerableQuery."""
@@ -203,14 +207,14 @@ class _ClusterOffsets:
         self, name: str, log: OffsetsTopicLog, rows: list[Row], moment: float | None = None
     ) -> tuple[AsOfOffset, ...]:
         """Return one offset per source partition, under the raw key that its task looked up."""
-        keys: dict[str, set[bytes]] = {}
-        for row in rows:
-            keys.setdefault(row["source_partition"], set()).add(row["key"])
-        several = {identity for identity, spelled in keys.items() if len(spelled) > 1}
+        several = {
+            identity
+            for identity, same in _group_rows(rows, "source_partition").items()
+            if len({row["key"] for row in same}) > 1
+        }
         if several:
-            in_use = find_keys_in_use(
-                offsets_topic_queries.read_evidence(self._base, log, name, moment)
-            )
+            evidence = offsets_topic_queries.read_evidence(self._base, log, name, moment)
+            in_use = find_keys_in_use(evidence)
             rows = [
                 row
                 for row in rows
@@ -252,7 +256,7 @@ class _ClusterOffsets:
 
     def _find_generation(self, topic: KafkaTopic) -> OffsetsTopicLog | None:
         """Return the generation that existed at the requested time; None if there was none."""
-        current: OffsetsTopicLog | None = None
+        current = None
         for log in self._list_generations(topic):
             # A clock that ran ahead must not move a topic beyond the moment it was read.
             begun = min(log.first_at, log.first_read_at)
@@ -279,9 +283,7 @@ class _ClusterOffsets:
         moment = self._query.at
         if moment >= log.first_read_at:
             return
-        if log not in self._compacted_from:
-            self._compacted_from[log] = offsets_topic_queries.find_compaction_start(self._base, log)
-        hidden = self._compacted_from[log]
+        hidden = self._find_compaction_start(log)
         if hidden is not None and hidden <= moment:
             raise UnanswerableQuery(
                 f"{log.at} was compacted before it was first read, so offsets as of "
@@ -302,10 +304,8 @@ class _ClusterOffsets:
                 row["kpartition"] == gap.kpartition and row["koffset"] < gap.from_offset
                 for row in rows
             )
-            if (
-                fronted
-                and offsets_topic_queries.find_time_before_gap(self._base, log, gap)
-                <= self._query.at
+            if fronted and self._query.at >= offsets_topic_queries.find_time_before_gap(
+                self._base, log, gap
             ):
                 raise UnanswerableQuery(
                     f"records of {log.kafka} are permanently missing: {gap}; what its source "
@@ -334,11 +334,8 @@ def _resolve_cluster(base: Path, found: tuple[OffsetsTopicLog, ...], query: AsOf
             )
         return query.connect_cluster
     if len(known) > 1 and query.connector is not None:
-        known = [
-            name
-            for name in offsets_topic_queries.find_clusters(base, query.connector)
-            if name in known
-        ]
+        clusters = offsets_topic_queries.find_clusters(base, query.connector)
+        known = [name for name in clusters if name in known]
         if not known:
             raise UnanswerableQuery(f"no record of a connector {query.connector} was ever read")
     if len(known) > 1:
@@ -366,22 +363,16 @@ def _select_offsets(rows: list[Row]) -> tuple[AsOfOffset, ...]:
     """
     newest: dict[str, Row] = {}
     for row in sorted(rows, key=itemgetter("kts", "kpartition")):
-        held = newest.get(row["source_partition"])
-        if held is not None and _is_contested(held, row):
+        older = newest.get(row["source_partition"], row)
+        differ = all(older[name] != row[name] for name in ("kpartition", "source_offset"))
+        if differ and not is_later(row["kts"], older["kts"]):
             raise UnanswerableQuery(
                 f"{row['source_partition']} has records in two partitions of its offsets topic, "
-                f"{held['kpartition']} and {row['kpartition']}, whose timestamps are too close to "
+                f"{older['kpartition']} and {row['kpartition']}, whose timestamps are too close to "
                 "tell the newer: clocks may differ by ten minutes"
             )
         newest[row["source_partition"]] = row
     return tuple(_build_offset(row) for _, row in sorted(newest.items()))
-
-
-def _is_contested(older: Row, newer: Row) -> bool:
-    """Check whether the timestamps of two offsets do not show which is the newer."""
-    one_log = older["kpartition"] == newer["kpartition"]
-    same = older["source_offset"] == newer["source_offset"]
-    return not one_log and not same and not is_later(newer["kts"], older["kts"])
 
 
 def _build_offset(row: Row) -> AsOfOffset:
@@ -405,11 +396,11 @@ def _is_in_log(row: Row, log: OffsetsTopicLog) -> bool:
     return (row["kafka"], row["topic"], row["topic_id"]) == (log.kafka, log.topic, log.topic_id)
 
 
-def _group_by_connector(rows: list[Row]) -> dict[str, list[Row]]:
-    found: dict[str, list[Row]] = {}
+def _group_rows(rows: Iterable[Row], column: str) -> defaultdict[str, list[Row]]:
+    groups: defaultdict[str, list[Row]] = defaultdict(list)
     for row in rows:
-        found.setdefault(row["connector"], []).append(row)
-    return found
+        groups[row[column]].append(row)
+    return groups
 
 
 def _join_names(names: Sequence[object]) -> str:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import chain
 from typing import Any, Final
 
-from offsetwatch.formatting import format_timespan
+from offsetwatch.formatting import format_count, format_timespan
 
 EXAMPLES_MAX: Final = 3
 FLUSH_S_MAX: Final = 1.0  # commits of one flush carry stamps that lie this close
-
 
 _STATES: Final = {"started": "running", "paused": "paused", "stopped": "stopped"}
 # What is told of a configuration that was written again, by names of our own.
@@ -124,34 +124,34 @@ class Commit:
 def fold_configs(records: Iterable[InternalTopicRecord]) -> Iterator[Event]:
     """Yield requests in the config topic: configurations, target states, restarts, task counts."""
     settings: dict[str, Any] | None = None
-    wanted, tasks = "started", None
+    target, tasks = "started", None
     for record in records:
         noun, event = record.noun, None
         match noun["kind"]:
             case "connector_config" if noun["settings"] is None:
                 if settings is not None:
                     event = (ConnectorEventKind.DELETED, "deleted")
-                settings, wanted, tasks = None, "started", None
+                settings, target, tasks = None, "started", None
             case "connector_config":
                 event = (ConnectorEventKind.CONFIGURED, _describe_configuration(settings, noun))
                 settings = noun["settings"]
             case "target_state":
                 # Without one it is to run; after a deletion this tells nothing new.
                 state = noun["state"] or "started"
-                if state != wanted:
+                if state != target:
                     event = (ConnectorEventKind.ASKED, f"asked to be {_STATES[state]}")
-                wanted = state
+                target = state
             case "restart_request" if noun["include_tasks"] is not None:
                 name = "with its tasks" if noun["include_tasks"] else "without its tasks"
                 failed = ", what failed only" if noun["only_failed"] else ""
                 event = (ConnectorEventKind.ASKED, f"restart requested, {name}{failed}")
             case "tasks_commit" if noun["tasks"] is not None:
                 if noun["tasks"] != tasks:
-                    event = (ConnectorEventKind.TASKS, _format_task_count(noun["tasks"]))
+                    event = (ConnectorEventKind.TASKS, format_count(noun["tasks"], "task"))
                 tasks = noun["tasks"]
             case "tasks_fencing" if noun["tasks"] is not None:
-                count = _format_task_count(noun["tasks"])
-                said = f"producers of {count} fenced: an exactly-once start"
+                tasks_fenced = format_count(noun["tasks"], "task")
+                said = f"producers of {tasks_fenced} fenced: an exactly-once start"
                 event = (ConnectorEventKind.TASKS, said)
         if event is not None:
             yield Event(record.at, Origin.CONFIG, *event)
@@ -191,46 +191,39 @@ def fold_commits(commits: Iterable[Commit]) -> Iterator[Event]:
 
     Partitions that changed alike in one flush are one event.
     """
-    together: list[Commit] = []
+    alike: list[Commit] = []
     for commit in commits:
-        if together and not _is_same_change(together[-1], commit):
-            yield _build_commit_event(together)
-            together = []
-        together.append(commit)
-    if together:
-        yield _build_commit_event(together)
+        if alike and not _is_same_change(alike[-1], commit):
+            yield _build_commit_event(alike)
+            alike = []
+        alike.append(commit)
+    if alike:
+        yield _build_commit_event(alike)
 
 
 def merge_events(*parts: Iterable[Event]) -> tuple[Event, ...]:
     """Return the events in order of time; at the same time, in the order of Origin."""
-    place = {origin: number for number, origin in enumerate(Origin)}
-    events = [event for part in parts for event in part]
-    return tuple(sorted(events, key=lambda event: (event.at, place[event.origin])))
+    origins = list(Origin)
+    events = chain.from_iterable(parts)
+    return tuple(sorted(events, key=lambda event: (event.at, origins.index(event.origin))))
 
 
 def _describe_configuration(before: Mapping[str, Any] | None, noun: Mapping[str, Any]) -> str:
     settings = noun["settings"]
     if before is None:
         return f"created: {settings['class_name']}"
+    changes = ((label, before.get(name), settings.get(name)) for name, label in _SETTINGS.items())
     changed = [
-        f"{said} {_format_value(before.get(name))} -> {_format_value(settings.get(name))}"
-        if isinstance(settings.get(name), str | None)
-        else said
-        for name, said in _SETTINGS.items()
-        if before.get(name) != settings.get(name)
+        f"{label} {'none' if old is None else old} -> {'none' if new is None else new}"
+        if isinstance(new, str | None)
+        else label
+        for label, old, new in changes
+        if old != new
     ]
     if changed:
         return f"configuration changed: {'; '.join(dict.fromkeys(changed))}"
     # Values are not kept: they hold secrets.
     return "configuration written; no setting changed that is stored here"
-
-
-def _format_value(value: object) -> str:
-    return "none" if value is None else str(value)
-
-
-def _format_task_count(count: int) -> str:
-    return f"{count} task{'' if count == 1 else 's'}"
 
 
 def _name_subject(task: int | None) -> str:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -65,7 +66,6 @@ _KIND_CONTENTS: Final = {
     STATUS: "which states it was in",
     CONNECT_OFFSETS: "how its offsets moved",
 }
-
 
 PAUSE_S_MIN: Final = 300.0
 PAUSE_FACTOR_MIN: Final = 20.0  # so many times its usual pause
@@ -150,10 +150,8 @@ def _find_baseline(
     if abs(until - found.until) > TOO_OLD_S:
         before = format_iso(found.until)
         return None, f"what is usual was learned from before {before}: not of that time"
-    for connector in found.connectors:
-        if (connector.connect_cluster, connector.connector) == key:
-            return connector, None
-    return None, "history is too short for its baseline"
+    known = {(each.connect_cluster, each.connector): each for each in found.connectors}
+    return known.get(key), None if key in known else "history is too short for its baseline"
 
 
 def _clusters(base: Path, connector: str) -> list[str]:
@@ -281,10 +279,8 @@ def find_lag_episodes(
     base: Path, key: tuple[str, str], since: float, until: float, usual: Baseline | None
 ) -> tuple[tuple[Event, ...], str | None]:
     """Return times when the lag was higher than usual; and, for a flow, why that is unknown."""
-    everything = reader.read_flows(base)
-    flow = next(
-        (flow for flow in everything if (flow.connect_cluster, flow.connector) == key), None
-    )
+    flows = {(flow.connect_cluster, flow.connector): flow for flow in reader.read_flows(base)}
+    flow = flows.get(key)
     if flow is None:
         return (), None
     if flow.upstream is None:
@@ -305,20 +301,18 @@ def _group_lag_samples(samples: Iterable[tuple[float, int]], usual: Baseline) ->
     for moment, lag in samples:
         much = lag > (usual.lag_limit(moment) or 0.0)
         apart = before is not None and moment - before > SAMPLE_SPACING_S_MAX
-        if over and (apart or not much):
-            yield from _build_lag_event(over, usual, None if apart else moment)
+        if apart or not much:
+            if len(over) > 1:
+                yield _build_lag_event(over, usual, None if apart else moment)
             over = []
         if much:
             over.append((moment, lag))
         before = moment
-    yield from _build_lag_event(over, usual, None)
+    if len(over) > 1:
+        yield _build_lag_event(over, usual, None)
 
 
-def _build_lag_event(
-    over: list[tuple[float, int]], usual: Baseline, ended: float | None
-) -> Iterator[Event]:
-    if len(over) < 2:
-        return
+def _build_lag_event(over: list[tuple[float, int]], usual: Baseline, ended: float | None) -> Event:
     peak_at, peak = max(over, key=lambda sample: sample[1])
     begins, ends = over[0][0], over[-1][0] if ended is None else ended
     going = ", not seen to end" if ended is None else ""
@@ -326,7 +320,7 @@ def _build_lag_event(
         f"behind by up to {peak} records for {format_duration(ends - begins)}{going}; "
         f"at that hour it is hardly ever more than {usual.lag_at_most(peak_at) or 0.0:.0f}"
     )
-    yield Event(begins, Origin.LOG_ENDS, ConnectorEventKind.BEHIND, said, until=ends)
+    return Event(begins, Origin.LOG_ENDS, ConnectorEventKind.BEHIND, said, until=ends)
 
 
 def _read_commit_times(
@@ -354,8 +348,7 @@ def _read_lag_samples(
     assert flow.upstream is not None
     today = convert_to_datetime(since).date()
     days = [day for day in reader.list_days(base, SILVER_SNAPSHOTS) if day < today]
-    after = f"AND day > {quote_value(max(days))}" if days else ""
-    of_day = f"day = {quote_value(max(days))}" if days else "FALSE"
+    snapshot_day = quote_value(max(days, default=date.min))
     cluster, connector = quote_text(flow.connect_cluster), quote_text(flow.connector)
     mine = f"connect_cluster = {cluster} AND connector = {connector}"
     # JSON with sorted keys; topic names need no escaping.
@@ -364,10 +357,10 @@ def _read_lag_samples(
         WITH events AS (
             SELECT source_partition AS place, at AS moment, 0 AS sampled, coalesce(pos, -1) AS pos,
                    NULL AS log_end
-            FROM snapshots WHERE {mine} AND {of_day}
+            FROM snapshots WHERE {mine} AND day = {snapshot_day}
             UNION ALL
             SELECT source_partition, at AS moment, 0, coalesce(pos, -1), NULL AS log_end
-            FROM commits WHERE {mine} AND at <= {quote_time(until)} {after}
+            FROM commits WHERE {mine} AND at <= {quote_time(until)} AND day > {snapshot_day}
             UNION ALL
             SELECT concat({source}, partition, ',"topic":"', topic, '"}}'), at AS moment, 1,
                 NULL AS pos, log_end

@@ -28,7 +28,6 @@ RESOLVE_S_MAX = 540.0  # at most a hundred small files; a registry that takes lo
 OUTPUT_CHARS_MAX = 4000
 LOCK = "jars.lock"  # one for all: they share Maven's own repository, which two writers can harm
 
-
 POM = Path(__file__).parents[1] / "pom.xml"
 # The same list as in pom.xml; a folder without exactly one jar of each is no class path.
 ARTIFACTS = (

@@ -23,7 +23,6 @@ from offsetwatch.history.spark.session import translate_spark_errors
 
 LOCK_NAME = "_run.lock"
 
-
 TASKS_PER_CORE = 2  # no way to ask each executor: enough tasks that hardly one goes without
 FolderCheck = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _CHECK_SCHEMA = pa.schema([("host", pa.string()), ("seen", pa.bool_())])
@@ -53,13 +52,13 @@ def check_shared_folder(spark: SparkSession, base: Path) -> None:
         return
     lock = base / LOCK_NAME
     tasks = TASKS_PER_CORE * spark.sparkContext.defaultParallelism
-    looking = build_folder_check(str(lock), lock.read_text(encoding="utf-8"))
-    with translate_spark_errors(f"looking at {base} from the executors failed"):
-        frame = spark.range(0, tasks, 1, tasks).mapInArrow(looking, "host STRING, seen BOOLEAN")
-        blind = sorted({row["host"] for row in frame.collect() if not row["seen"]})
-    if blind:
+    check = build_folder_check(str(lock), lock.read_text(encoding="utf-8"))
+    with translate_spark_errors(f"check at {base} from the executors failed"):
+        frame = spark.range(0, tasks, 1, tasks).mapInArrow(check, "host STRING, seen BOOLEAN")
+        unshared = sorted({row["host"] for row in frame.collect() if not row["seen"]})
+    if unshared:
         raise HistoryError(
-            f"history.path must be one folder for all of Spark, and {', '.join(blind)} does not "
+            f"history.path must be one folder for all of Spark, and {', '.join(unshared)} does not "
             f"see {lock} as it was just written: mount the same file system there"
         )
 
@@ -72,7 +71,7 @@ def is_local(master: str) -> bool:
 def build_folder_check(path: str, text: str) -> FolderCheck:
     """Build a task that reports its host, and whether the file is there with this text."""
 
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
             seen = Path(path).read_text(encoding="utf-8") == text
         except OSError:
@@ -82,4 +81,4 @@ def build_folder_check(path: str, text: str) -> FolderCheck:
                 [pa.array([socket.gethostname()]), pa.array([seen])], schema=_CHECK_SCHEMA
             )
 
-    return look
+    return check

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -40,7 +41,7 @@ from offsetwatch.state.connect.raw_keys import SpellingInUse, collect_spellings
 
 # So many of the newest records under each raw key are enough to judge by.
 EVIDENCE_RECORDS_MAX: Final = 4
-
+_EPOCH: Final = datetime.fromtimestamp(0, tz=UTC)
 
 _SUBJECT = ("kafka", "topic", "topic_id", "connector", "source_partition", "key", "kpartition")
 _STATE = ("koffset", "kts", "source_offset", "tombstone", "error", "dialect")
@@ -60,13 +61,11 @@ def find_keys_in_use(rows: Iterable[Mapping[str, Any]]) -> dict[str, SpellingInU
     Each row is a record of an offsets topic with key, source_offset, tombstone, error, kpartition,
     koffset, and kts in Unix seconds.
     """
-    in_order = sorted(rows, key=lambda row: (row["kpartition"], row["koffset"]))
+    in_order = sorted(rows, key=itemgetter("kpartition", "koffset"))
     records = [record for row in in_order if (record := _build_record(row)) is not None]
     spellings = collect_spellings(records)
-    return {
-        identity: spellings.in_use(identity)
-        for identity in {record.key.identity for record in records}
-    }
+    identities = {record.key.identity for record in records}
+    return {identity: spellings.in_use(identity) for identity in identities}
 
 
 def _build_record(row: Mapping[str, Any]) -> SourceRecord | None:
@@ -125,18 +124,15 @@ class NewestCommits(NamedTuple):
 
 def read_logs(base: Path) -> tuple[OffsetsTopicLog, ...]:
     """Return every offsets topic that records were read of, by topic id."""
-    rows = reader.run_query(
-        base,
-        f"""
+    query = f"""
         SELECT connect_cluster, kafka, topic, topic_id,
                min(first_at) AS first_at, max(last_at) AS last_at,
                min(first_read_at) AS first_read_at, max(last_read_at) AS last_read_at
         FROM records WHERE kind = '{CONNECT_OFFSETS}'
         GROUP BY connect_cluster, kafka, topic, topic_id
-        """,  # noqa: S608 - a constant of ours
-        records=SILVER_LOGS,
-    )
-    return tuple(sorted(OffsetsTopicLog(**row) for row in convert_rows(rows)))
+        """  # noqa: S608 - a constant of ours
+    rows = convert_rows(reader.run_query(base, query, records=SILVER_LOGS))
+    return tuple(sorted(OffsetsTopicLog(**row) for row in rows))
 
 
 def find_clusters(base: Path, connector: str) -> tuple[str, ...]:
@@ -200,9 +196,7 @@ def read_evidence(
                    row_number() OVER (PARTITION BY kpartition, key ORDER BY koffset DESC) AS place
             FROM records
             WHERE connect_cluster = {quote_text(log.connect_cluster)}
-              AND kafka = {quote_text(log.kafka)}
-                  AND topic = {quote_text(log.topic)} AND topic_id = {quote_text(log.topic_id)}
-                  AND connector = {quote_text(connector)} {until}
+                  AND connector = {quote_text(connector)} AND {_build_log_condition(log)} {until}
         )
         SELECT * FROM placed WHERE place <= {EVIDENCE_RECORDS_MAX}
         """  # noqa: S608 - quoted
@@ -211,9 +205,9 @@ def read_evidence(
 
 def _merge_newest(base: Path, *selections: tuple[Table, Terms]) -> NewestCommits:
     """Return the newest commits, batch by batch: memory grows with the result, not with history."""
-    found = pa.schema(list(_COLUMN_TYPES.items())).empty_table()
+    newest = pa.schema(list(_COLUMN_TYPES.items())).empty_table()
     files: list[str] = []
-    there = 0
+    total = 0
     for table, terms in selections:
         delta = reader.open_table(base, table)
         where = " AND ".join(f"{name} {sign} {quote_value(value)}" for name, sign, value in terms)
@@ -221,20 +215,20 @@ def _merge_newest(base: Path, *selections: tuple[Table, Terms]) -> NewestCommits
         with reader.translate_damage(base, table):
             # The engine skips by the same statistics; this says which.
             files += delta.file_uris(file_pruning_predicate=terms)
-            there += len(delta.file_uris())
+            total += len(delta.file_uris())
             stream = QueryBuilder().register("records", delta).execute(query)
             for batch in pa.RecordBatchReader.from_stream(stream):
                 columns = [batch[name].cast(kind) for name, kind in _COLUMN_TYPES.items()]
                 rows = pa.table(columns, list(_COLUMN_TYPES))
-                found = _select_newest(pa.concat_tables([found, rows]))
-    return NewestCommits(list(convert_rows(found)), tuple(sorted(files)), there - len(files))
+                newest = _select_newest(pa.concat_tables([newest, rows]))
+    return NewestCommits(list(convert_rows(newest)), tuple(sorted(files)), total - len(files))
 
 
 def _select_newest(rows: pa.Table) -> pa.Table:
     ordered = rows.sort_by("koffset")
-    ordered = ordered.append_column("place", pa.array(range(ordered.num_rows), pa.int64()))
-    last = ordered.group_by(list(_SUBJECT)).aggregate([("place", "max")])
-    return ordered.drop_columns(["place"]).take(last["place_max"])
+    numbered = ordered.append_column("number", pa.array(range(ordered.num_rows), pa.int64()))
+    last = numbered.group_by(list(_SUBJECT)).aggregate([("number", "max")])
+    return ordered.take(last["number_max"])
 
 
 def find_compaction_start(base: Path, log: OffsetsTopicLog) -> float | None:
@@ -247,7 +241,6 @@ def find_compaction_start(base: Path, log: OffsetsTopicLog) -> float | None:
     leaves no key twice; so it has not passed the first record that repeats a key which was read
     together with it. Any hole before that record counts.
     """
-    here = _build_log_condition(log)
     query = f"""
         WITH log AS (
             SELECT kpartition, koffset, canonical,
@@ -255,7 +248,7 @@ def find_compaction_start(base: Path, log: OffsetsTopicLog) -> float | None:
                    lag(kts) OVER (PARTITION BY kpartition ORDER BY koffset) AS before_at,
                    row_number() OVER (PARTITION BY kpartition, key, ingest_ts
                                       ORDER BY koffset) AS place
-            FROM records WHERE {here}
+            FROM records WHERE kind = '{CONNECT_OFFSETS}' AND {_build_log_condition(log)}
         ), untouched AS (
             SELECT kpartition, min(koffset) AS begins FROM log WHERE canonical AND place = 2
             GROUP BY kpartition
@@ -264,31 +257,32 @@ def find_compaction_start(base: Path, log: OffsetsTopicLog) -> float | None:
         FROM log LEFT JOIN untouched USING (kpartition)
         WHERE koffset > coalesce(before, -1) + 1 AND (begins IS NULL OR koffset <= begins)
         """  # noqa: S608 - quoted
-    (row,) = reader.run_query(base, query, records=BRONZE_RECORDS).to_pylist()
-    return None if row["at"] is None else float(row["at"].timestamp())
+    (row,) = convert_rows(reader.run_query(base, query, records=BRONZE_RECORDS))
+    started_at: float | None = row["at"]
+    return started_at
 
 
 def find_time_before_gap(base: Path, log: OffsetsTopicLog, gap: BronzeGap) -> float:
     """Return the timestamp of the newest record in front of a gap; 0 if there is none."""
     query = f"""
         SELECT coalesce(max(kts), to_timestamp(0)) AS at FROM records
-        WHERE {_build_log_condition(log)} AND kpartition = {gap.kpartition}
-          AND koffset < {gap.from_offset}
+        WHERE kind = '{CONNECT_OFFSETS}' AND {_build_log_condition(log)}
+              AND kpartition = {gap.kpartition} AND koffset < {gap.from_offset}
         """  # noqa: S608 - quoted, and numbers
-    (row,) = reader.run_query(base, query, records=BRONZE_RECORDS).to_pylist()
-    return float(row["at"].timestamp())
+    (row,) = convert_rows(reader.run_query(base, query, records=BRONZE_RECORDS))
+    return float(row["at"])
 
 
 def _build_log_condition(log: OffsetsTopicLog) -> str:
     return (
-        f"kind = '{CONNECT_OFFSETS}' AND kafka = {quote_text(log.kafka)} AND "
-        f"topic = {quote_text(log.topic)} AND topic_id = {quote_text(log.topic_id)}"
+        f"kafka = {quote_text(log.kafka)} AND topic = {quote_text(log.topic)} AND "
+        f"topic_id = {quote_text(log.topic_id)}"
     )
 
 
 def convert_to_datetime(moment: float) -> datetime:
     """Return Unix seconds as a datetime, to the microsecond."""
-    return datetime.fromtimestamp(0, tz=UTC) + timedelta(microseconds=round(moment * 1_000_000))
+    return _EPOCH + timedelta(microseconds=round(moment * 1_000_000))
 
 
 def quote_text(text: str) -> str:

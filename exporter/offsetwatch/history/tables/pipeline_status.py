@@ -7,19 +7,17 @@ reason in the status too.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 import msgspec
 import structlog
 
-from offsetwatch.disk import sync_folder
+from offsetwatch.disk import replace_file
 from offsetwatch.errors import HistoryError, OffsetwatchError
 from offsetwatch.model.history_documents import (
     BRONZE,
@@ -36,7 +34,6 @@ STARTING, READING, COMPUTING, BUG = "starting", "reading", "computing", "bug"
 STREAM_ENDED = "stream_ended"
 
 _log = structlog.get_logger()
-
 
 BASELINES_BYTES_MAX: Final = 256 * 1024 * 1024
 
@@ -77,7 +74,11 @@ class PipelineStatusWriter:
 
     def __init__(self, base: Path, kafkas: Iterable[str]) -> None:
         self._base = base
-        before = self._before()
+        try:
+            before = read_status(base) or PipelineStatus()
+        except HistoryError as exc:
+            _log.warning("history_status_lost", detail=str(exc))
+            before = PipelineStatus()
         known = {feed.kafka: feed for feed in before.feeds}
         self._feeds = {kafka: known.get(kafka, FeedStatus(kafka)) for kafka in kafkas}
         self._errors = Counter(dict(before.errors))
@@ -85,24 +86,15 @@ class PipelineStatusWriter:
         self._batch_at = before.batch_at
         self._stage = STARTING
 
-    def _before(self) -> PipelineStatus:
-        try:
-            return read_status(self._base) or PipelineStatus()
-        except HistoryError as exc:
-            _log.warning("history_status_lost", detail=str(exc))
-            return PipelineStatus()
-
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if isinstance(error, Exception):
-            self._errors[self._reason(error)] += 1
+    def __exit__(self, _kind: object, error: object, _trace: object) -> None:
+        if isinstance(error, OffsetwatchError):
+            stage_counts = error.reason == HistoryError.reason
+            self._errors[self._stage if stage_counts else error.reason] += 1
+        elif isinstance(error, Exception):
+            self._errors[BUG] += 1
         self.write()
 
     def stored(self, rows: Mapping[str, tuple[int, int]]) -> None:
@@ -163,7 +155,6 @@ class PipelineStatusWriter:
     def write(self) -> None:
         """Replace the file as a whole. A failure is logged, and does not end the run."""
         path = path_of(self._base)
-        partial = path.with_name(f"{path.name}.partial")
         status = PipelineStatus(
             batch_at=self._batch_at,
             feeds=tuple(feed for _, feed in sorted(self._feeds.items())),
@@ -173,15 +164,9 @@ class PipelineStatusWriter:
         text = msgspec.json.format(msgspec.json.encode(status), indent=1)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_bytes(text)
-            partial.replace(path)
+            replace_file(path, lambda file: file.write(text), durable=False)
         except OSError as exc:
             _log.warning("history_status_not_written", detail=str(exc))
-
-    def _reason(self, error: Exception) -> str:
-        if not isinstance(error, OffsetwatchError):
-            return BUG
-        return self._stage if error.reason == HistoryError.reason else error.reason
 
 
 def find_baselines_path(base: Path) -> Path:
@@ -209,14 +194,8 @@ def read_baselines(base: Path) -> Baselines | None:
 def publish(base: Path, found: Baselines) -> None:
     """Replace the baselines as a whole. Raises HistoryError; the old ones then remain."""
     path = find_baselines_path(base)
-    partial = path.with_name(f"{path.name}.{os.getpid()}.partial")  # two may learn at once
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("wb") as file:
-            file.write(encode_baselines(found))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        sync_folder(path.parent)
+        replace_file(path, lambda file: file.write(encode_baselines(found)))
     except OSError as exc:
         raise HistoryError(f"{path} cannot be written: {exc.strerror}") from exc

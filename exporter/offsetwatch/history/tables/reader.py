@@ -231,12 +231,12 @@ def read_rows(base: Path, table: Table) -> Iterator[dict[str, Any]]:
 
     A column that is newer than the version that wrote the table is null.
     """
-    there = open_table(base, table)
+    delta = open_table(base, table)
     with translate_damage(base, table):
-        written = {field.name for field in there.schema().fields}
+        written = {field.name for field in delta.schema().fields}
         newer = dict.fromkeys(name for name in table.names if name not in written)
         names = [name for name in table.names if name in written]
-        return ({**row, **newer} for row in convert_rows(there.to_pyarrow_table(columns=names)))
+        return ({**row, **newer} for row in convert_rows(delta.to_pyarrow_table(columns=names)))
 
 
 def run_query(base: Path, query: str, **tables: Table) -> pa.Table:
@@ -318,13 +318,13 @@ def find_flow(base: Path, name: str, connect_cluster: str | None) -> MirrorFlow:
     everything = [(f"{flow.source}->{flow.target}", flow) for flow in read_flows(base)]
     found = [
         flow
-        for full_name, flow in everything
-        if full_name == name and connect_cluster in {None, flow.connect_cluster}
+        for known, flow in everything
+        if known == name and connect_cluster in {None, flow.connect_cluster}
     ]
     where = "" if connect_cluster is None else f" of {connect_cluster}"
     if not found:
-        known = ", ".join(sorted({full_name for full_name, _ in everything})) or "none"
-        raise HistoryError(f"no flow{where} is called {name}; the newest run found {known}")
+        names = ", ".join(sorted({known for known, _ in everything})) or "none"
+        raise HistoryError(f"no flow{where} is called {name}; the newest run found {names}")
     if len(found) > 1:
         clusters = " | ".join(sorted({flow.connect_cluster for flow in found}))
         raise HistoryError(
