@@ -210,7 +210,7 @@ def test_no_record_of_a_sink_is_named_while_two_ways_of_knowing_disagree(drawn: 
     assert subject.failure is not None
     stage, facts = subject.failure.stage, subject.facts
     committed = dict.fromkeys(PLACES, 0) | {
-        location.at: location.next
+        location.partition: location.next
         for location in (parse_sink_position(each.pair) for each in subject.partitions)
         if location is not None
     }

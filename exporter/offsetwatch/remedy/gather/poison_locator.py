@@ -148,7 +148,7 @@ class PoisonLocator:
                     pair,
                     topic_id=self._read_initial_topic_id(case, sink.kafka, position),
                     moved=self._positions.moved(key, run, position),
-                    end_seen=None if position is None else ends.get(position.at),
+                    end_seen=None if position is None else ends.get(position.partition),
                 )
             )
         return SinkSubject(
@@ -188,7 +188,9 @@ class PoisonLocator:
                     pair,
                     topic_id=self._read_initial_topic_id(case, flow.upstream, position),
                     moved=moved,
-                    remote=None if position is None else find_remote_topic(flow, position.at.topic),
+                    remote=None
+                    if position is None
+                    else find_remote_topic(flow, position.partition.topic),
                 )
             )
         return MirrorSubject(
@@ -210,12 +212,12 @@ class PoisonLocator:
         """
         if position is None or case.incident is None:
             return None
-        key = (case.incident.key, kafka, position.at.topic)
+        key = (case.incident.key, kafka, position.partition.topic)
         if key not in self._topic_ids:
             if len(self._topic_ids) >= IDS_MAX:
                 self._topic_ids.clear()
             try:
-                self._topic_ids[key] = self._brokers.topic_id(kafka, position.at.topic)
+                self._topic_ids[key] = self._brokers.topic_id(kafka, position.partition.topic)
             except ClientError:
                 return None
         return self._topic_ids[key]
@@ -247,13 +249,17 @@ class PoisonLocator:
         self, kafka: str, mine: PartitionOffset, to: PartitionOffset, parse: PositionParser
     ) -> SearchAnswer:
         before, after = parse(mine), parse(to)
-        if before is None or after is None or before.at != after.at:
+        if before is None or after is None or before.partition != after.partition:
             return NoIdentification("offset_shape", f"{to.offset} is no offset of such a connector")
         try:
-            topic_id = self._brokers.topic_id(kafka, before.at.topic)
+            topic_id = self._brokers.topic_id(kafka, before.partition.topic)
             with self._open_reader(kafka, committed=True) as reader:
                 window = reader.window(
-                    before.at, before.next, count_max=2, bytes_max=READ_BYTES, timeout_s=READ_S
+                    before.partition,
+                    before.next,
+                    count_max=2,
+                    bytes_max=READ_BYTES,
+                    timeout_s=READ_S,
                 )
         except NotFound as exc:
             return NoIdentification("topic_unknown", str(exc))
@@ -323,7 +329,7 @@ def find_record(
         if subject.facts.dead_letters is not None and subject.letters_kafka is not None:
             letters = reader.read_dead_letters(subject.letters_kafka, subject.facts.dead_letters)
         positions = (parse_sink_position(partition.pair) for partition in subject.partitions)
-        known = frozenset(position.at for position in positions if position is not None)
+        known = frozenset(position.partition for position in positions if position is not None)
         uncommitted = reader.find_uncommitted(known, subject.topics)
         return find_in_sink(subject, found, letters, uncommitted)
 
@@ -335,7 +341,7 @@ def _is_mirror_moving(
     if position is None:
         return None
     for view in snapshot.index.mirror_partitions.get(case.key, ()):
-        if (view.topic, view.partition) == (position.at.topic, position.at.partition):
+        if (view.topic, view.partition) == (position.partition.topic, position.partition.partition):
             return None if view.lag is None else view.lag == 0 or view.caught_up
     return None
 
@@ -433,19 +439,20 @@ class FailurePositions:
         return self._observe(key, None, config, run).failures(run)
 
     def moved(
-        self, key: ConnectorKey, run: FailureRun | None, partition: ReadPosition | None
+        self, key: ConnectorKey, run: FailureRun | None, position: ReadPosition | None
     ) -> bool | None:
         """Return whether a position has moved since the run's first failure; None if unknown.
 
         A position that was the same at two failures has not moved.
         """
-        if run is None or partition is None:
+        if run is None or position is None:
             return None
         if any(
-            is_label_of(label, partition.at.topic, partition.at.partition) for label, _ in run.same
+            is_label_of(label, position.partition.topic, position.partition.partition)
+            for label, _ in run.same
         ):
             return False
-        since = self._observe(key, partition.at, f"{partition.next} in {run.first_at!r}", run)
+        since = self._observe(key, position.partition, f"{position.next} in {run.first_at!r}", run)
         if since.failures(run) > 0:
             return False
         return True if run.moved else None

@@ -107,24 +107,26 @@ class BoundedLogReader:
             position = parse(partition.pair)
             assert position is not None  # what has none was refused
             try:
-                found[position.at] = self._read_partition(position, partition.remote, target_kafka)
+                found[position.partition] = self._read_partition(
+                    position, partition.remote, target_kafka
+                )
             except ClientError as exc:
-                found[position.at] = PartitionReading(unread=exc.reason)
+                found[position.partition] = PartitionReading(unread=exc.reason)
         return found
 
     def _read_partition(
         self, position: ReadPosition, remote: str | None, target_kafka: str | None
     ) -> PartitionReading:
         self._remaining_s()
-        topic_id = self._brokers.topic_id(self._kafka, position.at.topic)
-        bounds = self._brokers.bounds(self._kafka, position.at)
+        topic_id = self._brokers.topic_id(self._kafka, position.partition.topic)
+        bounds = self._brokers.bounds(self._kafka, position.partition)
         end = bounds.stable_end if self._committed else bounds.end
         if not bounds.start <= position.next < end:
             return PartitionReading(topic_id, LogWindow((), position.next, end, bounds.start))
-        window = self._window(position.at, position.next, committed=self._committed or False)
+        window = self._window(position.partition, position.next, committed=self._committed or False)
         differ = False
         if self._committed is None:
-            strict = self._window(position.at, position.next, committed=True)
+            strict = self._window(position.partition, position.next, committed=True)
             differ = _list_offsets(strict) != _list_offsets(window)
         salvaged, sound_after = None, None
         if window.corrupt_at is not None and not window.records:
@@ -143,11 +145,13 @@ class BoundedLogReader:
 
     def _salvage(self, position: ReadPosition) -> tuple[RawRecord | None, bool]:
         committed = self._committed or False
-        torn = self._window(position.at, position.next, committed=committed, sums=False, count=1)
+        torn = self._window(
+            position.partition, position.next, committed=committed, sums=False, count=1
+        )
         if not torn.records:
             return None, False
         record = torn.records[0]
-        after = self._window(position.at, record.offset + 1, committed=committed, count=1)
+        after = self._window(position.partition, record.offset + 1, committed=committed, count=1)
         return record, after.corrupt_at is None
 
     def read_dead_letters(self, kafka: str, topic: str) -> tuple[Headers, ...] | None:

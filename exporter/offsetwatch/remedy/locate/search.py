@@ -309,7 +309,7 @@ SearchAnswer = IdentifiedRecord | NoIdentification
 class ReadPosition(NamedTuple):
     """The partition of an offset, and the offset of the NEXT record to be read."""
 
-    at: TopicPartition
+    partition: TopicPartition
     next: int
 
 
@@ -373,13 +373,13 @@ def refuse_by_offsets(
                 "offset_not_understood",
                 f"{pair.partition} has {pair.offset}: which record is next is unknown",
             )
-        if position.at in known:
+        if position.partition in known:
             return NoIdentification(
                 "partition_twice",
-                f"two offsets stand for {_format_partition(position.at)}: which one is read is "
-                "not certain",
+                f"two offsets stand for {_format_partition(position.partition)}: which one is read "
+                "is not certain",
             )
-        known.add(position.at)
+        known.add(position.partition)
     return None
 
 
@@ -397,7 +397,7 @@ def find_suspects(
         position = parse(partition.pair)
         if position is None or partition.moved:
             continue
-        reading = readings.get(position.at, PartitionReading(unread="not_read"))
+        reading = readings.get(position.partition, PartitionReading(unread="not_read"))
         suspect = _build_suspect(partition, position, reading)
         if isinstance(suspect, NoIdentification):
             return suspect
@@ -413,7 +413,7 @@ def find_suspects(
 def _build_suspect(
     partition: SubjectPartition, position: ReadPosition, reading: PartitionReading
 ) -> Suspect | NoIdentification | None:
-    name, window = _format_partition(position.at), reading.window
+    name, window = _format_partition(position.partition), reading.window
     if window is None:
         return NoIdentification("window_not_read", f"{name} could not be read: {reading.unread}")
     problem = _find_log_change(partition, position, reading.topic_id, window)
@@ -459,7 +459,7 @@ def find_only_corrupt(suspects: Iterable[Suspect]) -> Suspect | NoIdentification
     Its bytes must be readable without checksums, and its batch must contain no other record.
     """
     corrupt = [
-        (suspect, _format_partition(suspect.position.at), suspect.window.corrupt_at)
+        (suspect, _format_partition(suspect.position.partition), suspect.window.corrupt_at)
         for suspect in suspects
         if suspect.window.corrupt_at is not None
     ]
@@ -507,7 +507,7 @@ def build_identified_record(
     recommend: tuple[str, ...],
 ) -> IdentifiedRecord:
     """Build the answer that this record blocks the connector; `to` is the offset after a skip."""
-    topic_id, partition = suspect.reading.topic_id, suspect.position.at
+    topic_id, partition = suspect.reading.topic_id, suspect.position.partition
     assert topic_id is not None
     return IdentifiedRecord(
         RecordLocation(kafka, partition.topic, topic_id, partition.partition, record.offset),

@@ -180,7 +180,7 @@ _METHODS: Final = ("decode", "only_record", "one_at_a_time", "error_log", "dead_
 
 class _Pointer(NamedTuple):
     method: str
-    at: TopicPartition
+    partition: TopicPartition
     offset: int
 
 
@@ -318,7 +318,7 @@ class _Search:
                 (recommendations.CHECK_PRODUCER, *self._recommend),
             )
         pointers = sorted(set(self._pointers()), key=lambda found: _METHODS.index(found.method))
-        if len({(pointer.at, pointer.offset) for pointer in pointers}) > 1:
+        if len({(pointer.partition, pointer.offset) for pointer in pointers}) > 1:
             return self._disagree(pointers)
         if not pointers:
             return self._explain_no_method()
@@ -330,7 +330,7 @@ class _Search:
         decoded = self._decoded
         if decoded.whole and not decoded.unknown:
             yield from (
-                _Pointer("decode", failing.suspect.position.at, failing.record.offset)
+                _Pointer("decode", failing.suspect.position.partition, failing.record.offset)
                 for failing in decoded.bad
                 if failing.stage in self._converters
             )
@@ -358,7 +358,7 @@ class _Search:
         window = suspect.window
         if not window.records:
             return
-        pointer = _Pointer("", suspect.position.at, window.records[0].offset)
+        pointer = _Pointer("", suspect.position.partition, window.records[0].offset)
         if len(window.records) == 1 and window.next_offset >= window.end:
             yield pointer._replace(method="only_record")
         if self._facts.batch_max == 1 and self._subject.failures_alone >= SINGLE_FAILURES_MIN:
@@ -367,18 +367,20 @@ class _Search:
     def _point_by_report(self, method: str, found: frozenset[Coordinates]) -> Iterator[_Pointer]:
         """Yield the records that Connect reported for this stage from the committed offset on."""
         positions = (parse_sink_position(partition.pair) for partition in self._subject.partitions)
-        committed = {position.at: position.next for position in positions if position is not None}
+        committed = {
+            position.partition: position.next for position in positions if position is not None
+        }
         for said in found:
             here = said.stage == self._stage or said.stage in self._converters
-            if here and said.offset >= committed.get(said.at, 0):
-                yield _Pointer(method, said.at, said.offset)
+            if here and said.offset >= committed.get(said.partition, 0):
+                yield _Pointer(method, said.partition, said.offset)
 
     # --- answers -------------------------------------------------------------------------------
 
     def _check_pointers(self, pointers: list[_Pointer]) -> SearchAnswer:
         _, partition, offset = pointers[0]
         suspect = next(
-            (suspect for suspect in self._suspects if suspect.position.at == partition), None
+            (suspect for suspect in self._suspects if suspect.position.partition == partition), None
         )
         if suspect is None:
             return self._disagree(pointers, "nothing there stands still")
@@ -495,7 +497,7 @@ REPORTED_STAGES: Final = {
 class Coordinates(NamedTuple):
     """A record that Connect reports as failed: classify's stage and the class that threw."""
 
-    at: TopicPartition
+    partition: TopicPartition
     offset: int
     stage: str
     class_name: str

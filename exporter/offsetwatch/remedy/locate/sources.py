@@ -162,7 +162,7 @@ def _find_large_record(
     first = [entry for entry in large if entry.record is entry.suspect.window.records[0]]
     if not first:
         return _explain_none_first(large, evidence, recommend)
-    if len({entry.suspect.position.at for entry in large}) > 1:
+    if len({entry.suspect.position.partition for entry in large}) > 1:
         return NoIdentification(
             "more_than_one_partition",
             "records of several partitions are too large: it is unknown on which one it failed",
