@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from offsetwatch.model.moments import Moment, moment_of
+from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.service_api import (
     AlertHint,
     AlreadyDecided,
@@ -26,7 +27,6 @@ from offsetwatch.remedy.model.service_api import (
     PlanHashMismatch,
     PlanRequest,
     PlanRow,
-    PlanState,
     PlanStepRow,
     ProposalAccepted,
     ProposalExpired,
@@ -48,7 +48,7 @@ def plan_row(plan_id: str = "p1", **more: Any) -> PlanRow:
     inputs = {
         "plan_id": plan_id,
         "sha256": plan_of(plan_id=plan_id).sha256,
-        "state": PlanState.PROPOSED,
+        "state": PlanStatus.PROPOSED,
         "action": "skip_one",
         "connect_cluster": "lab",
         "connector": "orders",
@@ -95,7 +95,7 @@ class MemoryDesk:
         self.before("inventory")
         return self.known
 
-    def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
+    def plans(self, state: PlanStatus | None = None) -> tuple[PlanRow, ...]:
         self.before("plans")
         return tuple(row for row in self.rows.values() if state in (None, row.state))
 
@@ -150,31 +150,31 @@ class MemoryDesk:
                 return RequestTargetNotFound()
             if row.sha256 != sha256:
                 return PlanHashMismatch(sha256=row.sha256)
-            if row.state is not PlanState.PROPOSED:
+            if row.state is not PlanStatus.PROPOSED:
                 return AlreadyDecided(state=row.state, by="somebody")
             if row.expires_at is not None and self.clock.now() >= row.expires_at:
                 return ProposalExpired(at=row.expires_at)
             if row.created_by == by:
                 return SelfApproval()
-            return self._decided(row, PlanState.APPROVED, ("approve", plan_id, by, because))
+            return self._decided(row, PlanStatus.APPROVED, ("approve", plan_id, by, because))
 
     def reject(
         self, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
-        return self._from("reject", PlanState.PROPOSED, PlanState.REJECTED, plan_id, by, because)
+        return self._from("reject", PlanStatus.PROPOSED, PlanStatus.REJECTED, plan_id, by, because)
 
     def abort(
         self, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
-        return self._from("abort", PlanState.RUNNING, PlanState.RUNNING, plan_id, by, because)
+        return self._from("abort", PlanStatus.RUNNING, PlanStatus.RUNNING, plan_id, by, because)
 
     def resolve(
         self, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
-        return self._from("resolve", PlanState.PARKED, PlanState.RESOLVED, plan_id, by, because)
+        return self._from("resolve", PlanStatus.PARKED, PlanStatus.RESOLVED, plan_id, by, because)
 
     def _from(
-        self, what: str, needed: PlanState, then: PlanState, plan_id: str, by: str, because: str
+        self, what: str, needed: PlanStatus, then: PlanStatus, plan_id: str, by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound | AlreadyDecided:
         self.before(what)
         with self._lock:
@@ -185,7 +185,7 @@ class MemoryDesk:
                 return AlreadyDecided(state=row.state, by=None)
             return self._decided(row, then, (what, plan_id, by, because))
 
-    def _decided(self, row: PlanRow, state: PlanState, call: tuple[Any, ...]) -> ChangeRecorded:
+    def _decided(self, row: PlanRow, state: PlanStatus, call: tuple[Any, ...]) -> ChangeRecorded:
         self.changed.append(call)
         self.rows[row.plan_id] = msgspec.structs.replace(row, state=state)
         return ChangeRecorded(row=self.rows[row.plan_id])

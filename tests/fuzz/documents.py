@@ -31,7 +31,13 @@ from offsetwatch.remedy.journal.journal import ChainLine, hash_line
 from offsetwatch.remedy.locate import converters
 from offsetwatch.remedy.model import journal_records, plan
 from offsetwatch.remedy.model.driver import AttemptResult
-from offsetwatch.remedy.model.plan import FrozenOffsets, PartitionOffset, RequestedState, ToState
+from offsetwatch.remedy.model.plan import (
+    FrozenOffsets,
+    PartitionOffset,
+    PlanStatus,
+    RequestedState,
+    ToState,
+)
 from offsetwatch.remedy.model.quarantine import (
     DamagedCopy,
     QuarantineContext,
@@ -98,7 +104,7 @@ _JOURNAL: Final = (
     journal_records.PlanProposed(at=1.0, plan=skip_of(), mode="propose", expires_at=2.0),
     journal_records.ModeSet(at=1.0, mode=None, by="ada", because="x"),
     journal_records.PauseSet(at=1.0, paused=True, until=None, by="ada", because="x"),
-    journal_records.PlanEnded(at=1.0, ending=journal_records.PlanEnding.SUCCEEDED, said="done"),
+    journal_records.PlanEnded(at=1.0, ending=PlanStatus.SUCCEEDED, said="done"),
     journal_records.LeadershipTaken(at=1.0, name="replica-1"),
 )
 _RECORD: Final = RawRecord(

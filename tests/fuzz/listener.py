@@ -21,7 +21,7 @@ from multidict import CIMultiDict
 from structlog.testing import capture_logs
 
 from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.service_api import PlanState
+from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.serve.control.connection import NDJSON, ControlHttpAnswer
 from offsetwatch.serve.control.dispatcher import (
     ControlDispatcher,
@@ -173,7 +173,7 @@ def may_change(request: _Request) -> bool:
 def _furnished(clock: VirtualClock) -> MemoryDesk:
     """A desk with a plan in each state that something can be decided in."""
     service = MemoryDesk(clock)
-    for number, state in enumerate((PlanState.PROPOSED, PlanState.RUNNING, PlanState.PARKED), 1):
+    for number, state in enumerate((PlanStatus.PROPOSED, PlanStatus.RUNNING, PlanStatus.PARKED), 1):
         service.rows[f"p{number}"] = plan_row(f"p{number}", state=state)
     return service
 

@@ -24,7 +24,6 @@ from offsetwatch.remedy.model.journal_records import (
     AnyRecord,
     OffsetsBackedUp,
     PlanEnded,
-    PlanEnding,
     PlanOpened,
     StepVerified,
 )
@@ -36,6 +35,7 @@ from offsetwatch.remedy.model.plan import (
     FrozenOffsets,
     PartitionOffset,
     Plan,
+    PlanStatus,
     PlanSubject,
     RecordLocation,
     RequestedState,
@@ -56,7 +56,7 @@ def pair(offset: int | None, partition: int = 0, cluster: str = "west") -> Parti
 def journal(
     *steps: AnyStep,
     before: tuple[PartitionOffset, ...] = (pair(99),),
-    ending: PlanEnding = PlanEnding.SUCCEEDED,
+    ending: PlanStatus = PlanStatus.SUCCEEDED,
     location: str = "payments",
     connector: str = "mm2",
     done: bool = True,
@@ -102,7 +102,7 @@ def test_a_plan_that_moves_back_has_what_lies_between_copied_again() -> None:
 @pytest.mark.parametrize(
     "entries",
     [
-        pytest.param(journal(Alter((pair(104),)), ending=PlanEnding.RESTORED), id="undone"),
+        pytest.param(journal(Alter((pair(104),)), ending=PlanStatus.RESTORED), id="undone"),
         pytest.param(journal(Alter((pair(104),)), done=False), id="not carried out"),
         pytest.param(journal(Alter((pair(104),)), connector="other"), id="another connector"),
         pytest.param(journal(Alter((pair(104),)), location="other"), id="another cluster"),

@@ -16,7 +16,6 @@ from offsetwatch.remedy.model.journal_records import (
     PauseSet,
     PlanApproved,
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     PlanLapsed,
     PlanOpened,
@@ -35,6 +34,7 @@ from offsetwatch.remedy.model.plan import (
     Freeze,
     PartitionOffset,
     Plan,
+    PlanStatus,
     PlanSubject,
     Prove,
     RecordLocation,
@@ -79,7 +79,7 @@ plans = st.builds(
     st.sampled_from(CONNECTORS),
     st.integers(0, 300),
 )
-ends = st.sampled_from(PlanEnding)
+ends = st.sampled_from([status for status in PlanStatus if status.has_ended])
 times = st.floats(0, 1e6)
 
 

@@ -34,7 +34,7 @@ from offsetwatch.remedy.engine import (
 )
 from offsetwatch.remedy.engine.progress import EngineLimits, PlanProgress, replay_records
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
-from offsetwatch.remedy.model.journal_records import AnyRecord, PlanEnding, PlanFailureCause
+from offsetwatch.remedy.model.journal_records import AnyRecord, PlanFailureCause
 from offsetwatch.remedy.model.plan import (
     Alter,
     Create,
@@ -43,6 +43,7 @@ from offsetwatch.remedy.model.plan import (
     FrozenOffsets,
     PartitionOffset,
     Plan,
+    PlanStatus,
     RequestedState,
     Reset,
     Restart,
@@ -207,13 +208,13 @@ def finish(run: Run) -> None:
 def judge(progress: PlanProgress) -> None:
     ended = progress.ended
     if ended is None:
-        assert progress.parked.ending in {PlanEnding.PARKED, PlanEnding.IN_DOUBT}
-    elif ended.ending is PlanEnding.UNCHANGED:
+        assert progress.parked.ending in {PlanStatus.PARKED, PlanStatus.IN_DOUBT}
+    elif ended.ending is PlanStatus.UNCHANGED:
         assert not progress.touched
-    elif ended.ending is PlanEnding.SUCCEEDED:
+    elif ended.ending is PlanStatus.SUCCEEDED:
         assert (progress.index, progress.undoing) == (len(progress.plan.steps), False)
     else:
-        assert ended.ending is PlanEnding.RESTORED
+        assert ended.ending is PlanStatus.RESTORED
         assert progress.undoing
         gone = (Delete, DeleteTopic, Restart)
         steps = [progress.plan.steps[number] for number in progress.touched]

@@ -15,7 +15,7 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
-from offsetwatch.remedy.model.service_api import PlanState
+from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.serve.control.routes import build_document
 from tests.fakes.desk import MemoryDesk, plan_row
 from tests.unit.serve.control.stage import DEADLINE_S, Stage, serving, token
@@ -33,7 +33,7 @@ CHECKS = [
     checks.response_schema_conformance,
     checks.negative_data_rejection,
 ]
-STATES = (PlanState.PROPOSED, PlanState.RUNNING, PlanState.PARKED)
+STATES = (PlanStatus.PROPOSED, PlanStatus.RUNNING, PlanStatus.PARKED)
 KNOWN = {"connect_cluster": "lab", "connector": "orders", "scope": "lab/orders"}
 
 

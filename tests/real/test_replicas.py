@@ -37,13 +37,12 @@ from offsetwatch.remedy.model.journal_records import (
     PauseSet,
     PlanApproved,
     PlanEnded,
-    PlanEnding,
     PlanOpened,
     PlanProposed,
     StepIntended,
     StepVerified,
 )
-from offsetwatch.remedy.model.plan import FrozenOffsets, PartitionOffset
+from offsetwatch.remedy.model.plan import FrozenOffsets, PartitionOffset, PlanStatus
 from offsetwatch.remedy.replicas.replica import (
     LeadershipTerm,
     Replica,
@@ -59,7 +58,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 WAIT_S = 120.0
 SESSION_S = 1.0
 HELD = PauseSet(at=1.0, paused=True, until=None, by="ada", because="to see")
-ENDED = PlanEnded(at=9.0, ending=PlanEnding.SUCCEEDED, said="done")
+ENDED = PlanEnded(at=9.0, ending=PlanStatus.SUCCEEDED, said="done")
 numbers = itertools.count()
 
 

@@ -29,8 +29,7 @@ from offsetwatch.errors import AccessDenied
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal.journal import Journal, create_plan_id
 from offsetwatch.remedy.model.driver import StepStatus
-from offsetwatch.remedy.model.journal_records import PlanEnding
-from offsetwatch.remedy.model.plan import Freeze, PartitionOffset, Plan, Settle, Write
+from offsetwatch.remedy.model.plan import Freeze, PartitionOffset, Plan, PlanStatus, Settle, Write
 from offsetwatch.remedy.model.stored_offsets import OffsetStoreContents
 from offsetwatch.toolbox.connector_facts import KafkaClusterPool
 from offsetwatch.toolbox.store.worker_storage import WorkerOffsetStore, open_worker_storage
@@ -145,7 +144,7 @@ def goes_round(lab: Lab, state: Path) -> None:
 
     lab.terminate(STANDALONE)
     result = carried_out(store, SOLO_SOURCE, step, state)
-    assert result.ending is PlanEnding.SUCCEEDED, result.said
+    assert result.ending is PlanStatus.SUCCEEDED, result.said
     assert result.frozen is not None
     assert result.frozen.pairs == there
     lab.start_process(STANDALONE)
@@ -215,7 +214,7 @@ def test_a_worker_that_was_down_reads_what_was_written_to_its_topic(
 
         lab.terminate("connect-1")
         result = carried_out(store, name, step, tmp_path)
-        assert result.ending is PlanEnding.SUCCEEDED, result.said
+        assert result.ending is PlanStatus.SUCCEEDED, result.said
         past = [offset.pair for offset in place_of(properties).from_beginning(frozenset({name}))]
         assert past[-1] == step.pairs[0]
         lab.start_process("connect-1")
@@ -262,7 +261,7 @@ def test_a_dedicated_mirror_maker_that_was_down_reads_what_was_written_to_its_to
 
     lab.terminate("mm2")
     result = carried_out(store, name, step, tmp_path)
-    assert result.ending is PlanEnding.SUCCEEDED, result.said
+    assert result.ending is PlanStatus.SUCCEEDED, result.said
     lab.start_process("mm2")
     copied([*once, *once[6:]])
     at(BEFORE - 1)

@@ -26,13 +26,12 @@ from offsetwatch.remedy.model.facts import (
 )
 from offsetwatch.remedy.model.journal_records import (
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     PlanOpened,
     PlanParked,
     StepIntended,
 )
-from offsetwatch.remedy.model.plan import Alter, Plan
+from offsetwatch.remedy.model.plan import Alter, Plan, PlanStatus
 from offsetwatch.remedy.model.plan_templates import DETECTOR
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
@@ -59,7 +58,7 @@ def done_before(journal: Journal, plan: Plan, now: float, *, skips: int, parked:
         earlier = msgspec.structs.replace(plan, plan_id=report, remedy=remedy)
         journal.open(earlier, PlanOpened(at=moment, plan=earlier))
         intended = StepIntended(at=moment, index=alters[0], undoing=False)
-        ended = PlanEnded(at=moment + 1.0, ending=PlanEnding.SUCCEEDED, said="done")
+        ended = PlanEnded(at=moment + 1.0, ending=PlanStatus.SUCCEEDED, said="done")
         journal.append(report, (intended, ended))
     for number in range(parked):
         report = f"elsewhere-{number}"
@@ -68,7 +67,7 @@ def done_before(journal: Journal, plan: Plan, now: float, *, skips: int, parked:
         journal.open(other, PlanOpened(at=now - 5000.0, plan=other))
         plan_parked = PlanParked(
             at=now - 4000.0,
-            ending=PlanEnding.PARKED,
+            ending=PlanStatus.PARKED,
             cause=PlanFailureCause.CHANGED,
             said="somebody has to look",
         )

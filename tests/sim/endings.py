@@ -5,14 +5,13 @@ from __future__ import annotations
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.journal_records import (
     PlanEnded,
-    PlanEnding,
     PlanOpened,
     PlanParked,
     RollbackStarted,
     StepAnswered,
     StepIntended,
 )
-from offsetwatch.remedy.model.plan import Alter, RequestedState, ToState
+from offsetwatch.remedy.model.plan import Alter, PlanStatus, RequestedState, ToState
 from tests.sim.invariants import Broken, Watch, must
 from tests.sim.world import NAME, PLACE, STOP_TOTAL_S
 
@@ -109,7 +108,7 @@ def _left_running(watch: Watch, ended: PlanEnded) -> None:
 
 def _truth(watch: Watch, ended: PlanEnded) -> None:
     """What the last record says is so."""
-    world, done = watch.world, ended.ending is PlanEnding.SUCCEEDED
+    world, done = watch.world, ended.ending is PlanStatus.SUCCEEDED
     if world.foreign or world.troubled:
         return
     if world.case == "stop":
@@ -118,7 +117,7 @@ def _truth(watch: Watch, ended: PlanEnded) -> None:
         return
     index, lag = world.next_read() or 0, world.numbers.frm + (2 if world.mirror else 1)
     skipped = {offset for offset in world.hashes if offset < index} - world.delivered()
-    changed = ended.ending in {PlanEnding.SUCCEEDED, PlanEnding.INEFFECTIVE}
+    changed = ended.ending in {PlanStatus.SUCCEEDED, PlanStatus.INEFFECTIVE}
     must((index >= lag) == changed, "I3", f"{ended.ending}, and it stands at {index}")
     if changed:
         must(skipped == world.quarantined(), "I3", f"skipped {skipped}")

@@ -25,13 +25,12 @@ from offsetwatch.remedy.model.driver import AttemptResult, StepInspection, StepS
 from offsetwatch.remedy.model.fleet_state import FleetState
 from offsetwatch.remedy.model.journal_records import (
     PlanEnded,
-    PlanEnding,
     PlanOpened,
     PlanParked,
     RollbackStarted,
     StepIntended,
 )
-from offsetwatch.remedy.model.plan import Alter, PartitionOffset, Settle, ToState
+from offsetwatch.remedy.model.plan import Alter, PartitionOffset, PlanStatus, Settle, ToState
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
 from tests.sim.process import SimJournal, SimQuarantine
@@ -297,7 +296,7 @@ def parked_is_an_end(put: Put) -> None:
     def ended(result: Any, ending: Any, cause: Any, answer: str, now: float) -> Any:
         del ending
         return engine._append_records(
-            result, PlanEnded(at=now, ending=PlanEnding.UNCHANGED, said=answer, cause=cause)
+            result, PlanEnded(at=now, ending=PlanStatus.UNCHANGED, said=answer, cause=cause)
         )
 
     put(engine, "_park", ended)
@@ -321,7 +320,7 @@ def skip_is_left_stopped(put: Put) -> None:
     def early(result: Any, answer: str, now: float) -> Any:
         move = verified(result, answer, now)
         if isinstance(result.step, Alter) and not result.undoing:
-            ended = PlanEnded(at=now, ending=PlanEnding.SUCCEEDED, said="done")
+            ended = PlanEnded(at=now, ending=PlanStatus.SUCCEEDED, said="done")
             return Move(
                 progress.apply_record(move.progress, ended),
                 engine.EndCommand(),

@@ -35,7 +35,7 @@ from offsetwatch.remedy.model import approval
 from offsetwatch.remedy.model.facts import PlanApproval
 from offsetwatch.remedy.model.fleet_state import POLICY_APPROVER
 from offsetwatch.remedy.model.journal_records import AnyRecord, PlanOpened, PlanProposed
-from offsetwatch.remedy.model.plan import Action, Copy, Plan, Prove
+from offsetwatch.remedy.model.plan import Action, Copy, Plan, PlanStatus, Prove
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.quarantine import QuarantineContext, Receipt
 from offsetwatch.remedy.model.service_api import Mode
@@ -254,7 +254,7 @@ class Instance:
                 at=now, plan=plan, mode=policy.mode.value, expires_at=now + 3600.0
             )
             self.journal.decide(plan.plan_id, lambda written: None if written else proposed)
-        if status in {None, approval.PlanStatus.PROPOSED}:
+        if status in {None, PlanStatus.PROPOSED}:
             by = POLICY_APPROVER if not person and policy.mode is Mode.AUTO else "bob"
             self.journal.decide(
                 plan.plan_id,
@@ -270,9 +270,9 @@ class Instance:
         plan = self.world.plan
         return bounds.against(self.journal, plan, policy, approval, now=now, skew_s=skew_s)
 
-    def _stands(self) -> approval.PlanStatus | None:
+    def _stands(self) -> PlanStatus | None:
         history = approval.build_plan_history(self.journal.records(self.world.plan.plan_id))
-        return None if history is None else history.stands
+        return None if history is None else history.status
 
     def go_on(self, policy: Policy) -> PlanResult | None:
         """What a conductor does: what is open first, then what was approved; None if there is
@@ -282,10 +282,10 @@ class Instance:
         while True:
             history = approval.build_plan_history(self.journal.records(plan.plan_id))
             assert history is not None
-            if history.stands is approval.PlanStatus.RUNNING:
+            if history.status is PlanStatus.RUNNING:
                 self.working = True
                 return self.runner.finish_earlier(PLACE, NAME)
-            if history.stands is not approval.PlanStatus.APPROVED:
+            if history.status is not PlanStatus.APPROVED:
                 return None
             grounds = GuardInputs(self._clock.now(), self._bounds())
             self.watch.asked_at = self.world.line.now()

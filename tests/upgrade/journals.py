@@ -26,7 +26,6 @@ from offsetwatch.remedy.model import journal_records, plan
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome
 from offsetwatch.remedy.model.journal_records import (
     PlanEnded,
-    PlanEnding,
     PlanOpened,
     StepAnswered,
     StepIntended,
@@ -40,6 +39,7 @@ from offsetwatch.remedy.model.plan import (
     DeleteTopic,
     PartitionOffset,
     Plan,
+    PlanStatus,
     PlanSubject,
     RawOffsetRecord,
     RequestedState,
@@ -113,7 +113,7 @@ def _nobody(bench: Bench, plan: Plan) -> None:
 
 
 def _resolved(bench: Bench, plan: Plan) -> None:
-    ended = PlanEnded(at=bench.clock.now(), ending=PlanEnding.RESOLVED, said="set by hand")
+    ended = PlanEnded(at=bench.clock.now(), ending=PlanStatus.RESOLVED, said="set by hand")
     bench.journal.append(plan.plan_id, (ended,))
 
 

@@ -28,7 +28,7 @@ from offsetwatch.model.remediation import FOLLOWER_MODE, RemediationReported
 from offsetwatch.remedy.drivers.factory import open_remediation_driver
 from offsetwatch.remedy.execute.approved_plans import PlanExecutor, ProcessLifetime
 from offsetwatch.remedy.loop import ROUND_S, RemediationLoop
-from offsetwatch.remedy.model.approval import PlanStatus
+from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.service_api import AlertHint
 from offsetwatch.remedy.replicas.replica import LeadershipTerm, Replica
 from offsetwatch.remedy.views import plan_view
@@ -217,7 +217,7 @@ def _summarize_agent(agent: RemediationLoop, now: float) -> RemediationReported:
     ledger, fleet, counts = agent.ledger, agent.fleet, agent.counts
     states = Counter(dict.fromkeys(_OPEN_STATES, 0))
     states.update(
-        history.stands.value
+        "parked" if history.status.is_parked else history.status.value
         for history in ledger.dossiers.values()
         if history.plan.remedy is not None
     )

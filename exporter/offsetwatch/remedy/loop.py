@@ -24,7 +24,7 @@ from offsetwatch.remedy.guards import Permission, derive_permission
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.model import approval as decisions
 from offsetwatch.remedy.model import incidents
-from offsetwatch.remedy.model.approval import PROPOSAL_S, PlanHistory, PlanStatus
+from offsetwatch.remedy.model.approval import PROPOSAL_S, PlanHistory
 from offsetwatch.remedy.model.fleet_state import POLICY_APPROVER, ConnectorKey, FleetState
 from offsetwatch.remedy.model.guard_answer import GuardAnswer, GuardResult, select_denying
 from offsetwatch.remedy.model.incidents import Incident, IncidentKind
@@ -132,8 +132,7 @@ class IncidentTracker:
         open_plans = {
             history.plan.remedy.incident
             for history in self._ledger.dossiers.values()
-            if history.plan.remedy is not None
-            and history.stands in {PlanStatus.RUNNING, PlanStatus.PARKED}
+            if history.plan.remedy is not None and history.status.is_open
         }
         fleet, connectors = self._ledger.fleet, snapshot.index.connectors
         stopped = {

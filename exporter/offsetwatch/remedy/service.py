@@ -43,6 +43,7 @@ from offsetwatch.remedy.model.journal_records import (
     PauseSet,
     PlanProposed,
 )
+from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.service_api import (
     AlertHint,
     AlreadyDecided,
@@ -61,7 +62,6 @@ from offsetwatch.remedy.model.service_api import (
     PlanningAnswer,
     PlanRequest,
     PlanRow,
-    PlanState,
     ProposalAccepted,
     ProposalAnswer,
     ProposalExpired,
@@ -160,7 +160,7 @@ class RemediationService:
 
     # --- plans -----------------------------------------------------------------------------------
 
-    def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
+    def plans(self, state: PlanStatus | None = None) -> tuple[PlanRow, ...]:
         """Return the plans, newest first; all of them if `state` is None."""
         now = self._clock.now()
         ledger = self._read()
@@ -326,8 +326,9 @@ class RemediationService:
 
     def _decided(self, plan_id: str) -> AlreadyDecided:
         found = self._dossier(plan_id)
-        state = plan_view.compute_plan_state(found, self._clock.now())
-        return AlreadyDecided(state=state, by=plan_view.find_decider(found))
+        return AlreadyDecided(
+            state=found.status_at(self._clock.now()), by=plan_view.find_decider(found)
+        )
 
     # --- switches --------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ from offsetwatch.errors import (
 )
 from offsetwatch.remedy.model import service_api
 from offsetwatch.remedy.model.driver import StepInspection, StepStatus
-from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.remedy.model.plan import PartitionOffset, PlanStatus
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     ChangeRecorded,
@@ -45,7 +45,6 @@ from offsetwatch.remedy.model.service_api import (
     KeyReused,
     Mode,
     PlanHashMismatch,
-    PlanState,
     ProposalAccepted,
     ProposalExpired,
     RequestTargetNotFound,
@@ -161,7 +160,7 @@ def test_a_restart_elsewhere_is_a_plan_that_another_operator_approves(elsewhere)
     assert "another operator has to approve it" in done.stderr
     assert "plan approve q1 --sha256" in done.stderr
     (row,) = elsewhere.bureau.another().plans()
-    assert row.state is PlanState.PROPOSED
+    assert row.state is PlanStatus.PROPOSED
 
 
 def test_a_restart_elsewhere_that_one_operator_may_approve_is_followed(elsewhere, monkeypatch):
@@ -170,14 +169,14 @@ def test_a_restart_elsewhere_that_one_operator_may_approve_is_followed(elsewhere
     done = elsewhere.typed("ada", *RESTART, "--yes")
     assert done.exit_code == 1
     (row,) = elsewhere.bureau.another().plans()
-    assert row.state is PlanState.APPROVED
+    assert row.state is PlanStatus.APPROVED
 
 
 def test_a_restart_elsewhere_that_is_not_confirmed_leaves_no_plan_to_approve(elsewhere):
     done = elsewhere.typed("ada", *RESTART)
     assert done.exit_code == 3
     (row,) = elsewhere.bureau.another().plans()
-    assert row.state is PlanState.REJECTED
+    assert row.state is PlanStatus.REJECTED
 
 
 @pytest.mark.parametrize(
@@ -204,7 +203,7 @@ def test_whatever_is_asked_here_is_told_as_it_is_told_there(elsewhere):
     far.reject("p2", "", "no")
     for answer in (
         lambda item: item.plans(),
-        lambda item: item.plans(PlanState.PROPOSED),
+        lambda item: item.plans(PlanStatus.PROPOSED),
         lambda item: item.plan("p1"),
         lambda item: item.plan("p9"),
         lambda item: item.switches(),
@@ -238,7 +237,7 @@ def test_who_asks_is_who_has_the_token_whatever_is_said(elsewhere):
     assert ada.approve(row.plan_id, row.sha256, "bob", "mine") == SelfApproval()
     assert bob.approve(row.plan_id, "0" * 64, "", "no") == PlanHashMismatch(sha256=row.sha256)
     assert isinstance(bob.approve(row.plan_id, row.sha256, "", "yes"), ChangeRecorded)
-    again = AlreadyDecided(state=PlanState.APPROVED, by="bob")
+    again = AlreadyDecided(state=PlanStatus.APPROVED, by="bob")
     assert bob.approve(row.plan_id, row.sha256, "", "yes") == again
     assert ada.abort(row.plan_id, "", "no") == again
     assert ada.resolve(row.plan_id, "", "no") == again
@@ -439,7 +438,7 @@ def test_plans_are_listed_shown_and_decided_from_afar(elsewhere):
     done = elsewhere.typed("bob", "plan", "approve", "p1", "--yes", "--no-wait")
     assert done.exit_code == 0, done.output
     assert "plan p1 is approved" in done.stderr
-    assert elsewhere.bureau.office.plan("p1").row.state is PlanState.APPROVED
+    assert elsewhere.bureau.office.plan("p1").row.state is PlanStatus.APPROVED
     assert elsewhere.typed("bob", "plan", "reject", "p1", "--because", "no").exit_code == 0
     assert elsewhere.typed("bob", "plan", "abort", "p1", "--because", "no").exit_code == 4
 

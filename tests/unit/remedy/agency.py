@@ -36,7 +36,7 @@ from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.locate.search import IdentifiedRecord, NoIdentification
 from offsetwatch.remedy.loop import RemediationLoop
 from offsetwatch.remedy.model import approval
-from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
+from offsetwatch.remedy.model.approval import PlanHistory
 from offsetwatch.remedy.model.journal_records import ActionRefused
 from offsetwatch.remedy.model.plan import (
     Copy,
@@ -187,6 +187,16 @@ class FirstRecord:
         to: PartitionOffset,
     ) -> NoIdentification:
         return NoIdentification("not_here", "no person asks in these tests")
+
+
+ENDED, VOID = "ended", "void"
+
+
+def phase_of(history: PlanHistory) -> str:
+    """Its status; of one that has ended, however it did, and of one that is void, just that."""
+    if history.ended is not None:
+        return ENDED
+    return VOID if history.void else history.status
 
 
 @dataclass
@@ -353,9 +363,9 @@ class Agency:
 
     # --- what there is ---------------------------------------------------------------------------
 
-    def dossiers(self, status: PlanStatus | None = None) -> list[PlanHistory]:
+    def dossiers(self, status: str | None = None) -> list[PlanHistory]:
         self.ledger.read_on()
-        return [history for history in self.ledger.newest() if status in {None, history.stands}][
+        return [history for history in self.ledger.newest() if status in {None, phase_of(history)}][
             ::-1
         ]
 

@@ -16,7 +16,6 @@ from offsetwatch.remedy.engine.progress import AWAKE_S, EngineLimits, PlanProgre
 from offsetwatch.remedy.model.driver import StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import (
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     PlanParked,
     RollbackStarted,
@@ -26,6 +25,7 @@ from offsetwatch.remedy.model.plan import (
     FrozenOffsets,
     PartitionOffset,
     Plan,
+    PlanStatus,
     RequestedState,
     ToState,
 )
@@ -64,7 +64,7 @@ def seen(progress: PlanProgress, status: StepStatus, now: float = NOW) -> Move:
     return move(progress, StepInspection(status, "it is so"), now)
 
 
-def over(command: Move) -> tuple[PlanEnding, PlanFailureCause | None, str]:
+def over(command: Move) -> tuple[PlanStatus, PlanFailureCause | None, str]:
     """How a move ended the plan, or parked it."""
     last = command.records[-1]
     assert isinstance(last, PlanEnded | PlanParked)

@@ -27,7 +27,6 @@ from offsetwatch.remedy.engine.progress import PlanProgress
 from offsetwatch.remedy.model.driver import StepStatus
 from offsetwatch.remedy.model.journal_records import (
     OffsetsBackedUp,
-    PlanEnding,
     PlanFailureCause,
     PlanOpened,
     PlanResumed,
@@ -40,6 +39,7 @@ from offsetwatch.remedy.model.plan import (
     Create,
     Delete,
     Freeze,
+    PlanStatus,
     RemediationContext,
     RequestedState,
     ToState,
@@ -143,10 +143,10 @@ def test_who_takes_a_plan_up_asks_first_where_it_is() -> None:
 def test_another_place_is_left_alone() -> None:
     answer = "this is another Connect cluster than the plan's: x, not cluster-1"
     command = move(at(STOPPING, identified=False), IdentityEvent("x"))
-    assert over(command) == (PlanEnding.UNCHANGED, PlanFailureCause.CHANGED, answer)
+    assert over(command) == (PlanStatus.UNCHANGED, PlanFailureCause.CHANGED, answer)
     begun = at(ALTERING, identified=False, touched=frozenset({STOPPING}))
     assert over(move(begun, IdentityEvent("x"))) == (
-        PlanEnding.PARKED,
+        PlanStatus.PARKED,
         PlanFailureCause.CHANGED,
         answer,
     )
@@ -222,7 +222,7 @@ def test_what_cannot_be_kept_or_has_moved_on_is_given_up() -> None:
     command = move(stopped, RecheckEvent(("one", "two")))
     assert turns(command) == (ToState(RequestedState.RUNNING),)
     assert over(move(at(FREEZING), RecheckEvent(("one", "two")))) == (
-        PlanEnding.UNCHANGED,
+        PlanStatus.UNCHANGED,
         PlanFailureCause.CHANGED,
         "one; two",
     )
@@ -271,7 +271,7 @@ def test_a_plan_is_called_off_where_there_is_a_place_to_stop(
         command = move(progress, event)
         answer = "interrupted" if isinstance(event, InterruptEvent) else "by ada"
         if expected == "ends":
-            assert over(command) == (PlanEnding.UNCHANGED, PlanFailureCause.INTERRUPTED, answer)
+            assert over(command) == (PlanStatus.UNCHANGED, PlanFailureCause.INTERRUPTED, answer)
         elif expected == "turns":
             assert turns(command)
             assert isinstance(command.records[-1], RollbackStarted)

@@ -17,7 +17,6 @@ from offsetwatch.remedy.engine.progress import PlanProgress
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepStatus
 from offsetwatch.remedy.model.journal_records import (
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     RollbackStarted,
     StepAnswered,
@@ -29,6 +28,7 @@ from offsetwatch.remedy.model.plan import (
     Create,
     Delete,
     PartitionOffset,
+    PlanStatus,
     RequestedState,
     ToState,
 )
@@ -75,12 +75,12 @@ def test_what_is_done_is_written_down_and_the_next_step_looked_at() -> None:
 @pytest.mark.parametrize(
     ("progress", "ended"),
     [
-        pytest.param(at(RESUMING), (PlanEnding.SUCCEEDED, None, "done"), id="forth"),
-        pytest.param(back(1), (PlanEnding.RESTORED, PlanFailureCause.REFUSED, "404"), id="back"),
+        pytest.param(at(RESUMING), (PlanStatus.SUCCEEDED, None, "done"), id="forth"),
+        pytest.param(back(1), (PlanStatus.RESTORED, PlanFailureCause.REFUSED, "404"), id="back"),
     ],
 )
 def test_the_last_step_ends_the_plan(
-    progress: PlanProgress, ended: tuple[PlanEnding, PlanFailureCause | None, str]
+    progress: PlanProgress, ended: tuple[PlanStatus, PlanFailureCause | None, str]
 ) -> None:
     command = seen(progress, StepStatus.DONE)
     assert over(command) == ended
@@ -159,15 +159,15 @@ def test_what_was_put_off_for_all_its_time_is_refused() -> None:
 @pytest.mark.parametrize(
     ("progress", "ended"),
     [
-        pytest.param(at(ALTERING, answer=AttemptResult.ACK), PlanEnding.PARKED, id="a-change"),
-        pytest.param(at(ALTERING), PlanEnding.IN_DOUBT, id="a-change-without-an-answer"),
-        pytest.param(at(RESUMING, answer=AttemptResult.ACK), PlanEnding.PARKED, id="the-last"),
-        pytest.param(back(0, answer=AttemptResult.ACK), PlanEnding.PARKED, id="on-the-way-back"),
-        pytest.param(back(0), PlanEnding.IN_DOUBT, id="on-the-way-back-without-an-answer"),
+        pytest.param(at(ALTERING, answer=AttemptResult.ACK), PlanStatus.PARKED, id="a-change"),
+        pytest.param(at(ALTERING), PlanStatus.IN_DOUBT, id="a-change-without-an-answer"),
+        pytest.param(at(RESUMING, answer=AttemptResult.ACK), PlanStatus.PARKED, id="the-last"),
+        pytest.param(back(0, answer=AttemptResult.ACK), PlanStatus.PARKED, id="on-the-way-back"),
+        pytest.param(back(0), PlanStatus.IN_DOUBT, id="on-the-way-back-without-an-answer"),
     ],
 )
 def test_what_was_asked_for_often_enough_is_left_to_a_person(
-    progress: PlanProgress, ended: PlanEnding
+    progress: PlanProgress, ended: PlanStatus
 ) -> None:
     spent = replace(progress, sent=3, spent=3, requested_at=0.0, touched=CHANGED)
     answer = "requested 3 times without effect: it is so"
@@ -206,24 +206,24 @@ def test_a_step_has_its_time_to_come_about(more: dict[str, object], *, waiting: 
 @pytest.mark.parametrize(
     ("progress", "expected"),
     [
-        pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanEnding.INEFFECTIVE, id="proving"),
-        pytest.param(back(), PlanEnding.PARKED, id="on-the-way-back"),
-        pytest.param(at(ALTERING, sent=1, touched=CHANGED), PlanEnding.IN_DOUBT, id="a-change"),
+        pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanStatus.INEFFECTIVE, id="proving"),
+        pytest.param(back(), PlanStatus.PARKED, id="on-the-way-back"),
+        pytest.param(at(ALTERING, sent=1, touched=CHANGED), PlanStatus.IN_DOUBT, id="a-change"),
         pytest.param(
             at(ALTERING, sent=1, answer=AttemptResult.ACK, touched=CHANGED),
-            PlanEnding.PARKED,
+            PlanStatus.PARKED,
             id="a-change-that-was-answered",
         ),
-        pytest.param(at(RESUMING, sent=1, touched=CHANGED), PlanEnding.IN_DOUBT, id="the-last"),
+        pytest.param(at(RESUMING, sent=1, touched=CHANGED), PlanStatus.IN_DOUBT, id="the-last"),
         pytest.param(at(RESUMING, touched=HALFWAY), RESUMED, id="the-last-unasked"),
         pytest.param(at(STOPPING, sent=1, touched=HALFWAY), RESUMED, id="a-stop"),
     ],
 )
 def test_what_does_not_come_about_in_time_is_gone_back_from_unless_it_may_yet(
-    progress: PlanProgress, expected: PlanEnding | tuple[object, ...]
+    progress: PlanProgress, expected: PlanStatus | tuple[object, ...]
 ) -> None:
     command = seen(replace(progress, since=0.0, waited_s=NOW), StepStatus.NOT_YET)
-    if isinstance(expected, PlanEnding):
+    if isinstance(expected, PlanStatus):
         answer = f"not so after {NOW:.0f} s: it is so"
         assert over(command) == (expected, PlanFailureCause.TIMED_OUT, answer)
     else:
@@ -244,14 +244,14 @@ def test_looks_come_less_and_less_often() -> None:
 @pytest.mark.parametrize(
     ("progress", "ended"),
     [
-        pytest.param(at(STOPPING), PlanEnding.UNCHANGED, id="not-begun"),
-        pytest.param(at(ALTERING, touched=CHANGED), PlanEnding.PARKED, id="changed"),
-        pytest.param(back(), PlanEnding.PARKED, id="on-the-way-back"),
-        pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanEnding.INEFFECTIVE, id="proving"),
+        pytest.param(at(STOPPING), PlanStatus.UNCHANGED, id="not-begun"),
+        pytest.param(at(ALTERING, touched=CHANGED), PlanStatus.PARKED, id="changed"),
+        pytest.param(back(), PlanStatus.PARKED, id="on-the-way-back"),
+        pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanStatus.INEFFECTIVE, id="proving"),
     ],
 )
 def test_where_somebody_else_was_nothing_more_is_changed(
-    progress: PlanProgress, ended: PlanEnding
+    progress: PlanProgress, ended: PlanStatus
 ) -> None:
     assert over(seen(progress, StepStatus.FOREIGN)) == (ended, PlanFailureCause.CHANGED, "it is so")
 
@@ -263,17 +263,17 @@ def test_where_somebody_else_was_before_a_change_the_connector_runs_again() -> N
 @pytest.mark.parametrize(
     ("progress", "expected"),
     [
-        pytest.param(at(STOPPING), PlanEnding.UNCHANGED, id="not-begun"),
+        pytest.param(at(STOPPING), PlanStatus.UNCHANGED, id="not-begun"),
         pytest.param(at(1, touched=HALFWAY), RESUMED, id="stopped"),
         pytest.param(at(ALTERING, sent=1, touched=CHANGED), RESTORED, id="changed"),
-        pytest.param(at(RESUMING, touched=CHANGED), PlanEnding.PARKED, id="arrived"),
+        pytest.param(at(RESUMING, touched=CHANGED), PlanStatus.PARKED, id="arrived"),
         pytest.param(at(RESUMING, touched=HALFWAY), RESUMED, id="at-the-last-unchanged"),
-        pytest.param(at(RESUMING, sent=1, touched=HALFWAY), PlanEnding.PARKED, id="asked-to-run"),
-        pytest.param(back(), PlanEnding.PARKED, id="on-the-way-back"),
-        pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanEnding.INEFFECTIVE, id="proving"),
+        pytest.param(at(RESUMING, sent=1, touched=HALFWAY), PlanStatus.PARKED, id="asked-to-run"),
+        pytest.param(back(), PlanStatus.PARKED, id="on-the-way-back"),
+        pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanStatus.INEFFECTIVE, id="proving"),
         pytest.param(
             at(4, plan_of(Delete(), ALTER), touched=frozenset({0, 3})),
-            PlanEnding.PARKED,
+            PlanStatus.PARKED,
             id="deleted",
         ),
         pytest.param(
@@ -288,16 +288,16 @@ def test_where_somebody_else_was_before_a_change_the_connector_runs_again() -> N
         ),
         pytest.param(
             at(2, plan_of(ALTER, original=None), frozen=None, touched=frozenset({2})),
-            PlanEnding.PARKED,
+            PlanStatus.PARKED,
             id="nothing-known-to-go-back-to",
         ),
     ],
 )
 def test_what_can_never_be_done_is_gone_back_from_where_there_is_a_way(
-    progress: PlanProgress, expected: PlanEnding | tuple[object, ...]
+    progress: PlanProgress, expected: PlanStatus | tuple[object, ...]
 ) -> None:
     command = seen(progress, StepStatus.IMPOSSIBLE)
-    if isinstance(expected, PlanEnding):
+    if isinstance(expected, PlanStatus):
         assert over(command) == (expected, PlanFailureCause.REFUSED, "it is so")
     else:
         assert turns(command) == expected
@@ -330,7 +330,7 @@ def test_a_no_is_written_down_with_what_comes_of_it() -> None:
         progress, AttemptEvent(Outcome(AttemptResult.NACK, "403"), PlanFailureCause.UNAUTHORISED)
     )
     assert command.records[0] == StepAnswered(at=NOW, answer=AttemptResult.NACK, said="403")
-    assert over(command) == (PlanEnding.UNCHANGED, PlanFailureCause.UNAUTHORISED, "403")
+    assert over(command) == (PlanStatus.UNCHANGED, PlanFailureCause.UNAUTHORISED, "403")
 
 
 def test_offsets_are_read_back_before_a_refusal_to_change_them_counts() -> None:
@@ -358,7 +358,7 @@ def test_a_change_that_fails_three_times_and_shows_no_effect_leaves_all_as_it_wa
     )
     ended = replace(failed, requested_at=0.0)
     assert turns(seen(ended, StepStatus.READY)) == RESUMED
-    assert over(seen(ended, StepStatus.PARTLY))[0] is PlanEnding.IN_DOUBT
+    assert over(seen(ended, StepStatus.PARTLY))[0] is PlanStatus.IN_DOUBT
     doubted = seen(replace(ended, doubt_until=1.0), StepStatus.READY)
     assert turns(doubted) == RESTORED
 
@@ -377,7 +377,7 @@ def test_before_anything_was_begun_three_looks_in_vain_are_enough() -> None:
         progress = command.progress
         assert (progress.failed_inspections, progress.inspections) == (unavailable, unavailable)
     assert over(move(progress, AWAY)) == (
-        PlanEnding.UNCHANGED,
+        PlanStatus.UNCHANGED,
         PlanFailureCause.UNREACHABLE,
         "refused",
     )
@@ -387,14 +387,14 @@ def test_before_anything_was_begun_three_looks_in_vain_are_enough() -> None:
 @pytest.mark.parametrize(
     ("progress", "ended"),
     [
-        pytest.param(at(1, touched=HALFWAY), PlanEnding.PARKED, id="stopped"),
-        pytest.param(at(1, SKIP, touched=frozenset({0})), PlanEnding.UNCHANGED, id="only-copied"),
-        pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanEnding.INEFFECTIVE, id="proving"),
-        pytest.param(back(), PlanEnding.PARKED, id="on-the-way-back"),
+        pytest.param(at(1, touched=HALFWAY), PlanStatus.PARKED, id="stopped"),
+        pytest.param(at(1, SKIP, touched=frozenset({0})), PlanStatus.UNCHANGED, id="only-copied"),
+        pytest.param(at(PROVING, SKIP, touched=SKIPPED), PlanStatus.INEFFECTIVE, id="proving"),
+        pytest.param(back(), PlanStatus.PARKED, id="on-the-way-back"),
     ],
 )
 def test_what_was_begun_is_looked_for_as_long_as_a_step_may_take(
-    progress: PlanProgress, ended: PlanEnding
+    progress: PlanProgress, ended: PlanStatus
 ) -> None:
     assert waits(move(replace(progress, failed_inspections=9), AWAY))
     worn = replace(progress, since=0.0, waited_s=NOW)
@@ -404,13 +404,13 @@ def test_what_was_begun_is_looked_for_as_long_as_a_step_may_take(
 
 def test_who_is_not_allowed_to_look_does_not_look_again() -> None:
     assert over(move(at(STOPPING), FORBIDDEN)) == (
-        PlanEnding.UNCHANGED,
+        PlanStatus.UNCHANGED,
         PlanFailureCause.UNAUTHORISED,
         "403",
     )
 
 
 def test_a_plan_that_has_ended_has_no_next_move() -> None:
-    ended = PlanEnded(at=1.0, ending=PlanEnding.SUCCEEDED, said="done")
+    ended = PlanEnded(at=1.0, ending=PlanStatus.SUCCEEDED, said="done")
     with pytest.raises(AssertionError):
         seen(at(STOPPING, ended=ended), StepStatus.DONE)

@@ -23,7 +23,6 @@ from offsetwatch.remedy.model.journal_records import (
     PauseSet,
     PlanApproved,
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     PlanLapsed,
     PlanOpened,
@@ -37,6 +36,7 @@ from offsetwatch.remedy.model.journal_records import (
 from offsetwatch.remedy.model.plan import (
     Action,
     Plan,
+    PlanStatus,
     PlanSubject,
     RecordLocation,
     RemediationContext,
@@ -48,7 +48,7 @@ from tests.unit.remedy.plans import POISON, plan_of, skip_of
 
 WHOSE = ("lab", "orders")
 PARKED = PlanParked(
-    at=9.0, ending=PlanEnding.PARKED, cause=PlanFailureCause.CHANGED, said="it moved"
+    at=9.0, ending=PlanStatus.PARKED, cause=PlanFailureCause.CHANGED, said="it moved"
 )
 
 
@@ -98,7 +98,7 @@ def seen(index: int, *, undoing: bool = False) -> StepVerified:
     return StepVerified(at=5.0, index=index, undoing=undoing, said="")
 
 
-def ended(ending: PlanEnding = PlanEnding.SUCCEEDED, moment: float = 9.0) -> PlanEnded:
+def ended(ending: PlanStatus = PlanStatus.SUCCEEDED, moment: float = 9.0) -> PlanEnded:
     return PlanEnded(at=moment, ending=ending, said="x")
 
 
@@ -320,7 +320,7 @@ def test_a_restart_is_known_from_when_it_is_asked_for_each_time() -> None:
         pytest.param((asked(1), asked(6, 6.0)), 4.0, id="asked-to-run"),
         pytest.param((asked(1), asked(6, 6.0), seen(6)), None, id="runs"),
         pytest.param((asked(1), seen(0, undoing=True)), 4.0, id="a-step-of-the-way-back"),
-        pytest.param((asked(1), ended(PlanEnding.RESTORED)), None, id="over"),
+        pytest.param((asked(1), ended(PlanStatus.RESTORED)), None, id="over"),
     ],
 )
 def test_who_is_stopped_by_us_is_known_until_it_runs_again(
@@ -338,7 +338,7 @@ def test_a_stop_is_held_after_its_plan_until_the_incident_is_over() -> None:
     again = msgspec.structs.replace(STOP, plan_id="p2")
     fleet(opened(again), asked(0, 2.0), plan=again, into=held)
     assert held.stopped_by_us() == {WHOSE: 2.0}
-    fleet(ended(PlanEnding.RESTORED), plan=again, into=held)
+    fleet(ended(PlanStatus.RESTORED), plan=again, into=held)
     fleet(IncidentEnded(at=10.0, incident="another"), into=held)
     assert held.stopped_by_us() == {WHOSE: 4.0}
     fleet(IncidentEnded(at=10.0, incident="i1"), into=held)
@@ -346,9 +346,14 @@ def test_a_stop_is_held_after_its_plan_until_the_incident_is_over() -> None:
 
 
 @pytest.mark.parametrize(
-    "ending", [item for item in PlanEnding if item is not PlanEnding.SUCCEEDED]
+    "ending",
+    [
+        status
+        for status in PlanStatus
+        if status.has_begun and status.is_over and status is not PlanStatus.SUCCEEDED
+    ],
 )
-def test_a_stop_that_did_not_succeed_is_not_held(ending: PlanEnding) -> None:
+def test_a_stop_that_did_not_succeed_is_not_held(ending: PlanStatus) -> None:
     assert fleet(*begun(STOP), asked(0), ended(ending), plan=STOP).stopped_by_us() == {}
     assert fleet(*begun(STOP), ended(), plan=STOP).stopped_by_us() == {}
     assert fleet(*begun(SKIP), asked(1), ended()).stopped_by_us() == {}
@@ -361,12 +366,12 @@ def test_a_stop_that_did_not_succeed_is_not_held(ending: PlanEnding) -> None:
     ("plan", "last", "answer"),
     [
         (SKIP, PARKED, "plan p1 is parked: it moved"),
-        (SKIP, ended(PlanEnding.INEFFECTIVE), "plan p1 did not help: x"),
-        (SKIP, ended(PlanEnding.RESTORED), None),
+        (SKIP, ended(PlanStatus.INEFFECTIVE), "plan p1 did not help: x"),
+        (SKIP, ended(PlanStatus.RESTORED), None),
         (SKIP, ended(), None),
         (TOOL, PARKED, None),
-        (TOOL, ended(PlanEnding.INEFFECTIVE), None),
-        (small(Restart(), Action.RESTART_FAILED), ended(PlanEnding.INEFFECTIVE), None),
+        (TOOL, ended(PlanStatus.INEFFECTIVE), None),
+        (small(Restart(), Action.RESTART_FAILED), ended(PlanStatus.INEFFECTIVE), None),
     ],
 )
 def test_a_breaker_opens_by_how_a_plan_ended(
@@ -381,14 +386,14 @@ def test_a_breaker_opens_by_how_a_plan_ended(
 @pytest.mark.parametrize(
     ("by", "ending", "successes"),
     [
-        ("ada", PlanEnding.SUCCEEDED, 1),
-        (POLICY_APPROVER, PlanEnding.SUCCEEDED, 0),
-        ("ada", PlanEnding.RESTORED, 0),
-        ("ada", PlanEnding.INEFFECTIVE, 0),
+        ("ada", PlanStatus.SUCCEEDED, 1),
+        (POLICY_APPROVER, PlanStatus.SUCCEEDED, 0),
+        ("ada", PlanStatus.RESTORED, 0),
+        ("ada", PlanStatus.INEFFECTIVE, 0),
     ],
 )
 def test_what_a_person_approved_and_succeeded_is_counted(
-    by: str, ending: PlanEnding, successes: int
+    by: str, ending: PlanStatus, successes: int
 ) -> None:
     result = fleet(*begun(SKIP, by), ended(ending))
     assert result.successes[WHOSE, Action.SKIP_ONE] == successes

@@ -14,16 +14,9 @@ from offsetwatch.model.connectors import StateChange, StateHistory
 from offsetwatch.model.findings import FINDINGS_MAX, Finding, FindingName, Severity
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model import service_api
-from offsetwatch.remedy.model.approval import PlanStatus
 from offsetwatch.remedy.model.guard_answer import GuardResult
-from offsetwatch.remedy.model.journal_records import (
-    ActionRefused,
-    ModeSet,
-    PauseSet,
-    PlanEnding,
-    PlanProposed,
-)
-from offsetwatch.remedy.model.plan import Action, PartitionOffset
+from offsetwatch.remedy.model.journal_records import ActionRefused, ModeSet, PauseSet, PlanProposed
+from offsetwatch.remedy.model.plan import Action, PartitionOffset, PlanStatus
 from offsetwatch.remedy.model.plan_templates import RESTART_QUIET_S
 from offsetwatch.remedy.model.policy import Rule
 from offsetwatch.remedy.model.service_api import Mode
@@ -56,7 +49,7 @@ def nobody_answers(_method: str, _path: str) -> None:
     raise httpx.ConnectError("connection refused")
 
 
-def only(agency: Agency, status: PlanStatus):
+def only(agency: Agency, status: str):
     (history,) = agency.dossiers(status)
     return history
 
@@ -74,7 +67,7 @@ def test_what_fails_again_is_proposed_to_be_skipped_in_place_of_a_restart(agency
     agency.restart()
     agency.go_on(30)
     assert only(agency, PlanStatus.PROPOSED).plan.remedy.action is Action.SKIP_ONE
-    assert only(agency, PlanStatus.VOID).plan.remedy.action is Action.RESTART_FAILED
+    assert only(agency, VOID).plan.remedy.action is Action.RESTART_FAILED
 
 
 def test_an_approved_skip_delivers_all_but_the_one_record(agency):
@@ -84,8 +77,8 @@ def test_an_approved_skip_delivers_all_but_the_one_record(agency):
     assert agency.changes() == []
     agency.approve(proposed.plan.plan_id)
     agency.go_on(5)
-    ended = only(agency, PlanStatus.ENDED)
-    assert ended.ended.ending is PlanEnding.SUCCEEDED
+    ended = only(agency, ENDED)
+    assert ended.ended.ending is PlanStatus.SUCCEEDED
     assert state(agency.connect, SINK_NAME) == ("RUNNING", ["RUNNING"])
     end = agency.connect.broker.log(TOPIC, 0).end
     assert numbers(agency.connect, SINK_NAME) == [n for n in range(end) if n != offset]
@@ -105,7 +98,7 @@ def test_a_plan_begins_on_its_own_record_and_nobody_searches_the_log_again(agenc
     )
     agency.approve(proposed.plan.plan_id)
     agency.go_on(5)
-    assert only(agency, PlanStatus.ENDED).ended.ending is PlanEnding.SUCCEEDED
+    assert only(agency, ENDED).ended.ending is PlanStatus.SUCCEEDED
     assert searched == []
 
 
@@ -132,9 +125,9 @@ def after_a_restart(agency: Agency) -> None:
     agency.go_on(3)
     agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     agency.go_on(30)
-    ended = only(agency, PlanStatus.ENDED)
+    ended = only(agency, ENDED)
     assert ended.plan.remedy.action is Action.RESTART_FAILED
-    assert ended.ended.ending is PlanEnding.INEFFECTIVE
+    assert ended.ended.ending is PlanStatus.INEFFECTIVE
     assert agency.agent.fleet.breakers == {}  # a skip comes next
 
 
@@ -146,14 +139,14 @@ def test_a_restart_after_which_the_task_runs_has_succeeded(agency):
     begun_at = agency.connect.line.now()
     agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     agency.go_on(1)
-    assert only(agency, PlanStatus.ENDED).ended.ending is PlanEnding.SUCCEEDED
+    assert only(agency, ENDED).ended.ending is PlanStatus.SUCCEEDED
     assert agency.connect.line.now() - begun_at >= RESTART_QUIET_S
 
 
 def test_a_skip_approved_in_cool_down_begins_when_that_is_over(tmp_path):
     agency = Agency(tmp_path, replace(POLICY, cool_down_s=900.0))
     after_a_restart(agency)
-    ended_at = only(agency, PlanStatus.ENDED).at
+    ended_at = only(agency, ENDED).at
     proposed = only(agency, PlanStatus.PROPOSED)
     assert proposed.plan.remedy.action is Action.SKIP_ONE
     assert agency.agent.fleet.not_before(proposed.plan, 900.0) == ended_at + 900.0
@@ -163,7 +156,7 @@ def test_a_skip_approved_in_cool_down_begins_when_that_is_over(tmp_path):
     assert only(agency, PlanStatus.APPROVED).plan == proposed.plan
     agency.wait(10.0)
     agency.go_on(3)
-    assert {history.plan.remedy.action for history in agency.dossiers(PlanStatus.ENDED)} == {
+    assert {history.plan.remedy.action for history in agency.dossiers(ENDED)} == {
         Action.RESTART_FAILED,
         Action.SKIP_ONE,
     }
@@ -173,7 +166,7 @@ def test_a_skip_approved_in_cool_down_begins_when_that_is_over(tmp_path):
 def test_a_skip_is_not_proposed_that_could_not_begin_in_its_hour(tmp_path):
     agency = Agency(tmp_path, replace(POLICY, cool_down_s=7200.0))
     after_a_restart(agency)
-    ended_at = only(agency, PlanStatus.ENDED).at
+    ended_at = only(agency, ENDED).at
     assert agency.dossiers(PlanStatus.PROPOSED) == []
     (answer,) = [
         item for each in agency.refused() for item in each.answers if item.guard == "cool_down"
@@ -217,7 +210,7 @@ def test_a_backup_that_a_person_has_put_back_is_put_back(agency):
     agency.ledger.read_on()
     agency.approve(plan.plan_id, by="bob")
     agency.go_on(2)
-    assert only(agency, PlanStatus.ENDED).ended.ending is PlanEnding.SUCCEEDED
+    assert only(agency, ENDED).ended.ending is PlanStatus.SUCCEEDED
     delivered = [item.offset for item in agency.connect.delivered[SINK_NAME]]
     assert delivered == [0, 1, 2, 3, 4, 2, 3, 4]
 
@@ -245,15 +238,15 @@ def test_after_such_a_success_the_next_one_needs_nobody(tmp_path):
     agency.go_on(3)
     agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     agency.go_on(5)
-    assert only(agency, PlanStatus.ENDED).ended.ending is PlanEnding.SUCCEEDED
+    assert only(agency, ENDED).ended.ending is PlanStatus.SUCCEEDED
     for number in range(1_200):  # a skip for so many records is no schema break
         agency.connect.broker.produce(TOPIC, b"%d" % number)
     agency.wait(120.0)
     offset = failing(agency)
     agency.go_on(20)
-    skips = agency.dossiers(PlanStatus.ENDED)
+    skips = agency.dossiers(ENDED)
     assert [skip.approved_by for skip in skips] == ["ada", "policy"]
-    assert skips[1].ended.ending is PlanEnding.SUCCEEDED
+    assert skips[1].ended.ending is PlanStatus.SUCCEEDED
     assert offset not in numbers(agency.connect, SINK_NAME)
 
 
@@ -282,7 +275,7 @@ def test_a_plan_is_void_once_somebody_else_has_changed_the_connector(agency):
     agency.wait(5.0)
     agency.approve(plan_id)
     agency.go_on(2)
-    assert agency.dossier(plan_id).stands is PlanStatus.VOID
+    assert phase_of(agency.dossier(plan_id)) == VOID
     assert agency.changes() == []
 
 
@@ -292,7 +285,7 @@ def test_a_plan_that_can_begin_no_more_is_taken_back_before_anybody_approves_it(
     plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
     Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
     agency.go_on(15)
-    assert agency.dossier(plan_id).stands is PlanStatus.VOID
+    assert phase_of(agency.dossier(plan_id)) == VOID
     assert agency.dossier(plan_id).said == "its configuration has changed"
     assert agency.changes() == []
 
@@ -308,14 +301,14 @@ def test_a_look_that_knows_less_takes_no_plan_back(agency, known_then):
     plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
     agency.histories = () if known_then else histories
     agency.go_on(20)
-    assert agency.dossier(plan_id).stands is PlanStatus.PROPOSED
+    assert agency.dossier(plan_id).status is PlanStatus.PROPOSED
     agency.approve(plan_id)
     agency.go_on(2)
-    status = agency.dossier(plan_id).stands
-    assert status is (PlanStatus.APPROVED if known_then else PlanStatus.ENDED)
+    status = phase_of(agency.dossier(plan_id))
+    assert status == (PlanStatus.APPROVED if known_then else ENDED)
     agency.histories = histories
     agency.go_on(2)
-    assert agency.dossier(plan_id).stands is PlanStatus.ENDED
+    assert phase_of(agency.dossier(plan_id)) == ENDED
 
 
 def test_a_plan_is_void_once_somebody_has_stopped_and_resumed_its_connector(agency):
@@ -338,7 +331,7 @@ def test_a_plan_waits_while_connect_does_not_say_what_became_of_its_connector(ag
     Person(agency.connect).edit(SINK_NAME, file="/elsewhere")
     agency.door.before = nobody_answers
     agency.go_on(15)
-    assert agency.dossier(plan_id).stands is PlanStatus.PROPOSED
+    assert agency.dossier(plan_id).status is PlanStatus.PROPOSED
 
 
 def test_a_plan_is_void_once_its_connector_has_got_past_the_trouble(agency):
@@ -349,7 +342,7 @@ def test_a_plan_is_void_once_its_connector_has_got_past_the_trouble(agency):
     log.records = [record for record in log.records if record.at.offset != offset]
     Person(agency.connect).restart(SINK_NAME)
     agency.go_on(200)
-    assert only(agency, PlanStatus.VOID).said == "its incident is over"
+    assert only(agency, VOID).said == "its incident is over"
     assert agency.changes() == []
 
 
@@ -382,16 +375,16 @@ def test_nothing_is_begun_while_a_person_holds_everything(tmp_path, held):
     agency.go_on(5)
     assert agency.changes() == []
     if held == "mode":
-        assert agency.dossier(plan_id).stands is PlanStatus.VOID
+        assert phase_of(agency.dossier(plan_id)) == VOID
         return
-    assert agency.dossier(plan_id).stands is PlanStatus.APPROVED
+    assert agency.dossier(plan_id).status is PlanStatus.APPROVED
     if held == "pause":
         requests = {"paused": False, "until": None, "by": "ada", "because": "go on"}
         agency.ledger.journal.control(PauseSet(at=now, **requests))
     else:
         stop.unlink()
     agency.go_on(5)
-    assert agency.dossier(plan_id).stands is PlanStatus.ENDED
+    assert phase_of(agency.dossier(plan_id)) == ENDED
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "stood still", "mode", "pause"])
@@ -418,15 +411,15 @@ def test_a_plan_is_begun_on_what_guards_say_and_not_on_what_they_said(agency, me
     agency.planner.admit = standing_still
     agency.agent.step()
     agency.planner.admit = admit
-    status = agency.dossier(plan_id).stands
+    status = phase_of(agency.dossier(plan_id))
     if meanwhile == "nothing":
-        assert status is PlanStatus.ENDED
+        assert status == ENDED
         return
-    assert status is PlanStatus.APPROVED
+    assert status == PlanStatus.APPROVED
     assert agency.changes() == []
     agency.go_on(15)
-    later = PlanStatus.VOID if meanwhile == "mode" else PlanStatus.ENDED
-    assert agency.dossier(plan_id).stands is later
+    later = VOID if meanwhile == "mode" else ENDED
+    assert phase_of(agency.dossier(plan_id)) == later
 
 
 def test_two_records_bad_in_one_way_open_the_breaker_and_a_third_is_left_alone(tmp_path):
@@ -566,7 +559,7 @@ def test_what_a_process_left_open_is_finished_by_the_next_before_anything_else(a
     agency.hired()
     agency.agent.step()
     assert state(agency.connect, SINK_NAME)[0] == "RUNNING"
-    assert only(agency, PlanStatus.ENDED).ended.ending is PlanEnding.RESTORED
+    assert only(agency, ENDED).ended.ending is PlanStatus.RESTORED
 
 
 def test_the_same_reasons_are_not_taken_down_again(agency):

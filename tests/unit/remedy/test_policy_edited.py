@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from offsetwatch.remedy.model.approval import PlanStatus
-from offsetwatch.remedy.model.journal_records import ActionRefused, PlanEnding
-from offsetwatch.remedy.model.plan import Action
+from offsetwatch.remedy.model.journal_records import ActionRefused
+from offsetwatch.remedy.model.plan import Action, PlanStatus
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
 from tests.contract.worlds import SINK_NAME, TOPIC, numbers, state
-from tests.unit.remedy.agency import POLICY, Agency
+from tests.unit.remedy.agency import ENDED, POLICY, VOID, Agency
 from tests.unit.remedy.test_loop import failing, only
 
 STRICTER = replace(POLICY, failures=3)
@@ -62,7 +61,7 @@ def test_what_was_proposed_under_another_policy_is_taken_back_and_planned_anew(a
     before = only(agency, PlanStatus.PROPOSED).plan
     edited(agency, STRICTER)
     agency.go_on(3)
-    assert only(agency, PlanStatus.VOID).plan == before
+    assert only(agency, VOID).plan == before
     after = only(agency, PlanStatus.PROPOSED).plan
     assert after.remedy.policy_sha256 == STRICTER.sha256 != before.remedy.policy_sha256
     assert agency.changes() == []
@@ -73,7 +72,7 @@ def test_what_the_new_policy_does_not_allow_is_not_proposed_again(agency):
     agency.go_on(3)
     edited(agency, STRICTER)
     agency.go_on(3)
-    assert only(agency, PlanStatus.VOID).plan.remedy.policy_sha256 == POLICY.sha256
+    assert only(agency, VOID).plan.remedy.policy_sha256 == POLICY.sha256
     proposed = [result.plan.remedy.action for result in agency.dossiers(PlanStatus.PROPOSED)]
     assert Action.SKIP_ONE not in proposed
 
@@ -86,7 +85,7 @@ def test_what_was_approved_under_another_policy_does_not_begin(agency, policy):
     agency.approve(approved.plan_id)
     edited(agency, policy)
     agency.go_on(30)
-    assert only(agency, PlanStatus.VOID).plan == approved
+    assert only(agency, VOID).plan == approved
     assert agency.changes() == []
     refused = [
         item.record
@@ -108,8 +107,8 @@ def test_what_is_under_way_comes_to_a_safe_end_and_alters_nothing_more(agency, p
     agency.go_on(5)
     assert PATCH not in agency.changes()[count:]
     assert agency.dossiers(PlanStatus.RUNNING) == []
-    ended = only(agency, PlanStatus.ENDED)
-    assert ended.ended.ending is (PlanEnding.SUCCEEDED if altered else PlanEnding.RESTORED)
+    ended = only(agency, ENDED)
+    assert ended.ended.ending is (PlanStatus.SUCCEEDED if altered else PlanStatus.RESTORED)
     assert state(agency.connect, SINK_NAME)[0] == "RUNNING"
     if altered:
         assert bad not in numbers(agency.connect, SINK_NAME)

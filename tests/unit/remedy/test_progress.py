@@ -18,7 +18,6 @@ from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.journal_records import (
     OffsetsBackedUp,
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     PlanOpened,
     PlanParked,
@@ -37,6 +36,7 @@ from offsetwatch.remedy.model.plan import (
     LocatedRawRecord,
     PartitionOffset,
     Plan,
+    PlanStatus,
     Prove,
     RequestedState,
     Reset,
@@ -50,9 +50,9 @@ A, B, C = PartitionOffset("a", "1"), PartitionOffset("b", "2"), PartitionOffset(
 FROZEN = FrozenOffsets((A, B), "file", "sha", (LocatedRawRecord("ka", "1", 0, "k/t"),))
 OWN, SKIP = plan_of(), skip_of()
 PARKED = PlanParked(
-    at=9.0, ending=PlanEnding.PARKED, cause=PlanFailureCause.CHANGED, said="it moved"
+    at=9.0, ending=PlanStatus.PARKED, cause=PlanFailureCause.CHANGED, said="it moved"
 )
-ENDED = PlanEnded(at=9.0, ending=PlanEnding.SUCCEEDED, said="done")
+ENDED = PlanEnded(at=9.0, ending=PlanStatus.SUCCEEDED, said="done")
 ACK = StepAnswered(at=9.0, answer=AttemptResult.ACK, said="ok")
 DOUBT = StepAnswered(at=9.0, answer=AttemptResult.IN_DOUBT, said="500")
 LATER = StepAnswered(at=9.0, answer=AttemptResult.RETRY, said="409")

@@ -23,7 +23,7 @@ from offsetwatch.remedy.model.journal_records import (
     StepVerified,
     decode_record,
 )
-from offsetwatch.remedy.model.plan import Alter
+from offsetwatch.remedy.model.plan import Alter, PlanStatus
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     ChangeRecorded,
@@ -32,7 +32,6 @@ from offsetwatch.remedy.model.service_api import (
     KeyReused,
     Mode,
     PlanHashMismatch,
-    PlanState,
     ProposalAccepted,
     ProposalExpired,
     RequestTargetNotFound,
@@ -112,7 +111,7 @@ def test_what_is_asked_for_is_proposed_for_an_hour_with_what_its_guards_said(bur
     assert isinstance(answer, ProposalAccepted)
     assert answer.new
     row = answer.row
-    assert (row.state, row.action, row.created_by) == (PlanState.PROPOSED, "skip_one", "ada")
+    assert (row.state, row.action, row.created_by) == (PlanStatus.PROPOSED, "skip_one", "ada")
     assert row.said == "skip one record of orders: it is poison"
     assert row.expires_at == bureau.clock.now() + PROPOSAL_S
     plan = office.plan(row.plan_id)
@@ -171,7 +170,7 @@ def test_what_cannot_be_planned_leaves_nothing_behind(bureau, office, says):
 
 def test_a_rehearsal_tells_the_whole_plan_and_writes_nothing(office):
     report = office.rehearse(asked(), "ada")
-    assert report.row.state is PlanState.PROPOSED
+    assert report.row.state is PlanStatus.PROPOSED
     assert any(
         "PATCH /connectors/orders/offsets" in request
         for step in report.steps
@@ -187,15 +186,15 @@ def test_an_approved_plan_is_approved_once(bureau, office):
     plan = bureau.proposed()
     answer = office.approve("p1", plan.sha256, "ada", "I have looked")
     assert isinstance(answer, ChangeRecorded)
-    assert answer.row.state is PlanState.APPROVED
+    assert answer.row.state is PlanStatus.APPROVED
     second = bureau.another().approve("p1", plan.sha256, "bob", "me too")
-    assert second == AlreadyDecided(state=PlanState.APPROVED, by="ada")
+    assert second == AlreadyDecided(state=PlanStatus.APPROVED, by="ada")
 
 
 def test_exactly_the_plan_that_was_looked_at_is_approved(bureau, office):
     plan = bureau.proposed()
     assert office.approve("p1", "0" * 64, "ada", "") == PlanHashMismatch(sha256=plan.sha256)
-    assert office.plan("p1").row.state is PlanState.PROPOSED
+    assert office.plan("p1").row.state is PlanStatus.PROPOSED
 
 
 def test_who_asked_for_a_plan_does_not_approve_it(office):
@@ -214,18 +213,18 @@ def test_one_operator_may_do_both_where_that_is_configured_and_the_plan_says_so(
 def test_a_proposal_lapses_by_the_clock_before_anybody_writes_so(bureau, office):
     plan = bureau.proposed()
     bureau.clock.advance(3599.0)
-    assert office.plan("p1").row.state is PlanState.PROPOSED
+    assert office.plan("p1").row.state is PlanStatus.PROPOSED
     bureau.clock.advance(1.0)
-    assert office.plan("p1").row.state is PlanState.EXPIRED
+    assert office.plan("p1").row.state is PlanStatus.EXPIRED
     assert office.approve("p1", plan.sha256, "ada", "") == ProposalExpired(at=bureau.clock.now())
-    assert office.plans(PlanState.PROPOSED) == ()
-    assert len(office.plans(PlanState.EXPIRED)) == 1
+    assert office.plans(PlanStatus.PROPOSED) == ()
+    assert len(office.plans(PlanStatus.EXPIRED)) == 1
 
 
 def test_a_rejected_plan_stays_rejected(bureau, office):
     plan = bureau.proposed()
-    assert office.reject("p1", "ada", "I mend it by hand").row.state is PlanState.REJECTED
-    gone = AlreadyDecided(state=PlanState.REJECTED, by="ada")
+    assert office.reject("p1", "ada", "I mend it by hand").row.state is PlanStatus.REJECTED
+    gone = AlreadyDecided(state=PlanStatus.REJECTED, by="ada")
     assert office.approve("p1", plan.sha256, "bob", "") == gone
     assert office.reject("p1", "bob", "") == gone
     assert office.plan("p1").row.said == "I mend it by hand"
@@ -236,7 +235,7 @@ def test_what_was_approved_can_be_rejected_until_it_begins(bureau, office):
     assert isinstance(office.reject("p1", "bob", "no"), ChangeRecorded)
     bureau.approved("p2")
     bureau.bench.runner().run(plan_of(plan_id="p2"))
-    assert office.reject("p2", "bob", "") == AlreadyDecided(state=PlanState.SUCCEEDED, by="ada")
+    assert office.reject("p2", "bob", "") == AlreadyDecided(state=PlanStatus.SUCCEEDED, by="ada")
     assert plan.plan_id == "p1"
 
 
@@ -261,16 +260,16 @@ def test_a_running_plan_is_asked_to_go_back_once(bureau, office):
     bureau.bench.world.offsets = {PARTITION: AT}
     bureau.bench.runner().run(skip_of())
     running, first, second = answers
-    assert running is PlanState.RUNNING
+    assert running is PlanStatus.RUNNING
     assert isinstance(first, ChangeRecorded)
-    assert second == AlreadyDecided(state=PlanState.RUNNING, by="ada")
+    assert second == AlreadyDecided(state=PlanStatus.RUNNING, by="ada")
 
 
 def test_what_has_not_begun_or_is_over_cannot_go_back(bureau, office):
     bureau.proposed()
-    assert office.abort("p1", "ada", "") == AlreadyDecided(state=PlanState.PROPOSED, by=None)
+    assert office.abort("p1", "ada", "") == AlreadyDecided(state=PlanStatus.PROPOSED, by=None)
     bureau.bench.runner().run(plan_of(plan_id="p2"))
-    assert office.abort("p2", "ada", "").state is PlanState.SUCCEEDED
+    assert office.abort("p2", "ada", "").state is PlanStatus.SUCCEEDED
 
 
 def in_doubt(bureau: Bureau, plan_id: str = "p1") -> None:
@@ -282,22 +281,22 @@ def in_doubt(bureau: Bureau, plan_id: str = "p1") -> None:
 
 def test_a_person_closes_what_is_in_doubt_under_his_name(bureau, office):
     in_doubt(bureau)
-    assert office.plan("p1").row.state is PlanState.IN_DOUBT
-    assert office.resolve("p1", "ada", "set by hand").row.state is PlanState.RESOLVED
+    assert office.plan("p1").row.state is PlanStatus.IN_DOUBT
+    assert office.resolve("p1", "ada", "set by hand").row.state is PlanStatus.RESOLVED
     assert office.plan("p1").row.said == "ada: set by hand"
-    assert office.resolve("p1", "bob", "").state is PlanState.RESOLVED
+    assert office.resolve("p1", "bob", "").state is PlanStatus.RESOLVED
 
 
 def test_what_somebody_works_on_is_not_closed_under_his_hands(bureau, office):
     in_doubt(bureau)
     with bureau.bench.journal.at_work("lab", "orders", "now"):
         assert isinstance(office.resolve("p1", "ada", ""), AlreadyDecided)
-    assert office.plan("p1").row.state is PlanState.IN_DOUBT
+    assert office.plan("p1").row.state is PlanStatus.IN_DOUBT
 
 
 def test_a_proposal_is_nothing_to_resolve(bureau, office):
     bureau.proposed()
-    assert office.resolve("p1", "ada", "").state is PlanState.PROPOSED
+    assert office.resolve("p1", "ada", "").state is PlanStatus.PROPOSED
 
 
 # --- telling --------------------------------------------------------------------------------------
@@ -339,7 +338,7 @@ def test_the_steps_of_a_plan_that_went_back_are_told_both_ways(bureau, office):
     )
     bureau.bench.runner().run(plan_of())
     plan = office.plan("p1")
-    assert plan.row.state is PlanState.RESTORED
+    assert plan.row.state is PlanStatus.RESTORED
     assert [(step.step, step.standing) for step in plan.steps[-3:]] == [
         ("set the offsets of 2 source partitions", "not begun"),
         ("resume the connector", "not begun"),
@@ -350,7 +349,7 @@ def test_the_steps_of_a_plan_that_went_back_are_told_both_ways(bureau, office):
 def test_a_plan_of_the_toolbox_is_told_too(bureau, office):
     bureau.bench.runner().run(plan_of())
     row = office.plan("p1").row
-    assert (row.state, row.action, row.expires_at) == (PlanState.SUCCEEDED, "alter offsets", None)
+    assert (row.state, row.action, row.expires_at) == (PlanStatus.SUCCEEDED, "alter offsets", None)
     assert {step.standing for step in office.plan("p1").steps} == {"done"}
 
 
@@ -501,7 +500,7 @@ def test_each_thread_reads_with_a_connection_of_its_own(bureau, office):
     thread.start()
     thread.join()
     assert isinstance(answers[0], ChangeRecorded)
-    assert office.plan("p1").row.state is PlanState.APPROVED
+    assert office.plan("p1").row.state is PlanStatus.APPROVED
     office.close()
     assert len(office.plans()) == 1  # opened anew
 

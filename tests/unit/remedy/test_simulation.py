@@ -18,13 +18,14 @@ from offsetwatch.errors import ClientError, IncompleteResponse, ResponseTimeout,
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
 from offsetwatch.remedy.execute.runner import PlanResult
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome
-from offsetwatch.remedy.model.journal_records import PlanEnding, StepIntended
+from offsetwatch.remedy.model.journal_records import StepIntended
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
     Create,
     Delete,
     Plan,
+    PlanStatus,
     RequestedState,
     Reset,
     ToState,
@@ -104,10 +105,10 @@ def judge(ruin: Ruin, plan: Plan, result: PlanResult | None) -> None:
     ruin.settle()
     assert ruin.journal.verify() == len(ruin.journal.tail(10_000))
     assert ruin.world.offsets in (OLD, AFTER), "half of it is changed"
-    if result is None or result.ending in {PlanEnding.RESTORED, PlanEnding.UNCHANGED}:
+    if result is None or result.ending in {PlanStatus.RESTORED, PlanStatus.UNCHANGED}:
         assert ruin.world.offsets == OLD
         assert ruin.world.state is plan.original
-    elif result.ending is PlanEnding.SUCCEEDED:
+    elif result.ending is PlanStatus.SUCCEEDED:
         assert ruin.world.offsets == AFTER
         assert ruin.world.state is plan.original
     else:
@@ -153,7 +154,7 @@ def test_a_process_that_ends_anywhere_leaves_what_the_next_one_finishes_or_puts_
         judge(ruin, plan, result)
         assert result is None or result.over
         endings.add(None if result is None else result.ending)
-    assert endings >= {None, PlanEnding.SUCCEEDED, PlanEnding.UNCHANGED}
+    assert endings >= {None, PlanStatus.SUCCEEDED, PlanStatus.UNCHANGED}
 
 
 def test_two_processes_that_end_anywhere_one_after_the_other_leave_no_half(ruins, tmp_path):
@@ -179,7 +180,7 @@ def test_a_process_that_ends_on_its_way_back_is_followed_by_one_that_goes_on_bac
         ruin.watch(plan)
         result = ruin.until_it_ends(plan, moment, recheck=refusal)
         judge(ruin, plan, result)
-        assert result is None or result.ending in {PlanEnding.RESTORED, PlanEnding.UNCHANGED}
+        assert result is None or result.ending in {PlanStatus.RESTORED, PlanStatus.UNCHANGED}
 
 
 @dataclass
@@ -326,13 +327,13 @@ def test_a_creation_that_ends_anywhere_is_finished_or_leaves_nothing_but_the_rem
         result = ruin.until_it_ends(plan, moment)
         ruin.settle()
         endings.add(None if result is None else result.ending)
-        if result is None or result.ending in {PlanEnding.RESTORED, PlanEnding.UNCHANGED}:
+        if result is None or result.ending in {PlanStatus.RESTORED, PlanStatus.UNCHANGED}:
             assert (ruin.world.state, ruin.world.offsets) == (None, OLD)
         else:
             assert (ruin.world.state, ruin.world.offsets) == (RequestedState.RUNNING, NEW)
         if ruin.fuse.at == moment:
             break
-    assert endings == {None, PlanEnding.UNCHANGED, PlanEnding.RESTORED, PlanEnding.SUCCEEDED}
+    assert endings == {None, PlanStatus.UNCHANGED, PlanStatus.RESTORED, PlanStatus.SUCCEEDED}
 
 
 def test_a_namesake_that_somebody_else_created_is_not_deleted_on_the_way_back(tmp_path):
@@ -349,7 +350,7 @@ def test_a_namesake_that_somebody_else_created_is_not_deleted_on_the_way_back(tm
         ruin.runner().run(plan)
     ruin.driver.misbehave = lambda step: None
     ruin.died()
-    assert ruin.runner().recover(plan.plan_id).ending is PlanEnding.PARKED
+    assert ruin.runner().recover(plan.plan_id).ending is PlanStatus.PARKED
     assert ruin.world.state is RequestedState.STOPPED
 
 
@@ -362,5 +363,5 @@ def test_a_creation_that_is_refused_at_any_step_is_undone(tmp_path, refused):
     ruin.driver.misbehave = lambda step: once.pop() if once and isinstance(step, refused) else None
     result = ruin.runner().run(plan)
     assert (ruin.world.state, ruin.world.offsets) == (None, OLD)
-    assert result.ending is (PlanEnding.UNCHANGED if refused is Create else PlanEnding.RESTORED)
+    assert result.ending is (PlanStatus.UNCHANGED if refused is Create else PlanStatus.RESTORED)
     assert Delete(CREATED) in steps_done(ruin) or refused is Create

@@ -11,11 +11,10 @@ import pytest
 from offsetwatch.errors import IncompleteResponse, PlanUnfinished, TargetUnreachable
 from offsetwatch.remedy.engine import AbortEvent, InterruptEvent
 from offsetwatch.remedy.model import approval as decisions
-from offsetwatch.remedy.model.approval import DecisionRefusal, PlanStatus
+from offsetwatch.remedy.model.approval import DecisionRefusal
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import (
     PlanApproved,
-    PlanEnding,
     PlanLapsed,
     PlanProposed,
     PlanRejected,
@@ -27,6 +26,7 @@ from offsetwatch.remedy.model.plan import (
     Expect,
     Freeze,
     Plan,
+    PlanStatus,
     RequestedState,
     Restart,
     ToState,
@@ -50,7 +50,7 @@ def changed(bench: Bench) -> list[str]:
 
 def test_a_record_is_copied_before_the_connector_is_stopped_and_skipped_before_it_runs(bench):
     result = bench.runner().run(skip_of())
-    assert result.ending is PlanEnding.SUCCEEDED
+    assert result.ending is PlanStatus.SUCCEEDED
     assert changed(bench) == ["Copy", "ToState", "Alter", "ToState"]
     assert bench.world.offsets == {PARTITION: NEXT}
     assert bench.world.state is RequestedState.RUNNING
@@ -61,7 +61,7 @@ def test_what_cannot_be_copied_is_not_skipped_and_the_connector_is_left_alone(be
         Outcome(AttemptResult.NACK, "too large") if isinstance(step, Copy) else None
     )
     result = bench.runner().run(skip_of())
-    assert result.ending is PlanEnding.UNCHANGED
+    assert result.ending is PlanStatus.UNCHANGED
     assert changed(bench) == []
 
 
@@ -70,14 +70,14 @@ def test_a_copy_in_doubt_that_does_not_show_leaves_the_connector_alone(bench):
         IncompleteResponse("quarantine", "gone") if isinstance(step, Copy) else None
     )
     result = bench.runner().run(skip_of())
-    assert result.ending is PlanEnding.UNCHANGED
+    assert result.ending is PlanStatus.UNCHANGED
     assert result.over
 
 
 def test_an_offset_that_is_another_one_once_the_connector_stands_still_is_not_altered(bench):
     bench.world.offsets = {PARTITION: '{"kafka_offset":9}'}
     result = bench.runner().run(skip_of())
-    assert result.ending is PlanEnding.RESTORED
+    assert result.ending is PlanStatus.RESTORED
     assert changed(bench) == ["Copy", "ToState", "ToState"]
     assert bench.world.state is RequestedState.RUNNING
 
@@ -88,7 +88,7 @@ def test_a_connector_that_cannot_be_changed_in_time_runs_again(bench):
     )
     began = bench.clock.now()
     result = bench.runner().run(skip_of(stop_total_s=60.0))
-    assert result.ending is PlanEnding.RESTORED
+    assert result.ending is PlanStatus.RESTORED
     stopped, running = (at for at, step in bench.world.writes if isinstance(step, ToState))
     assert running - stopped <= 60.0 + 5.0  # one wait more at most
     assert bench.clock.now() - began < 180.0
@@ -106,7 +106,7 @@ def test_a_change_in_doubt_is_waited_for_whatever_the_time_is(bench):
 
     bench.driver.misbehave = lost
     result = bench.runner().run(skip_of(stop_total_s=30.0))
-    assert result.ending is PlanEnding.SUCCEEDED
+    assert result.ending is PlanStatus.SUCCEEDED
     assert bench.world.offsets == {PARTITION: NEXT}
 
 
@@ -114,7 +114,7 @@ def test_a_change_in_doubt_is_waited_for_whatever_the_time_is(bench):
 def test_a_skip_that_is_not_seen_to_help_ends_as_that_and_stops_nothing(bench, status):
     bench.world.proven = StepInspection(status, "it failed again, still at 8")
     result = bench.runner().run(skip_of())
-    assert result.ending is PlanEnding.INEFFECTIVE
+    assert result.ending is PlanStatus.INEFFECTIVE
     assert result.over
     assert "did not help" in result.said
     assert bench.world.state is RequestedState.RUNNING
@@ -132,7 +132,7 @@ def test_a_skip_that_nobody_can_see_any_more_is_no_success(bench):
 
     bench.driver.blind = blind
     result = bench.runner().run(skip_of())
-    assert result.ending is not PlanEnding.SUCCEEDED
+    assert result.ending is not PlanStatus.SUCCEEDED
 
 
 def test_an_aborted_plan_goes_back_even_from_an_offset_that_is_set(bench):
@@ -141,7 +141,7 @@ def test_an_aborted_plan_goes_back_even_from_an_offset_that_is_set(bench):
 
     result = bench.runner(asked=asked).run(skip_of())
     # The offset is seen to be set, and before the connector is asked to run again it is put back.
-    assert result.ending is PlanEnding.RESTORED
+    assert result.ending is PlanStatus.RESTORED
     assert bench.world.offsets == {PARTITION: AT}
     assert bench.world.state is RequestedState.RUNNING
 
@@ -153,27 +153,27 @@ def test_a_plan_that_is_aborted_while_it_proves_itself_goes_on(bench):
         }
         return AbortEvent("ada: no") if running else None
 
-    assert bench.runner(asked=asked).run(skip_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.runner(asked=asked).run(skip_of()).ending is PlanStatus.SUCCEEDED
 
 
 def test_an_interrupted_plan_goes_back_where_nothing_is_changed_and_on_where_it_is(bench):
     def early():
         return InterruptEvent() if bench.world.state is RequestedState.STOPPED else None
 
-    assert bench.runner(asked=early).run(skip_of()).ending is PlanEnding.RESTORED
+    assert bench.runner(asked=early).run(skip_of()).ending is PlanStatus.RESTORED
     assert bench.world.state is RequestedState.RUNNING
 
     def late():
         return InterruptEvent() if bench.world.offsets == {PARTITION: NEXT} else None
 
-    assert bench.runner(asked=late).run(skip_of("p2")).ending is PlanEnding.SUCCEEDED
+    assert bench.runner(asked=late).run(skip_of("p2")).ending is PlanStatus.SUCCEEDED
 
 
 def test_a_skip_of_before_connect_clusters_were_told_apart_still_counts(bench):
     older = skip_of("p1")
     copied = next(step for step in older.steps if isinstance(step, Copy)).record
     key = compute_legacy_skip_key(older.subject, copied)
-    assert bench.runner().run(skip_of("p1", skip_key=key)).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(skip_of("p1", skip_key=key)).ending is PlanStatus.SUCCEEDED
     bench.world.offsets = {PARTITION: AT}
     result = bench.runner().run(skip_of("p2", skip_key=compute_skip_key(older.subject, copied)))
     assert "skipped by plan p1" in result.said
@@ -181,15 +181,15 @@ def test_a_skip_of_before_connect_clusters_were_told_apart_still_counts(bench):
     green = msgspec.structs.replace(older.subject, place="green")
     own = skip_of("p3", skip_key=compute_skip_key(green, copied))
     plan = msgspec.structs.replace(own, subject=green)
-    assert bench.runner().run(plan).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan).ending is PlanStatus.SUCCEEDED
 
 
 def test_no_record_is_skipped_by_two_plans(bench):
-    assert bench.runner().run(skip_of("p1")).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(skip_of("p1")).ending is PlanStatus.SUCCEEDED
     bench.world.offsets = {PARTITION: AT}  # a person has put the old offset back
     plan = skip_of("p2")
     result = bench.runner().run(plan)
-    assert result.ending is PlanEnding.RESTORED
+    assert result.ending is PlanStatus.RESTORED
     assert "skipped by plan p1" in result.said
     assert bench.world.offsets == {PARTITION: AT}
     (index,) = (offset for offset, step in enumerate(plan.steps) if isinstance(step, Alter))
@@ -212,12 +212,12 @@ def test_a_skip_is_claimed_before_it_is_asked_for(bench):
         return carry_out(step, frozen)
 
     bench.driver.carry_out = watched
-    assert bench.runner().run(plan).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan).ending is PlanStatus.SUCCEEDED
 
 
 def test_a_restart_that_is_asked_for_is_verified_and_changes_no_offset(bench):
     plan = msgspec.structs.replace(skip_of(skip_key=None), steps=(Restart(only_failed=True),))
-    assert bench.runner().run(plan).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan).ending is PlanStatus.SUCCEEDED
     assert bench.world.offsets == {PARTITION: AT}
 
 
@@ -279,14 +279,14 @@ def test_a_plan_that_was_proposed_and_approved_is_carried_out_and_its_dossier_te
     bench.journal.decide(plan.plan_id, lambda records: approval(records, plan))
     before = decisions.build_plan_history(bench.journal.records(plan.plan_id))
     assert before is not None
-    assert (before.stands, before.approved_by) == (PlanStatus.APPROVED, "ada")
+    assert (before.status, before.approved_by) == (PlanStatus.APPROVED, "ada")
     bench.runner().run(plan)
     after = decisions.build_plan_history(bench.journal.records(plan.plan_id))
     assert after is not None
-    assert after.stands is PlanStatus.ENDED
+    assert after.status is PlanStatus.SUCCEEDED
     assert after.ended is not None
-    assert after.ended.ending is PlanEnding.SUCCEEDED
-    assert replace(after, stands=before.stands, at=before.at, ended=None, said="") == before
+    assert after.ended.ending is PlanStatus.SUCCEEDED
+    assert replace(after, status=before.status, at=before.at, ended=None, said="") == before
 
 
 def test_only_what_runs_can_be_aborted_and_only_what_has_not_begun_be_rejected(bench):

@@ -14,8 +14,7 @@ from offsetwatch.config import Config, Connect, Kafka
 from offsetwatch.errors import MalformedResponse
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.journal_records import PlanEnding
-from offsetwatch.remedy.model.plan import Create, RequestedState
+from offsetwatch.remedy.model.plan import Create, PlanStatus, RequestedState
 from offsetwatch.toolbox.change import Author, PreparedChange
 from offsetwatch.toolbox.lifecycle import (
     CreationRequest,
@@ -90,7 +89,7 @@ def carried_out(change: PreparedChange, folder: Path) -> tuple[PlanResult, list[
 )
 def test_it_begins_at_its_offsets_in_the_state_that_is_asked_for(worker, tmp_path, state, expected):
     result, _ = carried_out(prepared(worker, state=state), tmp_path)
-    assert result.ending is PlanEnding.SUCCEEDED
+    assert result.ending is PlanStatus.SUCCEEDED
     assert worker.connectors["new"].state == expected
     assert worker.offsets["new"] == {'{"filename":"/a"}': {"position": 7}}
     (created,) = [body for method, path, body in worker.requests if (method, path) == POST]
@@ -103,7 +102,7 @@ POST = ("POST", "/connectors")
 def test_what_a_namesake_left_is_backed_up_and_not_merged(worker, tmp_path):
     worker.commit("new", {"filename": "/long/gone"}, {"position": 99})
     result, _ = carried_out(prepared(worker), tmp_path)
-    assert result.ending is PlanEnding.SUCCEEDED
+    assert result.ending is PlanStatus.SUCCEEDED
     assert worker.offsets["new"] == {'{"filename":"/a"}': {"position": 7}}
     assert json.loads(Path(result.backup).read_text()) == {
         "new": [{"partition": {"filename": "/long/gone"}, "offset": {"position": 99}}]
@@ -114,7 +113,7 @@ def test_offsets_that_the_connector_refuses_undo_its_creation(worker, tmp_path):
     worker.commit("new", {"filename": "/long/gone"}, {"position": 99})
     worker.fail("PATCH", "/offsets", 500, "Partition objects should contain the key 'x'")
     result, answer = carried_out(prepared(worker), tmp_path)
-    assert result.ending is PlanEnding.RESTORED
+    assert result.ending is PlanStatus.RESTORED
     assert result.exit_code == 3
     assert "new" not in worker.connectors
     assert worker.offsets["new"] == {'{"filename":"/long/gone"}': {"position": 99}}
@@ -132,7 +131,7 @@ def test_a_configuration_that_connect_refuses_leaves_nothing_and_says_which_sett
         "Invalid value hunter2 for configuration database.password: too short",
     )
     result, answer = carried_out(prepared(worker), tmp_path)
-    assert result.ending is not PlanEnding.SUCCEEDED
+    assert result.ending is not PlanStatus.SUCCEEDED
     assert worker.connectors == {}
     assert "database.password" in result.said
     assert "hunter2" not in "".join((result.said, *answer))
@@ -142,7 +141,7 @@ def test_a_creation_that_is_carried_out_late_is_deleted_again(worker, tmp_path):
     worker.fail(*POST, 500, fake.TIMED_OUT, late=3)
     worker.fail("PATCH", "/offsets", 500, "Offset objects should either be null or something")
     result, _ = carried_out(prepared(worker), tmp_path)
-    assert result.ending is PlanEnding.RESTORED
+    assert result.ending is PlanStatus.RESTORED
     assert worker.connectors == {}
 
 
@@ -218,7 +217,7 @@ def test_one_body_holds_the_offsets_and_the_state_too(worker, tmp_path):
     assert "hunter2" not in repr(request)
     small = pairs.replace(b"12345678901234567890", b"7")
     result, _ = carried_out(prepared(worker, small, state=RequestedState.PAUSED), tmp_path)
-    assert result.ending is PlanEnding.SUCCEEDED
+    assert result.ending is PlanStatus.SUCCEEDED
     assert worker.offsets["new"] == {'{"filename":"/a"}': {"position": 7}}
 
 
@@ -227,7 +226,7 @@ def test_without_offsets_it_begins_as_connect_lets_it(worker, tmp_path):
     change = prepared(worker, None)
     assert "continues from offsets that an earlier connector" in change.notes[0]
     result, _ = carried_out(change, tmp_path)
-    assert result.ending is PlanEnding.SUCCEEDED
+    assert result.ending is PlanStatus.SUCCEEDED
     assert worker.connectors["new"].state == "RUNNING"
     assert worker.offsets["new"] == {'{"filename":"/long/gone"}': {"position": 99}}
 
@@ -243,7 +242,7 @@ def test_a_connector_that_takes_no_offsets_is_deleted_again_at_once(worker, tmp_
     worker.fail("PATCH", "/offsets", 500, message)
     began = CLOCK.now()
     result, answer = carried_out(prepared(worker), tmp_path)
-    assert (result.ending, result.exit_code) == (PlanEnding.RESTORED, 3)
+    assert (result.ending, result.exit_code) == (PlanStatus.RESTORED, 3)
     assert "new" not in worker.connectors
     assert message in result.said
     assert sum(method == "PATCH" for method, _, _ in worker.requests) == 1

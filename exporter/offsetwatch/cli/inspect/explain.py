@@ -30,7 +30,7 @@ from offsetwatch.cli.inspect.status import (
     print_verdicts,
 )
 from offsetwatch.cli.offsets.offset_store import find_connect
-from offsetwatch.cli.plans.print import OPEN_STATES, build_plan_document, print_guards
+from offsetwatch.cli.plans.print import build_plan_document, print_guards
 from offsetwatch.cli.plans.switches import MODE_MEANINGS, describe_pause
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config
@@ -44,12 +44,12 @@ from offsetwatch.remedy.journal.journal import FILE_NAME
 from offsetwatch.remedy.model.fleet_state import Breaker
 from offsetwatch.remedy.model.incidents import Incident, find_incidents
 from offsetwatch.remedy.model.journal_records import ActionRefused, IncidentDetected
+from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.policy import FLEET_SCOPE, scope_of
 from offsetwatch.remedy.model.service_api import (
     GuardAnswerRow,
     Mode,
     PlanRow,
-    PlanState,
     RemediationPause,
     lowest_mode,
 )
@@ -333,8 +333,6 @@ def _format_dated_offset(offset: DatedOffset | None) -> str | None:
 # for the plan as of now and every guard's answer. The process has only just started: what takes two
 # observations to detect, only the daemon reports, and the guard against a fresh start is left out.
 
-_LIVE_STATES = OPEN_STATES | {PlanState.PROPOSED, PlanState.APPROVED}
-
 
 class ConnectorRemediation(NamedTuple):
     """Mode, pause, breakers, incidents, guard answers and plans of one connector.
@@ -374,11 +372,9 @@ def read_connector_remediation(
 
     rows = (plan_view.build_plan_row(history, now) for history in ledger.dossiers.values())
     plans = tuple(
-        row
-        for row in rows
-        if (row.connect_cluster, row.connector) == key and row.state in _LIVE_STATES
+        row for row in rows if (row.connect_cluster, row.connector) == key and not row.state.is_over
     )
-    approved = {row.action for row in plans if row.state is PlanState.APPROVED}
+    approved = {row.action for row in plans if row.state is PlanStatus.APPROVED}
     return ConnectorRemediation(
         mode=lowest_mode(Mode(config.remedy.mode), fleet.lowered_mode),
         pause=plan_view.build_pause(fleet, now),

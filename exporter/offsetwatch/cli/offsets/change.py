@@ -46,8 +46,7 @@ from offsetwatch.errors import (
 from offsetwatch.remedy.drivers.strimzi.driver import StrimziDriver
 from offsetwatch.remedy.execute.runner import read_plan
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal
-from offsetwatch.remedy.model.journal_records import PlanEnding
-from offsetwatch.remedy.model.plan import Alter, PartitionOffset, Plan, Write
+from offsetwatch.remedy.model.plan import Alter, PartitionOffset, Plan, PlanStatus, Write
 from offsetwatch.toolbox.change import (
     Author,
     ConnectorChangeRequest,
@@ -323,7 +322,7 @@ def _finish_earlier_plans(
             if earlier is not None:
                 if not earlier.over:
                     return earlier.exit_code
-                if earlier.ending is PlanEnding.SUCCEEDED:
+                if earlier.ending is PlanStatus.SUCCEEDED:
                     done[name] = read_plan(journal, plan_id)
     return done
 

@@ -33,8 +33,7 @@ from offsetwatch.remedy.execute.runner import (
 )
 from offsetwatch.remedy.journal.journal import FILE_NAME, Journal, create_plan_id
 from offsetwatch.remedy.model.driver import Driver
-from offsetwatch.remedy.model.journal_records import PlanEnding
-from offsetwatch.remedy.model.plan import Plan
+from offsetwatch.remedy.model.plan import Plan, PlanStatus
 from offsetwatch.remedy.views.plan_text import COMMAND, describe_step
 from offsetwatch.toolbox.change import Author, PreparedChange
 
@@ -170,7 +169,7 @@ def _finish_earlier_plan(
         earlier = finish_plan(how, journal, lambda: driver, plan_id, (place, connector))
         if earlier is None:
             return None
-        succeeded = earlier.ending is PlanEnding.SUCCEEDED
+        succeeded = earlier.ending is PlanStatus.SUCCEEDED
         all_done = succeeded and is_done(read_plan(journal, earlier.plan_id))
         return earlier.exit_code if all_done or not earlier.over else None
 

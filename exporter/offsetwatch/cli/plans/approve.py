@@ -34,14 +34,14 @@ from offsetwatch.formatting import format_duration
 from offsetwatch.remedy.execute.runner import compute_plan_exit_code
 from offsetwatch.remedy.guards import AUTOMATIC_GUARDS
 from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S
-from offsetwatch.remedy.model.journal_records import PlanEnding, PlanFailureCause
+from offsetwatch.remedy.model.journal_records import PlanFailureCause
+from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     ChangeRecorded,
     PlanDetails,
     PlanHashMismatch,
     PlanRow,
-    PlanState,
     ProposalExpired,
     RequestTargetNotFound,
     SelfApproval,
@@ -49,7 +49,6 @@ from offsetwatch.remedy.model.service_api import (
 
 POLL_S: Final = 1.0
 OK, DENIED, CHANGED, OPEN, UNAUTHORISED, UNREACHABLE = 0, 3, 4, 5, 6, 7
-_ONGOING_STATES: Final = frozenset({PlanState.PROPOSED, PlanState.APPROVED, PlanState.RUNNING})
 _SILENT_STATUSES: Final = frozenset({"not begun", "next"})
 
 SleepFunction = Callable[[float], None]
@@ -98,7 +97,7 @@ def approve_plan(
         print_plan(plan_details, row.state.value, brief=True)
         if options.sha256 not in {None, row.sha256}:
             return _report_stale_hash(row.sha256)
-        if row.state is not PlanState.PROPOSED:
+        if row.state is not PlanStatus.PROPOSED:
             return _report_late_decision(
                 session, plan_details, AlreadyDecided(state=row.state, by=None)
             )
@@ -181,7 +180,7 @@ def plan_abort(plan_id: str, *, because: str, **where: Any) -> int:
                 return OK
             case RequestTargetNotFound():
                 raise build_unknown_plan_error(plan_id)
-            case AlreadyDecided(state=PlanState.RUNNING):
+            case AlreadyDecided(state=PlanStatus.RUNNING):
                 output.print_error(
                     f"{answer.by or 'an operator'} has already aborted plan {plan_id}"
                 )
@@ -212,7 +211,7 @@ def _report_stale_hash(sha256: str) -> int:
 def _report_late_decision(
     session: ServiceSession, plan_details: PlanDetails, answer: AlreadyDecided
 ) -> int:
-    whose = answer.state in {PlanState.APPROVED, PlanState.REJECTED}
+    whose = answer.state in {PlanStatus.APPROVED, PlanStatus.REJECTED}
     by = f" by {answer.by}" if answer.by is not None and whose else ""
     output.print_error(
         f"too late: plan {plan_details.row.plan_id} is {answer.state.value} already{by}"
@@ -240,11 +239,11 @@ def follow_plan(session: ServiceSession, plan_id: str, *, pause: SleepFunction =
                 if line not in known:
                     known.add(line)
                     output.print_error(line)
-            if plan_details.row.state not in _ONGOING_STATES:
+            if plan_details.row.state.is_over or plan_details.row.state.is_parked:
                 output.print_error(describe_next_step(plan_details.row, session.options))
                 return compute_exit_code(plan_details.row)
             if (
-                plan_details.row.state is PlanState.APPROVED
+                plan_details.row.state is PlanStatus.APPROVED
                 and session.office is not None
                 and not state_dir.is_in_use(Path(session.office.folder))
             ):
@@ -266,7 +265,7 @@ def _describe_progress(plan_details: PlanDetails) -> list[str]:
         for number, plan_step in enumerate(plan_details.steps, start=1)
         if plan_step.standing not in _SILENT_STATUSES
     ]
-    if plan_details.row.state is PlanState.APPROVED:
+    if plan_details.row.state is PlanStatus.APPROVED:
         since = "the approval"
         if plan_details.row.not_before is not None:
             since = output.format_moment(plan_details.row.not_before) or since
@@ -283,10 +282,10 @@ def _describe_progress(plan_details: PlanDetails) -> list[str]:
 def compute_exit_code(row: PlanRow) -> int:
     """Return the exit code of an approved plan by its state."""
     match row.state:
-        case PlanState.REJECTED:
+        case PlanStatus.REJECTED:
             return CHANGED
-        case PlanState.EXPIRED:
+        case PlanStatus.EXPIRED:
             return DENIED  # the guards have not let it begin, or not in time
         case _:
             cause = None if row.cause is None else PlanFailureCause(row.cause)
-            return compute_plan_exit_code(PlanEnding(row.state.value), cause)
+            return compute_plan_exit_code(row.state, cause)

@@ -46,12 +46,11 @@ from offsetwatch.clock import SystemClock
 from offsetwatch.daemon.remediation_parts import plan_for_person
 from offsetwatch.errors import ClientError, ConfigError
 from offsetwatch.remedy.journal import backups
-from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.remedy.model.plan import PartitionOffset, PlanStatus
 from offsetwatch.remedy.model.service_api import (
     KeyReused,
     PlanDetails,
     PlanRequest,
-    PlanState,
     ProposalAccepted,
     ProposalRefused,
     RequestTargetNotFound,
@@ -270,9 +269,9 @@ def create_restart_plan(access: ServiceAccess, options: PlanOptions, *, yes: boo
     with open_service(access) as session:
         plan_details = session.desk.plan(row.plan_id)
         assert plan_details is not None, "nothing is ever taken out of a journal"
-        if plan_details.row.state is PlanState.PROPOSED and code == DENIED:
+        if plan_details.row.state is PlanStatus.PROPOSED and code == DENIED:
             session.desk.reject(row.plan_id, session.by, "not confirmed at the command line")
-        elif plan_details.row.state is PlanState.PROPOSED:
+        elif plan_details.row.state is PlanStatus.PROPOSED:
             output.print_error(describe_next_step(plan_details.row, session.options))
     return code
 

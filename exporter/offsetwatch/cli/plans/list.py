@@ -17,8 +17,6 @@ from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.plans.approve import build_unknown_plan_error
 from offsetwatch.cli.plans.journal import build_record_document, print_records, read_records
 from offsetwatch.cli.plans.print import (
-    OPEN_STATES,
-    STATES_BEFORE_START,
     build_details_document,
     build_plan_document,
     describe_next_step,
@@ -35,7 +33,8 @@ from offsetwatch.remedy.execute.runner import format_options
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.journal.journal import JournalEntry
 from offsetwatch.remedy.model.journal_records import OffsetsBackedUp
-from offsetwatch.remedy.model.service_api import PlanRow, PlanState
+from offsetwatch.remedy.model.plan import PlanStatus
+from offsetwatch.remedy.model.service_api import PlanRow
 from offsetwatch.remedy.views.plan_text import describe_ending
 
 OK, OPEN = 0, 5
@@ -78,7 +77,7 @@ def _is_abandoned(row: PlanRow, standing: str) -> bool:
 
     A running plan of a remote daemon counts as being worked on.
     """
-    return row.state in OPEN_STATES and standing not in {AT_WORK, PlanState.RUNNING.value}
+    return row.state.is_open and standing not in {AT_WORK, PlanStatus.RUNNING.value}
 
 
 def describe_status(session: ServiceSession, row: PlanRow) -> str:
@@ -86,11 +85,11 @@ def describe_status(session: ServiceSession, row: PlanRow) -> str:
 
     On the daemon's host it also tells for an open plan whether a process works on it.
     """
-    if session.office is None or row.state not in OPEN_STATES:
+    if session.office is None or not row.state.is_open:
         return row.state.value
     if session.office.busy(row):
         return AT_WORK
-    return CUT_OFF if row.state is PlanState.RUNNING else row.state.value
+    return CUT_OFF if row.state is PlanStatus.RUNNING else row.state.value
 
 
 @click.command()
@@ -141,7 +140,7 @@ def _suggest_commands(
     """Return what can be done about the plan, with the commands."""
     if standing == AT_WORK:
         return f"a process works on it. {describe_next_step(row, session.options)}"
-    if row.state in STATES_BEFORE_START or session.office is None:
+    if not row.state.has_begun or session.office is None:
         return describe_next_step(row, session.options)
     progress = replay_records(tuple(entry.record for entry in entries), EngineLimits())
     options = "" if config_path is None else shlex.join(("--config", str(config_path)))

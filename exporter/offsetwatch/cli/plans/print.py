@@ -10,21 +10,16 @@ from typing import Any, Final
 from offsetwatch.cli.common import output
 from offsetwatch.model.findings import format_value
 from offsetwatch.remedy.guards import GUARDS, GuardReach
-from offsetwatch.remedy.model.plan import Plan
+from offsetwatch.remedy.model.plan import Plan, PlanStatus
 from offsetwatch.remedy.model.service_api import (
     GuardAnswerRow,
     PlanDetails,
     PlanRow,
-    PlanState,
     ProposalRefused,
 )
 from offsetwatch.remedy.views.plan_text import COMMAND, format_pairs
 
 PAIRS_MAX: Final = 20  # of a step in a table
-OPEN_STATES: Final = frozenset({PlanState.RUNNING, PlanState.PARKED, PlanState.IN_DOUBT})
-STATES_BEFORE_START: Final = frozenset(
-    {PlanState.PROPOSED, PlanState.APPROVED, PlanState.REJECTED, PlanState.EXPIRED}
-)
 
 
 def build_plan_document(row: PlanRow, stands: str) -> dict[str, Any]:
@@ -41,7 +36,7 @@ def build_plan_document(row: PlanRow, stands: str) -> dict[str, Any]:
         "action": row.action,
         "verb": row.verb,
         "sha256": row.sha256,
-        "open": row.state in OPEN_STATES,
+        "open": row.state.is_open,
         "stands": stands,
         "said": row.said,
         "cause": row.cause,
@@ -97,7 +92,7 @@ def print_plan(
 
 def _describe_approval(plan_details: PlanDetails) -> str | None:
     """Return who may approve the plan; None if it no longer waits for approval."""
-    if plan_details.row.state is not PlanState.PROPOSED:
+    if plan_details.row.state is not PlanStatus.PROPOSED:
         return None
     if plan_details.second_person:
         return (
@@ -217,23 +212,23 @@ def describe_next_step(row: PlanRow, options: str) -> str:
         )
     )
     match row.state:
-        case PlanState.PROPOSED:
+        case PlanStatus.PROPOSED:
             return (
                 f"It waits until {output.format_moment(row.expires_at)} to be approved: "
                 f"`{COMMAND} plan approve {row.plan_id} --sha256 {row.sha256}{on}`, or {reject}."
                 f"{begins and f' If it is approved, it begins{begins[:-1]}.'}"
             )
-        case PlanState.APPROVED:
+        case PlanStatus.APPROVED:
             return (
                 f"The daemon begins with it{begins} as soon as its guards let it; until then "
                 f"{reject} takes it back."
             )
-        case PlanState.RUNNING:
+        case PlanStatus.RUNNING:
             return (
                 "It is being carried out; to roll it back as far as possible: "
                 f'`{COMMAND} plan abort {row.plan_id} --because "..."{on}`.'
             )
-        case PlanState.PARKED | PlanState.IN_DOUBT:
+        case PlanStatus.PARKED | PlanStatus.IN_DOUBT:
             return (
                 f"A person must decide: {row.said}. Inspect {row.connector}, then "
                 f'`{COMMAND} plan resolve {row.plan_id} --because "..."{on}` closes it and leaves '

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import click
 
@@ -21,7 +21,6 @@ from offsetwatch.cli.common.options import (
 from offsetwatch.cli.offsets import execute
 from offsetwatch.cli.offsets.offset_store import OffsetStoreOptions, open_offset_store
 from offsetwatch.cli.plans.approve import build_unknown_plan_error
-from offsetwatch.cli.plans.print import OPEN_STATES, STATES_BEFORE_START
 from offsetwatch.cli.plans.service_access import (
     because_option,
     build_service_access,
@@ -34,22 +33,13 @@ from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
 from offsetwatch.remedy.drivers.factory import open_remediation_driver
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
 from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.approval import PlanStatus, build_plan_history
+from offsetwatch.remedy.model.approval import build_plan_history
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.plan import Plan
 from offsetwatch.remedy.model.service_api import ChangeRecorded, RequestTargetNotFound
 from offsetwatch.remedy.views.plan_text import describe_ending
 
 OK, DENIED, OPEN = 0, 3, 5
-_STATUSES_BEFORE_START: Final = frozenset(
-    {
-        PlanStatus.PROPOSED,
-        PlanStatus.APPROVED,
-        PlanStatus.REJECTED,
-        PlanStatus.EXPIRED,
-        PlanStatus.VOID,
-    }
-)
 # Reach a plan's offset store, as in the verb that made the plan.
 plan_store_options = combine_options(
     journal_config_option,
@@ -107,8 +97,8 @@ def plan_recover(plan_id: str, *, timeout_s: float, **where: Any) -> int:
         found = build_plan_history(journal.records(plan_id))
         if found is None:
             raise build_unknown_plan_error(plan_id)
-        if found.stands in _STATUSES_BEFORE_START:
-            output.print_error(f"plan {plan_id} was never begun ({found.stands.value})")
+        if not found.status.has_begun:
+            output.print_error(f"plan {plan_id} was never begun ({found.status.value})")
             return OK
         progress = replay_records(journal.records(plan_id), EngineLimits())
         if progress.ended is not None:
@@ -187,11 +177,9 @@ def plan_resolve(plan_id: str, *, because: str, **where: Any) -> int:
         name = f"{row.connector} ({row.connect_cluster})"
         output.print_error(f"plan {plan_id} is closed; {name} was left as it is")
         return OK
-    if row.state in OPEN_STATES:
+    if row.state.is_open:
         output.print_error(f"another process works on plan {plan_id}: nothing was done")
         return DENIED
-    over = row.state not in STATES_BEFORE_START
-    output.print_error(
-        f"plan {plan_id} was {'over already' if over else 'never begun'} ({row.state})"
-    )
+    over = "over already" if row.state.has_begun else "never begun"
+    output.print_error(f"plan {plan_id} was {over} ({row.state})")
     return OK

@@ -46,6 +46,7 @@ from offsetwatch.errors import (
 )
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.model import service_api
+from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     ApprovalAnswer,
@@ -61,7 +62,6 @@ from offsetwatch.remedy.model.service_api import (
     PlanDetails,
     PlanHashMismatch,
     PlanRow,
-    PlanState,
     ProposalAccepted,
     ProposalAnswer,
     ProposalExpired,
@@ -115,7 +115,7 @@ class ControlProblem(msgspec.Struct):
     message: str = ""
     plan_sha256: str = ""
     expired_at: Moment = Moment(0)
-    state: PlanState = PlanState.EXPIRED
+    state: PlanStatus = PlanStatus.EXPIRED
     by: str | None = None
     guards: tuple[GuardAnswerRow, ...] = ()
 
@@ -311,7 +311,7 @@ class RemoteRemediationService:
 
     # --- plans -----------------------------------------------------------------------------------
 
-    def plans(self, state: PlanState | None = None) -> tuple[PlanRow, ...]:
+    def plans(self, state: PlanStatus | None = None) -> tuple[PlanRow, ...]:
         """See RemediationService."""
         query = {} if state is None else {"state": state.value}
         answer = self._asking.ask("GET", "/plans", params=query)

@@ -25,14 +25,21 @@ from offsetwatch.remedy.journal.journal import JournalEntry
 from offsetwatch.remedy.model.journal_records import (
     OffsetsBackedUp,
     PlanEnded,
-    PlanEnding,
     PlanOpened,
     StepVerified,
 )
-from offsetwatch.remedy.model.plan import Alter, Copy, PartitionOffset, Plan, Reset, Write
+from offsetwatch.remedy.model.plan import (
+    Alter,
+    Copy,
+    PartitionOffset,
+    Plan,
+    PlanStatus,
+    Reset,
+    Write,
+)
 from offsetwatch.remedy.model.quarantine import compute_receipt_id
 
-_UNDONE_ENDINGS: Final = frozenset({PlanEnding.RESTORED, PlanEnding.UNCHANGED})
+_UNDONE_ENDINGS: Final = frozenset({PlanStatus.RESTORED, PlanStatus.UNCHANGED})
 _CONNECT_TRANSFORMS: Final = "org.apache.kafka.connect.transforms."
 _FILTER: Final = f"{_CONNECT_TRANSFORMS}Filter"
 _BYTE_ARRAY_CONVERTER: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"

@@ -24,7 +24,6 @@ from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspecti
 from offsetwatch.remedy.model.journal_records import (
     OffsetsBackedUp,
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     PlanOpened,
     PlanParked,
@@ -44,6 +43,7 @@ from offsetwatch.remedy.model.plan import (
     Freeze,
     FrozenOffsets,
     Plan,
+    PlanStatus,
     Settle,
     ToState,
     VerificationStep,
@@ -257,7 +257,7 @@ def _handle_cancellation(
                 cause = PlanFailureCause.INTERRUPTED
                 if progress.effects:
                     return _start_rollback(progress, cause, event.said, now)
-                return _end(progress, PlanEnding.UNCHANGED, cause, event.said, now)
+                return _end(progress, PlanStatus.UNCHANGED, cause, event.said, now)
     return _build_next_move(progress)
 
 
@@ -361,7 +361,7 @@ def _handle_inspection(progress: PlanProgress, inspection: StepInspection, now: 
         case StepStatus.FOREIGN:
             if progress.changed and not _is_verifying(progress):
                 return _park(
-                    progress, PlanEnding.PARKED, PlanFailureCause.CHANGED, inspection.said, now
+                    progress, PlanStatus.PARKED, PlanFailureCause.CHANGED, inspection.said, now
                 )
             return _fail(progress, PlanFailureCause.CHANGED, inspection.said, now)
         case StepStatus.IMPOSSIBLE:
@@ -387,9 +387,9 @@ def _finish_step(progress: PlanProgress, said: str, now: float) -> Move:
         return _add_next_command(move)
     turned = move.progress.turned
     if turned is None:
-        ended = PlanEnded(at=now, ending=PlanEnding.SUCCEEDED, said="done")
+        ended = PlanEnded(at=now, ending=PlanStatus.SUCCEEDED, said="done")
     else:
-        ended = PlanEnded(at=now, ending=PlanEnding.RESTORED, said=turned.said, cause=turned.cause)
+        ended = PlanEnded(at=now, ending=PlanStatus.RESTORED, said=turned.said, cause=turned.cause)
     return Move(apply_record(move.progress, ended), EndCommand(), (*move.records, ended))
 
 
@@ -491,11 +491,11 @@ def _handle_unavailable(progress: PlanProgress, event: UnavailableEvent, now: fl
 def _handle_expiry(progress: PlanProgress, said: str, now: float) -> Move:
     """Roll back a step that did not come about, unless its request may yet take effect."""
     if _is_verifying(progress):
-        return _end(progress, PlanEnding.INEFFECTIVE, PlanFailureCause.TIMED_OUT, said, now)
+        return _end(progress, PlanStatus.INEFFECTIVE, PlanFailureCause.TIMED_OUT, said, now)
     in_doubt = progress.sent > 0 and progress.answer is not AttemptResult.ACK
     stuck = progress.sent > 0 and (is_change(progress.step) or progress.last)
     if progress.undoing or stuck:
-        ending = PlanEnding.IN_DOUBT if in_doubt else PlanEnding.PARKED
+        ending = PlanStatus.IN_DOUBT if in_doubt else PlanStatus.PARKED
         return _park(progress, ending, PlanFailureCause.TIMED_OUT, said, now)
     return _fail(progress, PlanFailureCause.TIMED_OUT, said, now)
 
@@ -514,18 +514,18 @@ def _fail(
     stop it again. If the connector cannot be reached, nothing can be done any more.
     """
     if _is_verifying(progress):
-        return _end(progress, PlanEnding.INEFFECTIVE, cause, said, now)
+        return _end(progress, PlanStatus.INEFFECTIVE, cause, said, now)
     if not progress.effects:
-        return _end(progress, PlanEnding.UNCHANGED, cause, said, now)
+        return _end(progress, PlanStatus.UNCHANGED, cause, said, now)
     if not connected or progress.undoing or _has_no_rollback(progress):
-        return _park(progress, PlanEnding.PARKED, cause, said, now)
+        return _park(progress, PlanStatus.PARKED, cause, said, now)
     return _start_rollback(progress, cause, said, now)
 
 
 def _start_rollback(progress: PlanProgress, cause: PlanFailureCause, said: str, now: float) -> Move:
     back = build_rollback_steps(progress.plan, progress.frozen, progress.touched)
     if not back:
-        return _park(progress, PlanEnding.PARKED, cause, said, now)
+        return _park(progress, PlanStatus.PARKED, cause, said, now)
     return _add_next_command(
         _append_records(progress, RollbackStarted(at=now, steps=back, cause=cause, said=said))
     )
@@ -548,12 +548,12 @@ def _is_verifying(progress: PlanProgress) -> bool:
 
 
 def _end(
-    progress: PlanProgress, ending: PlanEnding, cause: PlanFailureCause, said: str, now: float
+    progress: PlanProgress, ending: PlanStatus, cause: PlanFailureCause, said: str, now: float
 ) -> Move:
     return _append_records(progress, PlanEnded(at=now, ending=ending, said=said, cause=cause))
 
 
 def _park(
-    progress: PlanProgress, ending: PlanEnding, cause: PlanFailureCause, said: str, now: float
+    progress: PlanProgress, ending: PlanStatus, cause: PlanFailureCause, said: str, now: float
 ) -> Move:
     return _append_records(progress, PlanParked(at=now, ending=ending, cause=cause, said=said))

@@ -19,12 +19,12 @@ from offsetwatch.remedy.engine import AbortEvent, InterruptEvent
 from offsetwatch.remedy.engine.progress import EngineLimits, replay_records
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal.index import JournalIndex
-from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
+from offsetwatch.remedy.model.approval import PlanHistory
 from offsetwatch.remedy.model.driver import Driver
 from offsetwatch.remedy.model.facts import PlanApproval
 from offsetwatch.remedy.model.fleet_state import POLICY_APPROVER
 from offsetwatch.remedy.model.incidents import Incident
-from offsetwatch.remedy.model.plan import FrozenOffsets, Plan
+from offsetwatch.remedy.model.plan import FrozenOffsets, Plan, PlanStatus
 from offsetwatch.remedy.planner import Planner
 
 GUARD_ANSWERS_AGE_S_MAX: Final = 60.0  # a slow Connect may take so long to answer all queries
@@ -110,7 +110,7 @@ class PlanExecutor:
     def recover(self) -> bool:
         """Continue a plan that another process began. Return whether there was one."""
         for plan_id, dossier in list(self._ledger.dossiers.items()):
-            if dossier.stands is not PlanStatus.RUNNING or dossier.plan.remedy is None:
+            if dossier.status is not PlanStatus.RUNNING or dossier.plan.remedy is None:
                 continue
             subject = dossier.plan.subject
             if plan_id in self._recovered or self._ledger.journal.busy(

@@ -55,12 +55,11 @@ from offsetwatch.remedy.model.driver import AttemptResult, Driver, Outcome
 from offsetwatch.remedy.model.journal_records import (
     OffsetsBackedUp,
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     PlanOpened,
     PlanProposed,
 )
-from offsetwatch.remedy.model.plan import Copy, FrozenOffsets, Plan
+from offsetwatch.remedy.model.plan import Copy, FrozenOffsets, Plan, PlanStatus
 from offsetwatch.remedy.model.plan_templates import compute_legacy_skip_key
 from offsetwatch.remedy.views import plan_text
 
@@ -95,7 +94,7 @@ class PlanResult:
     """
 
     plan_id: str
-    ending: PlanEnding
+    ending: PlanStatus
     said: str
     cause: PlanFailureCause | None
     definite: bool | None
@@ -114,14 +113,14 @@ class PlanResult:
     @property
     def over(self) -> bool:
         """Check whether the plan is over, so that its connector is unlocked."""
-        return self.ending not in {PlanEnding.PARKED, PlanEnding.IN_DOUBT}
+        return not self.ending.is_parked
 
 
-def compute_plan_exit_code(ending: PlanEnding, cause: PlanFailureCause | None) -> int:
+def compute_plan_exit_code(ending: PlanStatus, cause: PlanFailureCause | None) -> int:
     """Return the exit code of a command that waited for a plan; see PlanResult.exit_code."""
-    if ending in {PlanEnding.PARKED, PlanEnding.IN_DOUBT}:
+    if ending.is_parked:
         return 5
-    if ending is PlanEnding.INEFFECTIVE and cause in {
+    if ending is PlanStatus.INEFFECTIVE and cause in {
         PlanFailureCause.CHANGED,
         PlanFailureCause.TIMED_OUT,
     }:
@@ -149,7 +148,7 @@ def resolve_plan(journal: Journal, plan_id: str, *, because: str, now: float) ->
     with journal.at_work(subject.place, subject.connector, _format_time(now)):
         if journal.open_plan(subject.place, subject.connector) != plan_id:
             return False
-        journal.append(plan_id, (PlanEnded(at=now, ending=PlanEnding.RESOLVED, said=because),))
+        journal.append(plan_id, (PlanEnded(at=now, ending=PlanStatus.RESOLVED, said=because),))
         return True
 
 
@@ -400,7 +399,7 @@ class Runner:
         options = format_options(self._journal.folder, self._options)
         return PlanResult(
             plan_id=progress.plan.plan_id,
-            ending=PlanEnding.PARKED if last is None else last.ending,
+            ending=PlanStatus.PARKED if last is None else last.ending,
             said=cut_off or plan_text.describe_ending(progress, options),
             cause=PlanFailureCause.REFUSED if last is None else last.cause,
             definite=progress.definite,

@@ -35,7 +35,7 @@ from offsetwatch.errors import (
     PlanStateConflict,
     PlanUnfinished,
 )
-from offsetwatch.remedy.model.approval import PlanStatus, build_plan_history
+from offsetwatch.remedy.model.approval import build_plan_history
 from offsetwatch.remedy.model.journal_records import (
     AnyRecord,
     ControlRecord,
@@ -48,7 +48,7 @@ from offsetwatch.remedy.model.journal_records import (
     decode_record,
     encode_record,
 )
-from offsetwatch.remedy.model.plan import Alter, Plan
+from offsetwatch.remedy.model.plan import Alter, Plan, PlanStatus
 
 FILE_NAME: Final = "journal.sqlite"
 LOCKS: Final = "locks"
@@ -162,8 +162,8 @@ class Journal:
         """
         subject = plan.subject
         with self._writing():
-            stands = self._stands(plan.plan_id)
-            said = against() if stands in {None, PlanStatus.APPROVED} else f"it is {stands} by now"
+            status = self._status(plan.plan_id)
+            said = against() if status in {None, PlanStatus.APPROVED} else f"it is {status} by now"
             if said is not None:
                 raise PlanStateConflict(f"plan {plan.plan_id} is not begun: {said}")
             other = self.open_plan(subject.place, subject.connector)
@@ -312,9 +312,9 @@ class Journal:
         """Check whether a process works on this connector now."""
         return is_locked(self.folder / LOCKS, place, connector)
 
-    def _stands(self, plan_id: str) -> PlanStatus | None:
+    def _status(self, plan_id: str) -> PlanStatus | None:
         history = build_plan_history(self.records(plan_id))
-        return None if history is None else history.stands
+        return None if history is None else history.status
 
     @contextmanager
     def _writing(self) -> Iterator[None]:

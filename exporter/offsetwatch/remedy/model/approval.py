@@ -23,31 +23,7 @@ from offsetwatch.remedy.model.journal_records import (
     PlanRejected,
     PlanResumed,
 )
-from offsetwatch.remedy.model.plan import Plan
-
-
-class PlanStatus(StrEnum):
-    """Status of a plan, from its proposal to its end."""
-
-    PROPOSED = "proposed"
-    APPROVED = "approved"
-    REJECTED = "rejected"
-    EXPIRED = "expired"
-    VOID = "void"
-    RUNNING = "running"
-    PARKED = "parked"
-    ENDED = "ended"
-
-    @property
-    def over(self) -> bool:
-        """Check whether the plan is closed for good."""
-        return self in _FINAL_STATUSES
-
-
-_FINAL_STATUSES: Final = frozenset(
-    {PlanStatus.REJECTED, PlanStatus.EXPIRED, PlanStatus.VOID, PlanStatus.ENDED}
-)
-
+from offsetwatch.remedy.model.plan import Plan, PlanStatus
 
 PROPOSAL_S: Final = 3600.0  # an hour later the facts of a proposal may have changed
 
@@ -72,12 +48,13 @@ class PlanHistory:
     rejected_by     None until it is rejected
     abort           who requested its rollback, and why
     ended           how it ended; None until it has
+    void            it was withdrawn because it is no longer needed
     said            text of the newest change of status; empty where there is none
     at              time of the newest record
     """
 
     plan: Plan
-    stands: PlanStatus
+    status: PlanStatus
     at: float
     proposed: PlanProposed | None = None
     approved_by: str | None = None
@@ -85,12 +62,18 @@ class PlanHistory:
     abort: AbortRequested | None = None
     parked: PlanParked | None = None
     ended: PlanEnded | None = None
+    void: bool = False
     said: str = ""
 
     @property
     def expires_at(self) -> float | None:
         """Return until when the plan can be approved; None if it was never proposed."""
         return None if self.proposed is None else self.proposed.expires_at
+
+    def status_at(self, now: float) -> PlanStatus:
+        """Return the status; a proposal past its time has expired, recorded or not."""
+        late = self.expires_at is not None and now >= self.expires_at
+        return PlanStatus.EXPIRED if late and self.status is PlanStatus.PROPOSED else self.status
 
 
 def build_plan_history(records: tuple[AnyRecord, ...]) -> PlanHistory | None:
@@ -106,36 +89,30 @@ def extend_plan_history(found: PlanHistory | None, record: AnyRecord) -> PlanHis
     match record:
         case PlanProposed():
             return PlanHistory(
-                plan=record.plan,
-                stands=PlanStatus.PROPOSED,
-                at=record.at,
-                proposed=record,
+                plan=record.plan, status=PlanStatus.PROPOSED, at=record.at, proposed=record
             )
         case PlanOpened() if found is None:
-            return PlanHistory(plan=record.plan, stands=PlanStatus.RUNNING, at=record.at)
+            return PlanHistory(plan=record.plan, status=PlanStatus.RUNNING, at=record.at)
     if found is None:
         return None
     found = replace(found, at=record.at)
     match record:
         case PlanApproved():
-            return replace(found, stands=PlanStatus.APPROVED, approved_by=record.by)
+            return replace(found, status=PlanStatus.APPROVED, approved_by=record.by)
         case PlanRejected():
             return replace(
-                found, stands=PlanStatus.REJECTED, rejected_by=record.by, said=record.because
+                found, status=PlanStatus.REJECTED, rejected_by=record.by, said=record.because
             )
         case PlanLapsed():
-            stands = PlanStatus.VOID if record.void else PlanStatus.EXPIRED
-            return replace(found, stands=stands, said=record.said)
+            return replace(found, status=PlanStatus.EXPIRED, void=record.void, said=record.said)
         case AbortRequested():
             return replace(found, abort=record)
         case PlanOpened() | PlanResumed():
-            return replace(found, stands=PlanStatus.RUNNING, parked=None)
+            return replace(found, status=PlanStatus.RUNNING, parked=None)
         case PlanParked():
-            return replace(found, stands=PlanStatus.PARKED, parked=record, said=record.said)
+            return replace(found, status=record.ending, parked=record, said=record.said)
         case PlanEnded():
-            return replace(
-                found, stands=PlanStatus.ENDED, parked=None, ended=record, said=record.said
-            )
+            return replace(found, status=record.ending, parked=None, ended=record, said=record.said)
     return found
 
 
@@ -158,14 +135,11 @@ def approve_plan(
         return DecisionRefusal.UNKNOWN
     if found.plan.sha256 != sha256:
         return DecisionRefusal.STALE
-    if found.stands is not PlanStatus.PROPOSED:
-        return (
-            DecisionRefusal.EXPIRED
-            if found.stands is PlanStatus.EXPIRED
-            else DecisionRefusal.DECIDED
-        )
-    if found.expires_at is not None and now >= found.expires_at:
+    status = found.status_at(now)
+    if status is PlanStatus.EXPIRED and not found.void:
         return DecisionRefusal.EXPIRED
+    if status is not PlanStatus.PROPOSED:
+        return DecisionRefusal.DECIDED
     if second_person and by == found.plan.created_by:
         return DecisionRefusal.OWN_PROPOSAL
     return PlanApproved(at=now, by=by, plan_sha256=sha256, because=because)
@@ -186,8 +160,7 @@ def _refuse_begun(records: tuple[AnyRecord, ...]) -> DecisionRefusal | None:
     found = build_plan_history(records)
     if found is None:
         return DecisionRefusal.UNKNOWN
-    waits = found.stands in {PlanStatus.PROPOSED, PlanStatus.APPROVED}
-    return None if waits else DecisionRefusal.DECIDED
+    return None if found.status.is_waiting else DecisionRefusal.DECIDED
 
 
 def withdraw_plan(
@@ -210,7 +183,7 @@ def request_abort(
     found = build_plan_history(records)
     if found is None:
         return DecisionRefusal.UNKNOWN
-    if found.stands is not PlanStatus.RUNNING:
+    if found.status is not PlanStatus.RUNNING:
         return DecisionRefusal.NOT_RUNNING
     if found.abort is not None:
         return DecisionRefusal.DECIDED

@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from offsetwatch.remedy.model import journal_records as records
-from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus, extend_plan_history
+from offsetwatch.remedy.model.approval import PlanHistory, extend_plan_history
 from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
     Copy,
     Plan,
+    PlanStatus,
     RecordLocation,
     RequestedState,
     Restart,
@@ -29,8 +30,6 @@ from offsetwatch.remedy.model.service_api import Mode
 
 POLICY_APPROVER: Final = "policy"  # who approves where no person has to
 NEAR_OFFSETS: Final = 100  # offsets: two skips of one kind this close are not two accidents
-
-_BEGUN: Final = frozenset({PlanStatus.RUNNING, PlanStatus.PARKED})
 
 ConnectorKey = tuple[str, str]  # place, connector
 
@@ -110,14 +109,16 @@ class FleetState:
     def at_work(self) -> frozenset[ConnectorKey]:
         """Return the connectors with a plan that has begun and is not over, parked or not."""
         return frozenset(
-            history.plan.connector_key
-            for history in self.plans.values()
-            if history.stands in _BEGUN
+            history.plan.connector_key for history in self.plans.values() if history.status.is_open
         )
 
     def parked(self) -> frozenset[ConnectorKey]:
         """Return the connectors with a parked plan, which an operator must decide."""
-        return frozenset(plan.connector_key for plan in self._plans_in(PlanStatus.PARKED).values())
+        return frozenset(
+            history.plan.connector_key
+            for history in self.plans.values()
+            if history.status.is_parked
+        )
 
     def proposed(self) -> dict[str, Plan]:
         """Return the plans that are not decided yet."""
@@ -131,7 +132,7 @@ class FleetState:
         return {
             plan_id: history.plan
             for plan_id, history in self.plans.items()
-            if history.stands is status
+            if history.status is status
         }
 
     def not_before(self, plan: Plan, cool_down_s: float) -> float:
@@ -199,7 +200,7 @@ class FleetState:
         self.plans[plan_id] = history
         if before is not None:
             self._take_of_plan(before, record)
-        if history.stands.over:
+        if history.status.is_over:
             del self.plans[plan_id]
             self._stopped_at.pop(plan_id, None)
 
@@ -249,14 +250,14 @@ class FleetState:
 
     def _ended(self, history: PlanHistory, record: records.PlanEnded) -> None:
         plan, key = history.plan, history.plan.connector_key
-        if history.stands not in _BEGUN or plan.remedy is None:
+        if not history.status.is_open or plan.remedy is None:
             return
         self.ended_at[key] = record.at
         # A restart that did not help is what a skip waits for; how many there may be is a guard's.
         restart = plan.remedy.action is Action.RESTART_FAILED
-        if record.ending is records.PlanEnding.INEFFECTIVE and not restart:
+        if record.ending is PlanStatus.INEFFECTIVE and not restart:
             self._open(plan, record.at, f"plan {plan.plan_id} did not help: {record.said}")
-        if record.ending is not records.PlanEnding.SUCCEEDED:
+        if record.ending is not PlanStatus.SUCCEEDED:
             return
         if history.approved_by not in {None, POLICY_APPROVER}:
             self.successes[key, plan.remedy.action] += 1

@@ -14,28 +14,7 @@ import msgspec
 from offsetwatch.model.moments import read_moment
 from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.guard_answer import GuardAnswer
-from offsetwatch.remedy.model.plan import AnyStep, FrozenOffsets, Plan
-
-
-class PlanEnding(StrEnum):
-    """Ending of a plan that no process works on any more. Parked and in doubt keep the lock.
-
-    succeeded   everything is as the plan requires
-    restored    something was begun, and is as it was before
-    unchanged   nothing was begun
-    parked      an operator must decide
-    in_doubt    a request shows no effect and may yet take it: an operator must inspect
-    resolved    an operator has closed it
-    ineffective the record was skipped, and the connector was not observed to get past it
-    """
-
-    SUCCEEDED = "succeeded"
-    RESTORED = "restored"
-    UNCHANGED = "unchanged"
-    PARKED = "parked"
-    IN_DOUBT = "in_doubt"
-    RESOLVED = "resolved"
-    INEFFECTIVE = "ineffective"
+from offsetwatch.remedy.model.plan import AnyStep, FrozenOffsets, Plan, PlanStatus
 
 
 class PlanFailureCause(StrEnum):
@@ -110,18 +89,24 @@ class RollbackStarted(JournalRecord, frozen=True, tag="turned"):
     said: str
 
 
-class PlanParked(JournalRecord, frozen=True, tag="parked"):
+class _EndingRecord(JournalRecord, frozen=True):
+    ending: PlanStatus
+
+    def __post_init__(self) -> None:
+        if not self.ending.has_ended:
+            raise ValueError(f"{self.ending} is no ending of a plan")
+
+
+class PlanParked(_EndingRecord, frozen=True, tag="parked"):
     """Parking of a plan: it needs an operator, and keeps its connector locked."""
 
-    ending: PlanEnding
     cause: PlanFailureCause
     said: str
 
 
-class PlanEnded(JournalRecord, frozen=True, tag="ended"):
+class PlanEnded(_EndingRecord, frozen=True, tag="ended"):
     """End of a plan: its connector is unlocked."""
 
-    ending: PlanEnding
     said: str
     cause: PlanFailureCause | None = None
 

@@ -27,6 +27,68 @@ class RequestedState(StrEnum):
     STOPPED = "stopped"
 
 
+class PlanStatus(StrEnum):
+    """Status of a plan, from its proposal to its end.
+
+    proposed    waits for approval
+    approved    will be carried out as soon as its guards pass
+    running     is being carried out, or rolled back
+    parked      an operator must decide; it keeps its connector locked
+    in_doubt    a request shows no effect and may yet take it: an operator must inspect; it keeps
+                its connector locked
+    rejected    an operator rejected it; nothing was begun
+    expired     it was not approved in time, or is no longer needed; nothing was begun
+    succeeded   everything is as the plan requires
+    ineffective the record was skipped, and the connector was not observed to get past it
+    restored    something was begun, and is as it was before
+    unchanged   nothing was begun
+    resolved    an operator has closed it
+    """
+
+    PROPOSED = "proposed"
+    APPROVED = "approved"
+    RUNNING = "running"
+    PARKED = "parked"
+    IN_DOUBT = "in_doubt"
+    REJECTED = "rejected"
+    EXPIRED = "expired"
+    SUCCEEDED = "succeeded"
+    INEFFECTIVE = "ineffective"
+    RESTORED = "restored"
+    UNCHANGED = "unchanged"
+    RESOLVED = "resolved"
+
+    @property
+    def is_waiting(self) -> bool:
+        """Check whether the plan has not begun and may yet begin."""
+        return self in {PlanStatus.PROPOSED, PlanStatus.APPROVED}
+
+    @property
+    def is_parked(self) -> bool:
+        """Check whether an operator must decide about the plan."""
+        return self in {PlanStatus.PARKED, PlanStatus.IN_DOUBT}
+
+    @property
+    def is_open(self) -> bool:
+        """Check whether the plan has begun and is not over, so that it locks its connector."""
+        return self is PlanStatus.RUNNING or self.is_parked
+
+    @property
+    def is_over(self) -> bool:
+        """Check whether the plan is closed for good, begun or not."""
+        return not (self.is_waiting or self.is_open)
+
+    @property
+    def has_begun(self) -> bool:
+        """Check whether anything of the plan was carried out, or tried."""
+        return not self.is_waiting and self not in {PlanStatus.REJECTED, PlanStatus.EXPIRED}
+
+    @property
+    def has_ended(self) -> bool:
+        """Check whether no process works on the begun plan any more: it is over or parked."""
+        return self.has_begun and self is not PlanStatus.RUNNING
+
+
 class PartitionOffset(msgspec.Struct, frozen=True, order=True, omit_defaults=True):
     """Offset of a source partition (of a sink: a topic partition), both JSON with sorted keys.
 

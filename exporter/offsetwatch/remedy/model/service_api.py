@@ -13,7 +13,7 @@ import msgspec
 
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.model.guard_answer import GuardAnswer
-from offsetwatch.remedy.model.plan import PartitionOffset, Plan
+from offsetwatch.remedy.model.plan import PartitionOffset, Plan, PlanStatus
 
 
 class Wish(StrEnum):
@@ -23,32 +23,6 @@ class Wish(StrEnum):
     STOP = "stop"
     SKIP_ONE = "skip_one"
     RESTORE = "restore"
-
-
-class PlanState(StrEnum):
-    """State of a plan, as reported.
-
-    proposed    waits for approval
-    approved    will be carried out as soon as its guards pass
-    running     is being carried out, or rolled back
-    parked      an operator must decide; keeps its connector locked
-    in_doubt    a request may yet take effect; keeps its connector locked
-    rejected, expired       rejected, or withdrawn without approval; nothing was begun
-    succeeded, ineffective, restored, unchanged, resolved   over; see PlanEnding
-    """
-
-    PROPOSED = "proposed"
-    APPROVED = "approved"
-    RUNNING = "running"
-    PARKED = "parked"
-    IN_DOUBT = "in_doubt"
-    REJECTED = "rejected"
-    EXPIRED = "expired"
-    SUCCEEDED = "succeeded"
-    INEFFECTIVE = "ineffective"
-    RESTORED = "restored"
-    UNCHANGED = "unchanged"
-    RESOLVED = "resolved"
 
 
 class Mode(StrEnum):
@@ -120,7 +94,7 @@ class PlanRow(_ApiStruct, frozen=True):
 
     plan_id: str
     sha256: str
-    state: PlanState
+    state: PlanStatus
     action: str
     connect_cluster: str
     connector: str
@@ -283,7 +257,7 @@ class SelfApproval(_ApiStruct, frozen=True):
 class AlreadyDecided(_ApiStruct, frozen=True):
     """Answer that the plan can no longer be decided. by: who decided; None if no one did."""
 
-    state: PlanState
+    state: PlanStatus
     by: str | None
 
 

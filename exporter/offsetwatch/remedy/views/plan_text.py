@@ -14,6 +14,7 @@ from offsetwatch.remedy.engine.progress import PlanProgress
 from offsetwatch.remedy.model import journal_records as records
 from offsetwatch.remedy.model import plan as steps
 from offsetwatch.remedy.model.driver import AttemptResult
+from offsetwatch.remedy.model.plan import PlanStatus
 
 COMMAND = PROGRAM
 _REQUESTS = {
@@ -125,18 +126,18 @@ def describe_ending(progress: PlanProgress, options: str) -> str:
     if ended is None:
         return describe_interruption(progress, options)
     match ended.ending:
-        case records.PlanEnding.SUCCEEDED:
+        case PlanStatus.SUCCEEDED:
             return (
                 f"{name}: {progress.plan.verb}: done and read "
                 f"back{_describe_confirmation(progress)}"
             )
-        case records.PlanEnding.RESTORED:
+        case PlanStatus.RESTORED:
             return f"{name}: not done, and everything is as it was: {ended.said}"
-        case records.PlanEnding.UNCHANGED:
+        case PlanStatus.UNCHANGED:
             return f"{name}: not done, nothing was changed: {ended.said}"
-        case records.PlanEnding.INEFFECTIVE if ended.cause is records.PlanFailureCause.INTERRUPTED:
+        case PlanStatus.INEFFECTIVE if ended.cause is records.PlanFailureCause.INTERRUPTED:
             return f"{name}: {progress.plan.verb}: done, and not watched to the end: {ended.said}"
-        case records.PlanEnding.INEFFECTIVE:
+        case PlanStatus.INEFFECTIVE:
             return f"{name}: {progress.plan.verb}: done, and it did not help: {ended.said}"
         case _:
             return f"{name}: closed by a person: {ended.said}"
@@ -183,7 +184,7 @@ def _describe_decision(progress: PlanProgress, options: str) -> str:
     if progress.turned is not None:
         said.append(f"It had to be rolled back: {progress.turned.said}.")
     said.append(_describe_offsets_state(progress))
-    if parked.ending is records.PlanEnding.IN_DOUBT:
+    if parked.ending is PlanStatus.IN_DOUBT:
         said.append(
             "The request may still take effect: resume the connector only once it has, or once no "
             "worker works on it any more."

@@ -13,44 +13,20 @@ from offsetwatch.model.remediation import GuardRow, OpenPlan, RefusalRow, StepRo
 from offsetwatch.remedy.engine.progress import EngineLimits, PlanProgress, replay_records
 from offsetwatch.remedy.engine.requests import build_step_request
 from offsetwatch.remedy.guards import AUTOMATIC_GUARDS
-from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
+from offsetwatch.remedy.model.approval import PlanHistory
 from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.fleet_state import FleetState
 from offsetwatch.remedy.model.guard_answer import GuardAnswer, GuardResult
-from offsetwatch.remedy.model.journal_records import (
-    ActionRefused,
-    AnyRecord,
-    PlanEnding,
-    PlanOpened,
-)
-from offsetwatch.remedy.model.plan import AnyStep, Plan
+from offsetwatch.remedy.model.journal_records import ActionRefused, AnyRecord, PlanOpened
+from offsetwatch.remedy.model.plan import AnyStep, Plan, PlanStatus
 from offsetwatch.remedy.model.service_api import (
     GuardAnswerRow,
     PlanDetails,
     PlanRow,
-    PlanState,
     PlanStepRow,
     RemediationPause,
 )
 from offsetwatch.remedy.views import plan_text as words
-
-
-def compute_plan_state(found: PlanHistory, now: float) -> PlanState:
-    """Return the state of a plan as reported.
-
-    A proposal past its time has expired, whether that was recorded yet or not.
-    """
-    late = found.expires_at is not None and now >= found.expires_at
-    match found.stands:
-        case PlanStatus.PARKED if found.parked is not None:
-            return PlanState(found.parked.ending)
-        case PlanStatus.ENDED if found.ended is not None:
-            return PlanState(found.ended.ending)
-        case PlanStatus.PROPOSED if late:
-            return PlanState.EXPIRED
-        case PlanStatus.VOID:
-            return PlanState.EXPIRED
-    return PlanState(found.stands)
 
 
 def find_decider(found: PlanHistory) -> str | None:
@@ -61,12 +37,12 @@ def find_decider(found: PlanHistory) -> str | None:
 def build_plan_row(found: PlanHistory, now: float, not_before: float = 0.0) -> PlanRow:
     """Build the row of a plan. not_before: when its cool-down ends; see FleetState.not_before."""
     plan = found.plan
-    waits = found.stands in {PlanStatus.PROPOSED, PlanStatus.APPROVED} and not_before > now
+    waits = found.status.is_waiting and not_before > now
     last = found.ended or found.parked
     return PlanRow(
         plan_id=plan.plan_id,
         sha256=plan.sha256,
-        state=compute_plan_state(found, now),
+        state=found.status_at(now),
         action=plan.verb if plan.remedy is None else plan.remedy.action.value,
         connect_cluster=plan.subject.place,
         connector=plan.subject.connector,
@@ -75,7 +51,7 @@ def build_plan_row(found: PlanHistory, now: float, not_before: float = 0.0) -> P
         said=_summarize_plan(found),
         verb=plan.verb,
         cause=None if last is None or last.cause is None else last.cause.value,
-        expires_at=moment_of(found.expires_at) if found.stands is PlanStatus.PROPOSED else None,
+        expires_at=moment_of(found.expires_at) if found.status is PlanStatus.PROPOSED else None,
         not_before=moment_of(not_before) if waits else None,
     )
 
@@ -114,7 +90,7 @@ def find_guard_answers(
     found: PlanHistory, refused: ActionRefused | None
 ) -> tuple[GuardAnswer, ...]:
     """Return the newest guard answers about a plan: of its proposal, or of what holds it back."""
-    if refused is not None and found.stands is PlanStatus.APPROVED and refused.at > found.at:
+    if refused is not None and found.status is PlanStatus.APPROVED and refused.at > found.at:
         return refused.answers
     return () if found.proposed is None else found.proposed.answers
 
@@ -178,7 +154,7 @@ def _describe_path_step(progress: PlanProgress, position: int) -> str:
         return "not begun"
     over = progress.ended is not None
     if progress.parked is not None:
-        return "in doubt" if progress.parked.ending is PlanEnding.IN_DOUBT else "stopped here"
+        return "in doubt" if progress.parked.ending is PlanStatus.IN_DOUBT else "stopped here"
     if not progress.sent:
         return "not done" if over else "next"
     if progress.answer is AttemptResult.IN_DOUBT:
@@ -189,10 +165,6 @@ def _describe_path_step(progress: PlanProgress, position: int) -> str:
 ROWS_MAX: Final = 20  # of each of the two
 STEPS_MAX: Final = 50  # a plan has eight; one that alters piece by piece may have any number
 REQUEST_CHARS_MAX: Final = 500  # a PATCH of thousands of offsets; `plan show` has all of it
-_OPEN_STATUSES: Final = frozenset(
-    {PlanStatus.PROPOSED, PlanStatus.APPROVED, PlanStatus.RUNNING, PlanStatus.PARKED}
-)
-_WAITING_STATUSES: Final = frozenset({PlanStatus.PROPOSED, PlanStatus.APPROVED})
 
 
 def list_open_plans(
@@ -205,7 +177,7 @@ def list_open_plans(
     found = [
         history
         for history in dossiers
-        if history.plan.remedy is not None and history.stands in _OPEN_STATUSES
+        if history.plan.remedy is not None and not history.status.is_over
     ]
     found.sort(key=lambda history: history.plan.created_at, reverse=True)
     return tuple(
@@ -239,7 +211,6 @@ def _count_omitted(found: Collection[object]) -> int:
 def _build_open_plan(found: PlanHistory, refused: ActionRefused | None, now: float) -> OpenPlan:
     plan_details = build_plan_details(found, (), now, refused)
     row = plan_details.row
-    waits = found.stands in _WAITING_STATUSES
     return OpenPlan(
         plan_id=row.plan_id,
         sha256=row.sha256,
@@ -253,7 +224,7 @@ def _build_open_plan(found: PlanHistory, refused: ActionRefused | None, now: flo
         expires_at=row.expires_at,
         steps=tuple(
             StepRow(step.step, tuple(map(_shorten_request, step.requests)))
-            for step in (plan_details.steps[:STEPS_MAX] if waits else ())
+            for step in (plan_details.steps[:STEPS_MAX] if found.status.is_waiting else ())
         ),
         guards=_build_guard_rows(find_guard_answers(found, refused)),
     )

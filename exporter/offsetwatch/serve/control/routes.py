@@ -15,6 +15,7 @@ import msgspec
 
 from offsetwatch import __version__, documents
 from offsetwatch.model.moments import Moment
+from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     ChangeRecorded,
@@ -23,7 +24,6 @@ from offsetwatch.remedy.model.service_api import (
     KeyReused,
     PlanDetails,
     PlanHashMismatch,
-    PlanState,
     ProposalAccepted,
     ProposalExpired,
     ProposalRefused,
@@ -100,9 +100,9 @@ class Route:
 
 def _list_plans(call: Call) -> ControlHttpAnswer:
     wanted = call.query.get("state")
-    if wanted is not None and wanted not in set(PlanState):
-        raise MalformedRequest(f"state: one of {', '.join(PlanState)}")
-    rows = call.desk.plans(None if wanted is None else PlanState(wanted))
+    if wanted is not None and wanted not in set(PlanStatus):
+        raise MalformedRequest(f"state: one of {', '.join(PlanStatus)}")
+    rows = call.desk.plans(None if wanted is None else PlanStatus(wanted))
     shown = [row for row in rows if call.by.sees(row.connect_cluster, row.connector)]
     return build_answer({"plans": shown})
 
@@ -442,7 +442,7 @@ _REASONS: Final = {
     503: "The journal cannot be used: nothing is changed.",
 }
 _QUERIES: Final[dict[str, dict[str, Any]]] = {
-    "state": {"type": "string", "enum": [state.value for state in PlanState]},
+    "state": {"type": "string", "enum": [state.value for state in PlanStatus]},
     "from_seq": {"type": "integer", "minimum": 1, "maximum": 10**18 - 1},
 }
 

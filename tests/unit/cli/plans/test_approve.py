@@ -24,7 +24,6 @@ from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.errors import ConfigError, PlanUnfinished, RemoteRefusal
 from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.remedy.journal.journal import Journal
-from offsetwatch.remedy.model.approval import PlanStatus
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
 from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
@@ -35,9 +34,8 @@ from offsetwatch.remedy.model.journal_records import (
     PlanOpened,
     PlanProposed,
 )
-from offsetwatch.remedy.model.plan import Alter, Plan
-from offsetwatch.remedy.model.service_api import PlanState
-from tests.unit.remedy.agency import Agency
+from offsetwatch.remedy.model.plan import Alter, Plan, PlanStatus
+from tests.unit.remedy.agency import ENDED, Agency
 from tests.unit.remedy.offices import TOLD, Bureau
 from tests.unit.remedy.plans import AT, PARTITION, plan_of, skip_of
 
@@ -56,7 +54,7 @@ def typed(*arguments: str, bureau: Bureau, stdin: str = "") -> Result:
     return result
 
 
-def state(bureau: Bureau, plan_id: str = "p1") -> PlanState:
+def state(bureau: Bureau, plan_id: str = "p1") -> PlanStatus:
     plan_details = bureau.office.plan(plan_id)
     assert plan_details is not None
     return plan_details.row.state
@@ -114,7 +112,7 @@ def test_a_proposal_has_nothing_to_recover_or_to_resolve(bureau):
     assert "was never begun" in typed("plan", "recover", "p1", bureau=bureau).stderr
     done = typed("plan", "resolve", "p1", "--because", "gone", bureau=bureau)
     assert "never begun (proposed)" in done.stderr
-    assert state(bureau) is PlanState.PROPOSED
+    assert state(bureau) is PlanStatus.PROPOSED
 
 
 # --- approving ------------------------------------------------------------------------------------
@@ -139,12 +137,12 @@ def test_nobody_is_asked_where_nobody_can_answer(bureau):
     done = approved(bureau, stdin="orders\n")
     assert done.exit_code == 3
     assert "say --yes" in done.stderr
-    assert state(bureau) is PlanState.PROPOSED
+    assert state(bureau) is PlanStatus.PROPOSED
 
 
 @pytest.mark.parametrize(
     ("typed_name", "code", "then"),
-    [("orders", 0, PlanState.APPROVED), ("order", 3, PlanState.PROPOSED)],
+    [("orders", 0, PlanStatus.APPROVED), ("order", 3, PlanStatus.PROPOSED)],
 )
 def test_the_connectors_name_has_to_be_typed(bureau, monkeypatch, typed_name, code, then):
     bureau.proposed()
@@ -170,7 +168,7 @@ def test_another_plan_than_the_one_that_was_looked_at_is_not_approved(bureau):
     done = approved(bureau, "--yes", "--sha256", "0" * 64)
     assert done.exit_code == 4
     assert "another plan" in done.stderr
-    assert state(bureau) is PlanState.PROPOSED
+    assert state(bureau) is PlanStatus.PROPOSED
 
 
 def test_who_has_asked_for_a_plan_is_not_who_approves_it(bureau):
@@ -213,7 +211,7 @@ def test_a_reason_is_one_line_that_shows_all_that_is_in_it(bureau, answer):
     bureau.proposed()
     done = typed("plan", "reject", "p1", "--because", answer, bureau=bureau)
     assert done.exit_code == 2
-    assert state(bureau) is PlanState.PROPOSED
+    assert state(bureau) is PlanStatus.PROPOSED
 
 
 # --- following ------------------------------------------------------------------------------------
@@ -308,7 +306,7 @@ def test_without_a_daemon_nobody_waits_for_ever(bureau):
     done = typed("plan", "approve", "p1", "--yes", bureau=bureau)
     assert done.exit_code == 7
     assert "no daemon runs on this state directory" in done.stderr
-    assert state(bureau) is PlanState.APPROVED
+    assert state(bureau) is PlanStatus.APPROVED
 
 
 def test_who_stops_looking_does_not_stop_the_plan(bureau, capsys):
@@ -319,7 +317,7 @@ def test_who_stops_looking_does_not_stop_the_plan(bureau, capsys):
 
     assert Daemon(bureau, interrupt).approved() == 5
     assert "continues without this command" in capsys.readouterr().err
-    assert state(bureau) is PlanState.APPROVED
+    assert state(bureau) is PlanStatus.APPROVED
 
 
 # --- rejecting and aborting -----------------------------------------------------------------------
@@ -339,7 +337,7 @@ def test_aborting_what_has_not_begun_rejects_it(bureau):
     bureau.approved()
     done = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
     assert done.exit_code == 0
-    assert state(bureau) is PlanState.REJECTED
+    assert state(bureau) is PlanStatus.REJECTED
 
 
 def test_aborting_what_has_begun_asks_it_to_go_back(bureau):
@@ -347,7 +345,7 @@ def test_aborting_what_has_begun_asks_it_to_go_back(bureau):
     now = bureau.clock.now()
     bureau.bench.journal.open(plan, PlanOpened(at=now, plan=plan))
     done = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
-    assert (done.exit_code, state(bureau)) == (0, PlanState.RUNNING)
+    assert (done.exit_code, state(bureau)) == (0, PlanStatus.RUNNING)
     assert "will roll back" in done.stderr
     again = typed("plan", "abort", "p1", "--because", "no", bureau=bureau)
     assert again.exit_code == 4
@@ -365,7 +363,7 @@ def test_what_is_over_cannot_be_aborted(bureau):
 # --- what a person is told ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("at", [PlanState.PROPOSED, PlanState.APPROVED, PlanState.RUNNING])
+@pytest.mark.parametrize("at", [PlanStatus.PROPOSED, PlanStatus.APPROVED, PlanStatus.RUNNING])
 def test_every_command_that_a_person_is_told_can_be_typed(bureau, at):
     bureau.proposed()
     row = msgspec.structs.replace(bureau.office.plans()[0], state=at)
@@ -441,7 +439,7 @@ def test_a_person_approves_and_the_loop_skips_exactly_the_one_record(agency, cap
     assert answer.err.endswith("for rows-sink: succeeded\n")
     assert re.search(r"\d+ guards let it pass: .*\bidentified\b", answer.out)
     assert re.search(r"G47\s+proven\s+asks for approval", answer.out)
-    (dossier,) = agency.dossiers(PlanStatus.ENDED)
+    (dossier,) = agency.dossiers(ENDED)
     assert dossier.approved_by == find_operator_name()
 
 

@@ -17,13 +17,12 @@ from offsetwatch.errors import (
 )
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome
 from offsetwatch.remedy.model.journal_records import (
-    PlanEnding,
     PlanFailureCause,
     RollbackStarted,
     StepIntended,
     StepVerified,
 )
-from offsetwatch.remedy.model.plan import Alter, RequestedState, ToState
+from offsetwatch.remedy.model.plan import Alter, PlanStatus, RequestedState, ToState
 from tests.fakes.clock import SetClock
 from tests.unit.remedy.mortal import Killed
 from tests.unit.remedy.plans import AFTER, ALTER, OLD, Bench, plan_of
@@ -36,7 +35,7 @@ def bench(tmp_path: Path) -> Bench:
 
 def test_a_change_ends_with_its_offsets_read_back_and_the_connector_as_it_was(bench):
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code, result.definite) == (PlanEnding.SUCCEEDED, 0, True)
+    assert (result.ending, result.exit_code, result.definite) == (PlanStatus.SUCCEEDED, 0, True)
     assert bench.world.offsets == AFTER
     assert bench.world.state is RequestedState.RUNNING
     assert [step for _, step in bench.world.writes] == [
@@ -66,7 +65,7 @@ def test_the_backup_holds_what_was_there_before(bench):
 def test_a_recheck_that_says_no_puts_the_connector_back_and_writes_no_offset(bench):
     result = bench.runner().run(plan_of(), lambda frozen: ("it has moved on",))
     assert (result.ending, result.cause, result.exit_code) == (
-        PlanEnding.RESTORED,
+        PlanStatus.RESTORED,
         PlanFailureCause.CHANGED,
         4,
     )
@@ -80,7 +79,7 @@ def test_a_refused_change_puts_the_connector_back(bench):
         Outcome(AttemptResult.NACK, "wrong file") if isinstance(step, Alter) else None
     )
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (PlanEnding.RESTORED, 3)
+    assert (result.ending, result.exit_code) == (PlanStatus.RESTORED, 3)
     assert bench.world.offsets == OLD
     assert bench.world.state is RequestedState.RUNNING
     assert "wrong file" in result.said
@@ -89,7 +88,7 @@ def test_a_refused_change_puts_the_connector_back(bench):
 def test_nothing_was_changed_where_the_first_step_is_refused(bench):
     bench.driver.misbehave = lambda step: Outcome(AttemptResult.NACK, "no")
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (PlanEnding.UNCHANGED, 3)
+    assert (result.ending, result.exit_code) == (PlanStatus.UNCHANGED, 3)
     assert bench.world.writes == []
 
 
@@ -99,26 +98,26 @@ def test_nothing_was_changed_where_the_first_step_is_refused(bench):
 def test_a_place_that_cannot_be_seen_is_left_alone(bench, error, code):
     bench.driver.blind = lambda: error
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (PlanEnding.UNCHANGED, code)
+    assert (result.ending, result.exit_code) == (PlanStatus.UNCHANGED, code)
 
 
 def test_a_place_out_of_sight_for_a_moment_is_looked_at_again(bench):
     errors = [TargetUnreachable("lab", "refused")] * 2
     bench.driver.blind = lambda: errors.pop() if errors else None
-    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
 
 
 def test_another_cluster_behind_the_same_address_is_left_alone(bench):
     bench.driver.id = "cluster-2"
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (PlanEnding.UNCHANGED, 4)
+    assert (result.ending, result.exit_code) == (PlanStatus.UNCHANGED, 4)
     assert bench.world.writes == []
 
 
 def test_a_request_that_is_put_off_is_made_again(bench):
     answers = [Outcome(AttemptResult.RETRY, "rebalancing")] * 4
     bench.driver.misbehave = lambda step: answers.pop() if answers else None
-    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
     assert bench.clock.now() > 1_800_000_000.0
 
 
@@ -130,7 +129,7 @@ def test_a_change_without_an_answer_that_shows_is_made_once(bench):
         return None
 
     bench.driver.misbehave = applied_but_silent
-    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
     assert [step for _, step in bench.world.writes].count(ALTER) == 1
 
 
@@ -144,7 +143,7 @@ def test_a_change_without_an_answer_is_not_made_again_before_it_had_its_time(ben
         return None
 
     bench.driver.misbehave = lost
-    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
     assert len(tried) == 2
     assert tried[1] - tried[0] >= 120.0
 
@@ -154,7 +153,7 @@ def test_a_change_that_never_shows_stays_in_doubt_and_says_what_to_do(bench):
         ResponseTimeout("lab", "no answer") if isinstance(step, Alter) else None
     )
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (PlanEnding.IN_DOUBT, 5)
+    assert (result.ending, result.exit_code) == (PlanStatus.IN_DOUBT, 5)
     assert bench.world.state is RequestedState.STOPPED
     assert "offsetwatch plan recover p1 --config F --state-dir" in result.said
     assert 'offsetwatch plan resolve p1 --because "..." --config F --state-dir' in result.said
@@ -167,7 +166,7 @@ def test_offsets_that_somebody_else_changed_before_us_are_left_to_them(bench):
         return ()
 
     result = bench.runner().run(plan_of(), recheck)
-    assert (result.ending, result.exit_code) == (PlanEnding.RESTORED, 4)
+    assert (result.ending, result.exit_code) == (PlanStatus.RESTORED, 4)
     assert bench.world.offsets['{"file":"a"}'] == '{"position":777}'
     assert bench.world.state is RequestedState.RUNNING
 
@@ -182,7 +181,7 @@ def test_offsets_that_somebody_else_changed_after_us_are_left_to_a_person(bench)
 
     bench.driver.misbehave = meddle
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (PlanEnding.PARKED, 5)
+    assert (result.ending, result.exit_code) == (PlanStatus.PARKED, 5)
     assert bench.world.state is RequestedState.STOPPED
     assert not any(isinstance(record, RollbackStarted) for record in bench.journal.records("p1"))
 
@@ -192,7 +191,7 @@ def test_a_connector_that_cannot_be_resumed_keeps_its_new_offsets_and_asks_for_a
         Outcome(AttemptResult.NACK, "no") if step == ToState(RequestedState.RUNNING) else None
     )
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (PlanEnding.PARKED, 5)
+    assert (result.ending, result.exit_code) == (PlanStatus.PARKED, 5)
     assert bench.world.offsets == AFTER
     assert "resume the connector: no" in result.said
 
@@ -208,7 +207,7 @@ def test_a_change_that_lands_while_it_is_refused_the_second_time_is_seen_to_be_d
         return answers.pop(0)
 
     bench.driver.misbehave = second_refused
-    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
     assert bench.world.offsets == AFTER
 
 
@@ -224,7 +223,7 @@ def test_a_sink_that_was_altered_by_half_before_it_was_refused_is_put_back(bench
 
     bench.driver.misbehave = by_half
     result = bench.runner().run(msgspec.structs.replace(plan, subject=subject))
-    assert (result.ending, result.exit_code) == (PlanEnding.RESTORED, 3)
+    assert (result.ending, result.exit_code) == (PlanStatus.RESTORED, 3)
     assert bench.world.offsets == OLD
     assert bench.world.state is RequestedState.RUNNING
 
@@ -240,7 +239,7 @@ def test_a_second_stop_that_lands_late_cannot_outlive_the_resume(bench):
         return None
 
     bench.driver.misbehave = slow
-    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
     bench.clock.advance(1000.0)
     bench.world.settle()
     assert bench.world.state is RequestedState.RUNNING
@@ -266,7 +265,7 @@ def test_a_stop_that_lands_after_its_process_has_ended_cannot_outlive_the_recove
     bench.driver.misbehave = lambda step: None
     bench.died()
     result = bench.runner(clock=SetClock(bench.clock, set_by_s)).recover("p1")
-    assert (result.ending, result.cause) == (PlanEnding.RESTORED, PlanFailureCause.INTERRUPTED)
+    assert (result.ending, result.cause) == (PlanStatus.RESTORED, PlanFailureCause.INTERRUPTED)
     bench.clock.advance(1000.0)
     bench.world.settle()
     assert bench.world.state is RequestedState.RUNNING
@@ -307,7 +306,7 @@ def test_a_clock_that_was_set_back_meanwhile_does_not_keep_a_recovery_waiting(be
     bench.died()
     bench.clock.advance(-1_000_000.0)
     begun_at = bench.clock.now()
-    assert bench.runner().recover("p1").ending is PlanEnding.SUCCEEDED
+    assert bench.runner().recover("p1").ending is PlanStatus.SUCCEEDED
     assert bench.clock.now() - begun_at < 300.0
 
 
@@ -327,7 +326,7 @@ def test_who_stood_still_after_a_look_looks_again_before_it_asks_for_anything(be
     bench.driver.misbehave = lambda step: (
         requests.append(bench.clock.now()) if step == ALTER else None
     )
-    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
     assert len(requests) == 1
     assert observed[0] + 600.0 < observed[1] <= requests[0] < observed[1] + 30.0
 
@@ -341,7 +340,7 @@ def test_who_stood_still_until_all_time_was_over_has_the_connector_run_again_all
         return Outcome(AttemptResult.ACK, "accepted")
 
     bench.driver.misbehave = stands_still
-    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
     assert bench.world.state is RequestedState.RUNNING
 
 
@@ -358,7 +357,7 @@ def test_an_interruption_before_the_change_puts_the_connector_back(bench):
         Outcome(AttemptResult.RETRY, "rebalancing") if isinstance(step, Alter) else None
     )
     result = bench.runner(pause=pause).run(plan_of())
-    assert (result.ending, result.cause) == (PlanEnding.RESTORED, PlanFailureCause.INTERRUPTED)
+    assert (result.ending, result.cause) == (PlanStatus.RESTORED, PlanFailureCause.INTERRUPTED)
     assert bench.world.state is RequestedState.RUNNING
 
 
@@ -372,7 +371,7 @@ def test_an_interruption_after_the_change_has_begun_ends_with_it_done(bench):
             raise KeyboardInterrupt
 
     bench.driver.misbehave = during
-    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
     assert bench.world.offsets == AFTER
     assert bench.world.state is RequestedState.RUNNING
 
@@ -409,13 +408,13 @@ def test_a_journal_that_cannot_be_written_any_more_ends_it_with_a_word(bench):
 
     bench.driver.misbehave = full
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (PlanEnding.PARKED, 5)
+    assert (result.ending, result.exit_code) == (PlanStatus.PARKED, 5)
     assert "cannot be written" in result.said
     assert "interrupted at the step: stop the connector, which may have happened" in result.said
     assert [step for _, step in bench.world.writes] == [ToState(RequestedState.STOPPED)]
     bench.driver.misbehave = lambda step: None
     bench.died()
-    assert bench.runner().recover("p1").ending is PlanEnding.RESTORED
+    assert bench.runner().recover("p1").ending is PlanStatus.RESTORED
     assert bench.world.state is RequestedState.RUNNING
 
 
@@ -424,13 +423,13 @@ def test_a_reader_of_our_output_that_leaves_does_not_stop_a_change_half_way(benc
         raise BrokenPipeError
 
     bench.told = type("Left", (), {"append": staticmethod(left)})()
-    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
 
 
 def test_a_backup_that_cannot_be_written_puts_the_connector_back(bench):
     (bench.folder / "backups").write_text("in the way")
     result = bench.runner().run(plan_of())
-    assert (result.ending, result.exit_code) == (PlanEnding.RESTORED, 3)
+    assert (result.ending, result.exit_code) == (PlanStatus.RESTORED, 3)
     assert "could not be backed up" in result.said
     assert bench.world.offsets == OLD
 
@@ -445,12 +444,12 @@ def test_a_place_that_goes_out_of_sight_half_way_is_left_to_a_recovery(bench):
     bench.driver.misbehave = gone
     result = bench.runner().run(plan_of())
     assert (result.ending, result.cause, result.exit_code) == (
-        PlanEnding.PARKED,
+        PlanStatus.PARKED,
         PlanFailureCause.UNREACHABLE,
         5,
     )
     bench.driver.blind, bench.driver.misbehave = (lambda: None), (lambda step: None)
-    assert bench.runner().recover("p1").ending is PlanEnding.SUCCEEDED
+    assert bench.runner().recover("p1").ending is PlanStatus.SUCCEEDED
 
 
 def test_a_stop_without_an_answer_cannot_outlive_the_resume(bench):
@@ -463,7 +462,7 @@ def test_a_stop_without_an_answer_cannot_outlive_the_resume(bench):
     bench.driver.misbehave = late
     bench.driver.blind = lambda: None
     result = bench.runner().run(plan_of(), lambda frozen: ("no",))
-    assert result.ending is PlanEnding.RESTORED
+    assert result.ending is PlanStatus.RESTORED
     bench.clock.advance(1000.0)
     bench.world.settle()
     assert bench.world.state is RequestedState.RUNNING
@@ -488,7 +487,7 @@ def test_a_run_keeps_others_from_its_connector(bench):
         caught.append(str(info.value))
 
     bench.driver.misbehave = second
-    assert bench.runner().run(plan_of()).ending is PlanEnding.SUCCEEDED
+    assert bench.runner().run(plan_of()).ending is PlanStatus.SUCCEEDED
     assert "orders (lab) is being changed by process" in caught[0]
 
 

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offsetwatch.remedy.journal.index import JournalIndex
-from offsetwatch.remedy.model.approval import PlanStatus, build_plan_history
+from offsetwatch.remedy.model.approval import build_plan_history
 from offsetwatch.remedy.model.fleet_state import FleetState
 from offsetwatch.remedy.model.journal_records import (
     PlanApproved,
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     PlanLapsed,
     PlanOpened,
@@ -22,6 +21,7 @@ from offsetwatch.remedy.model.journal_records import (
     PlanRejected,
     PlanResumed,
 )
+from offsetwatch.remedy.model.plan import PlanStatus
 from tests.unit.remedy.plans import skip_of
 
 AT = 1_800_000_000.0
@@ -31,7 +31,7 @@ def proposed(plan_id: str, **more: str) -> PlanProposed:
     return PlanProposed(at=AT, plan=skip_of(plan_id), mode="propose", expires_at=AT + 600.0, **more)
 
 
-PARKED = PlanParked(at=AT, ending=PlanEnding.PARKED, cause=PlanFailureCause.CHANGED, said="look")
+PARKED = PlanParked(at=AT, ending=PlanStatus.PARKED, cause=PlanFailureCause.CHANGED, said="look")
 
 LIVES = {
     "waits": (),
@@ -42,7 +42,7 @@ LIVES = {
     "running": (PlanApproved(at=AT, by="ada", plan_sha256="s"), "opened"),
     "parked": ("opened", PARKED),
     "resumed": ("opened", PARKED, PlanResumed(at=AT)),
-    "ended": ("opened", PlanEnded(at=AT, ending=PlanEnding.RESTORED, said="as before")),
+    "ended": ("opened", PlanEnded(at=AT, ending=PlanStatus.RESTORED, said="as before")),
 }
 OVER = {"rejected", "expired", "void", "ended"}
 
@@ -72,7 +72,7 @@ def test_every_plan_is_told_of_and_only_those_not_over_are_kept(lives, tmp_path_
         ]
         assert list(ledger.newest()) == whole[::-1]
         assert [ledger.dossier(f"p{number}") for number in range(len(lives))] == whole
-        retained = [history for history in whole if not history.stands.over]
+        retained = [history for history in whole if not history.status.is_over]
         assert list(ledger.dossiers.values()) == retained
         assert len(lives) - len(retained) == sum(item in OVER for item in lives)
     finally:
@@ -94,7 +94,7 @@ def test_a_wish_is_known_by_its_key_when_its_plan_is_over(tmp_path):
     ledger.read_on()
     history = ledger.wish("k", by)
     assert history is not None
-    assert (history.plan.plan_id, history.stands) == ("p1", PlanStatus.REJECTED)
+    assert (history.plan.plan_id, history.status) == ("p1", PlanStatus.REJECTED)
     assert ledger.wish("k", by + "?") is None
     assert ledger.wish("other", by) is None
     ledger.journal.close()

@@ -21,7 +21,6 @@ from offsetwatch.remedy.model.journal_records import (
     OffsetsBackedUp,
     PlanApproved,
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     PlanOpened,
     PlanParked,
@@ -42,6 +41,7 @@ from offsetwatch.remedy.model.plan import (
     FrozenOffsets,
     LocatedRawRecord,
     PartitionOffset,
+    PlanStatus,
     RequestedState,
     ToState,
 )
@@ -49,7 +49,7 @@ from offsetwatch.remedy.replicas import topic_copy
 from tests.unit.remedy.plans import plan_of
 
 INTENDED = StepIntended(at=1.0, index=0, undoing=False)
-ENDED = PlanEnded(at=2.0, ending=PlanEnding.SUCCEEDED, said="done")
+ENDED = PlanEnded(at=2.0, ending=PlanStatus.SUCCEEDED, said="done")
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_what_was_written_is_there_for_the_next_process(folder):
             cause=PlanFailureCause.CHANGED,
             said="moved",
         ),
-        PlanParked(at=1.0, ending=PlanEnding.IN_DOUBT, cause=PlanFailureCause.TIMED_OUT, said="no"),
+        PlanParked(at=1.0, ending=PlanStatus.IN_DOUBT, cause=PlanFailureCause.TIMED_OUT, said="no"),
         ENDED,
     ],
     ids=lambda record: type(record).__name__,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from offsetwatch.remedy.model.approval import (
     DecisionRefusal,
     PlanHistory,
-    PlanStatus,
     approve_plan,
     build_plan_history,
     reject_plan,
@@ -19,7 +19,6 @@ from offsetwatch.remedy.model.journal_records import (
     AnyRecord,
     PlanApproved,
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     PlanLapsed,
     PlanOpened,
@@ -29,24 +28,32 @@ from offsetwatch.remedy.model.journal_records import (
     PlanResumed,
     StepIntended,
 )
+from offsetwatch.remedy.model.plan import PlanStatus
 from tests.unit.remedy.plans import skip_of
 
 PLAN = skip_of()
 PROPOSED = PlanProposed(at=1.0, plan=PLAN, mode="propose", expires_at=100.0)
 APPROVED = PlanApproved(at=2.0, by="ada", plan_sha256=PLAN.sha256)
 OPENED = PlanOpened(at=3.0, plan=PLAN)
-PARKED = PlanParked(at=4.0, ending=PlanEnding.PARKED, cause=PlanFailureCause.CHANGED, said="look")
-ENDED = PlanEnded(at=5.0, ending=PlanEnding.SUCCEEDED, said="done")
+PARKED = PlanParked(at=4.0, ending=PlanStatus.PARKED, cause=PlanFailureCause.CHANGED, said="look")
+IN_DOUBT = msgspec.structs.replace(PARKED, ending=PlanStatus.IN_DOUBT)
+ENDED = PlanEnded(at=5.0, ending=PlanStatus.SUCCEEDED, said="done")
 RUNNING = (PROPOSED, APPROVED, OPENED)
-LIVES: dict[PlanStatus, tuple[AnyRecord, ...]] = {
+VOID = "void"
+LIVES: dict[str, tuple[AnyRecord, ...]] = {
     PlanStatus.PROPOSED: (PROPOSED,),
     PlanStatus.APPROVED: (PROPOSED, APPROVED),
     PlanStatus.REJECTED: (PROPOSED, PlanRejected(at=2.0, by="ada", because="no")),
     PlanStatus.EXPIRED: (PROPOSED, PlanLapsed(at=2.0, void=False, said="no operator approved it")),
-    PlanStatus.VOID: (PROPOSED, PlanLapsed(at=2.0, void=True, said="its incident is over")),
+    VOID: (PROPOSED, PlanLapsed(at=2.0, void=True, said="its incident is over")),
     PlanStatus.RUNNING: RUNNING,
     PlanStatus.PARKED: (*RUNNING, PARKED),
-    PlanStatus.ENDED: (*RUNNING, ENDED),
+    PlanStatus.IN_DOUBT: (*RUNNING, IN_DOUBT),
+    **{
+        status: (*RUNNING, PlanEnded(at=5.0, ending=status, said="done"))
+        for status in PlanStatus
+        if status.has_ended and not status.is_parked
+    },
 }
 
 
@@ -62,26 +69,30 @@ def approved(*records: AnyRecord, **more: object) -> PlanApproved | DecisionRefu
 
 
 @pytest.mark.parametrize("status", LIVES)
-def test_how_a_plan_stands_its_newest_turn_tells(status: PlanStatus) -> None:
+def test_how_a_plan_stands_its_newest_turn_tells(status: str) -> None:
     history = known(*LIVES[status])
-    assert history.stands is status
-    assert history.at == LIVES[status][-1].at
-    assert history.stands.over is (
-        status in {PlanStatus.REJECTED, PlanStatus.EXPIRED, PlanStatus.VOID, "ended"}
+    assert (history.status, history.void) == (
+        (PlanStatus.EXPIRED, True) if status == VOID else (status, False)
     )
-    assert (history.parked is not None) is (status is PlanStatus.PARKED)
-    assert (history.ended is not None) is (status is PlanStatus.ENDED)
+    assert history.at == LIVES[status][-1].at
+    begun = len(LIVES[status]) > len(RUNNING)
+    parked = status in {PlanStatus.PARKED, PlanStatus.IN_DOUBT}
+    assert history.status.is_over is (
+        status in {PlanStatus.REJECTED, PlanStatus.EXPIRED, VOID} or (begun and not parked)
+    )
+    assert (history.parked is not None) is parked
+    assert (history.ended is not None) is (begun and not parked)
 
 
 def test_steps_of_a_plan_change_nothing_of_how_it_stands_but_the_time() -> None:
     history = known(*RUNNING, StepIntended(at=9.0, index=0, undoing=False))
-    assert (history.stands, history.at, history.plan) == (PlanStatus.RUNNING, 9.0, PLAN)
+    assert (history.status, history.at, history.plan) == (PlanStatus.RUNNING, 9.0, PLAN)
 
 
 def test_a_plan_that_is_taken_up_is_not_parked_any_more() -> None:
     assert known(*RUNNING, PARKED, PlanResumed(at=6.0)).parked is None
     assert known(*RUNNING, PARKED, ENDED).parked is None
-    assert known(*RUNNING, PARKED, PlanResumed(at=6.0)).stands is PlanStatus.RUNNING
+    assert known(*RUNNING, PARKED, PlanResumed(at=6.0)).status is PlanStatus.RUNNING
 
 
 def test_what_was_said_last_is_kept() -> None:
@@ -92,8 +103,8 @@ def test_what_was_said_last_is_kept() -> None:
         "no operator approved it",
         "its incident is over",
         "",
-        "look",
-        "done",
+        *["look"] * 2,
+        *["done"] * 5,
     ]
     assert (known(*RUNNING).approved_by, known(*LIVES[PlanStatus.REJECTED]).rejected_by) == (
         "ada",
@@ -103,7 +114,7 @@ def test_what_was_said_last_is_kept() -> None:
 
 def test_a_plan_of_the_toolbox_runs_without_a_proposal_and_never_lapses() -> None:
     history = known(OPENED)
-    assert (history.stands, history.proposed, history.expires_at) == (
+    assert (history.status, history.proposed, history.expires_at) == (
         PlanStatus.RUNNING,
         None,
         None,
@@ -140,14 +151,14 @@ def test_exactly_the_plan_that_was_seen_is_approved_in_time_by_somebody_else(
     assert approved(PROPOSED, **more) == (expected or yes)
 
 
-@pytest.mark.parametrize("status", [item for item in LIVES if item is not PlanStatus.PROPOSED])
-def test_only_what_is_proposed_is_approved(status: PlanStatus) -> None:
-    expected = DecisionRefusal.EXPIRED if status is PlanStatus.EXPIRED else DecisionRefusal.DECIDED
+@pytest.mark.parametrize("status", [item for item in LIVES if item != PlanStatus.PROPOSED])
+def test_only_what_is_proposed_is_approved(status: str) -> None:
+    expected = DecisionRefusal.EXPIRED if status == PlanStatus.EXPIRED else DecisionRefusal.DECIDED
     assert approved(*LIVES[status]) is expected
 
 
 @pytest.mark.parametrize("status", LIVES)
-def test_what_has_not_begun_is_rejected_or_lapses(status: PlanStatus) -> None:
+def test_what_has_not_begun_is_rejected_or_lapses(status: str) -> None:
     no = reject_plan(LIVES[status], by="bob", because="no", now=50.0)
     late = withdraw_plan(LIVES[status], void=True, said="over", now=50.0)
     if status in {PlanStatus.PROPOSED, PlanStatus.APPROVED}:
@@ -158,9 +169,9 @@ def test_what_has_not_begun_is_rejected_or_lapses(status: PlanStatus) -> None:
 
 
 @pytest.mark.parametrize("status", LIVES)
-def test_what_runs_is_asked_to_go_back_once(status: PlanStatus) -> None:
+def test_what_runs_is_asked_to_go_back_once(status: str) -> None:
     request = request_abort(LIVES[status], by="bob", because="no", now=50.0)
-    if status is not PlanStatus.RUNNING:
+    if status != PlanStatus.RUNNING:
         assert request is DecisionRefusal.NOT_RUNNING
         return
     assert request == AbortRequested(at=50.0, by="bob", because="no")

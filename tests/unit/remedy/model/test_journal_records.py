@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import msgspec
+import pytest
 
 from offsetwatch.remedy.model import journal_records
 from offsetwatch.remedy.model.journal_records import (
@@ -10,12 +11,12 @@ from offsetwatch.remedy.model.journal_records import (
     ModeSet,
     PlanApproved,
     PlanEnded,
-    PlanEnding,
     PlanProposed,
     StepAnswered,
     decode_record,
     encode_record,
 )
+from offsetwatch.remedy.model.plan import PlanStatus
 from tests.unit.remedy.plans import plan_of
 
 NOUNS = [
@@ -66,4 +67,15 @@ def test_what_a_record_may_leave_out_is_empty_or_not_known() -> None:
     assert (record.would, record.recommend) == (False, ())
     assert StepAnswered(at=1.0, answer="ack", said="ok").definite is None  # type: ignore[arg-type]
     assert PlanApproved(at=1.0, by="ada", plan_sha256="s").because == ""
-    assert PlanEnded(at=1.0, ending=PlanEnding.SUCCEEDED, said="done").cause is None
+    assert PlanEnded(at=1.0, ending=PlanStatus.SUCCEEDED, said="done").cause is None
+
+
+@pytest.mark.parametrize("status", PlanStatus)
+def test_a_record_of_an_ending_has_no_other_status(status: PlanStatus) -> None:
+    ended = PlanEnded(at=1.0, ending=PlanStatus.RESOLVED, said="done")
+    changed = encode_record(ended).replace(b"resolved", status.encode())
+    if (status.is_over and status.has_begun) or status.is_parked:
+        assert decode_record(changed) == PlanEnded(at=1.0, ending=status, said="done")
+        return
+    with pytest.raises(msgspec.DecodeError):
+        decode_record(changed)

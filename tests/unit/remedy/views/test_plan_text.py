@@ -23,7 +23,6 @@ from offsetwatch.remedy.model.journal_records import (
     PauseSet,
     PlanApproved,
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     PlanLapsed,
     PlanOpened,
@@ -49,6 +48,7 @@ from offsetwatch.remedy.model.plan import (
     Freeze,
     FrozenOffsets,
     PartitionOffset,
+    PlanStatus,
     Prove,
     RawOffsetRecord,
     RequestedState,
@@ -68,7 +68,7 @@ FROZEN = FrozenOffsets((A,), "/b/one backup", "sha")
 BEGUN = PlanProgress(plan=PLAN, path=PLAN.steps, index=3, touched=frozenset({0, 3}), frozen=FROZEN)
 NOWHERE = replace(BEGUN, plan=msgspec.structs.replace(PLAN, original=None))
 PARKED = PlanParked(
-    at=1.0, ending=PlanEnding.PARKED, cause=PlanFailureCause.CHANGED, said="it moved"
+    at=1.0, ending=PlanStatus.PARKED, cause=PlanFailureCause.CHANGED, said="it moved"
 )
 TURNED = RollbackStarted(at=1.0, steps=(), cause=PlanFailureCause.REFUSED, said="HTTP 404")
 RESUME = "`offsetwatch plan recover p1 --config F`"
@@ -126,7 +126,7 @@ def test_what_each_partition_is_given_is_told_of_steps_that_give_something() -> 
         (PlanOpened(at=1.0, plan=PLAN), ""),
         (PlanResumed(at=1.0), ""),
         (PARKED, ""),
-        (PlanEnded(at=1.0, ending=PlanEnding.SUCCEEDED, said="done"), ""),
+        (PlanEnded(at=1.0, ending=PlanStatus.SUCCEEDED, said="done"), ""),
     ],
     ids=lambda result: None if isinstance(result, str) else type(result).__name__,
 )
@@ -155,20 +155,20 @@ def test_waiting_and_going_on_are_told() -> None:
 @pytest.mark.parametrize(
     ("ending", "answer"),
     [
-        (PlanEnding.SUCCEEDED, "orders: alter offsets: done and read back"),
-        (PlanEnding.RESTORED, "orders: not done, and everything is as it was: x"),
-        (PlanEnding.UNCHANGED, "orders: not done, nothing was changed: x"),
-        (PlanEnding.INEFFECTIVE, "orders: alter offsets: done, and it did not help: x"),
-        (PlanEnding.RESOLVED, "orders: closed by a person: x"),
+        (PlanStatus.SUCCEEDED, "orders: alter offsets: done and read back"),
+        (PlanStatus.RESTORED, "orders: not done, and everything is as it was: x"),
+        (PlanStatus.UNCHANGED, "orders: not done, nothing was changed: x"),
+        (PlanStatus.INEFFECTIVE, "orders: alter offsets: done, and it did not help: x"),
+        (PlanStatus.RESOLVED, "orders: closed by a person: x"),
     ],
 )
-def test_an_end_is_told(ending: PlanEnding, answer: str) -> None:
+def test_an_end_is_told(ending: PlanStatus, answer: str) -> None:
     ended = replace(BEGUN, ended=PlanEnded(at=1.0, ending=ending, said="x"))
     assert plan_text.describe_ending(ended, "") == answer
 
 
 def test_whether_the_connector_vouches_for_its_offsets_is_told_where_it_says_so() -> None:
-    ended = replace(BEGUN, ended=PlanEnded(at=1.0, ending=PlanEnding.SUCCEEDED, said=""))
+    ended = replace(BEGUN, ended=PlanEnded(at=1.0, ending=PlanStatus.SUCCEEDED, said=""))
     vouched = {
         definite: plan_text.describe_ending(replace(ended, definite=definite), "").partition(
             "back"
@@ -247,7 +247,7 @@ BACK = " It had to be rolled back: HTTP 404."
             id="on-the-way-back",
         ),
         pytest.param(
-            {"parked": msgspec.structs.replace(PARKED, ending=PlanEnding.IN_DOUBT)},
+            {"parked": msgspec.structs.replace(PARKED, ending=PlanStatus.IN_DOUBT)},
             (DOUBT,),
             (BACK,),
             id="in-doubt",
@@ -326,7 +326,7 @@ REFUSED = ActionRefused(
         (StepVerified(at=1.0, index=1, undoing=True, said="is so"), "back, step 2: is so"),
         (TURNED, "refused: HTTP 404"),
         (PARKED, "changed: it moved"),
-        (PlanEnded(at=1.0, ending=PlanEnding.RESTORED, said="x"), "restored: x"),
+        (PlanEnded(at=1.0, ending=PlanStatus.RESTORED, said="x"), "restored: x"),
         (
             PlanProposed(at=1.0, plan=skip_of(), mode="propose", expires_at=2.0),
             "orders: proposed: skip one record of orders",

@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
+from offsetwatch.remedy.model.approval import PlanHistory
 from offsetwatch.remedy.model.driver import AttemptResult
 from offsetwatch.remedy.model.journal_records import (
     ActionRefused,
@@ -15,7 +15,6 @@ from offsetwatch.remedy.model.journal_records import (
     GuardAnswer,
     OffsetsBackedUp,
     PlanEnded,
-    PlanEnding,
     PlanFailureCause,
     PlanOpened,
     PlanParked,
@@ -25,8 +24,14 @@ from offsetwatch.remedy.model.journal_records import (
     StepIntended,
     StepVerified,
 )
-from offsetwatch.remedy.model.plan import FrozenOffsets, PartitionOffset, RequestedState, ToState
-from offsetwatch.remedy.model.service_api import GuardAnswerRow, PlanState
+from offsetwatch.remedy.model.plan import (
+    FrozenOffsets,
+    PartitionOffset,
+    PlanStatus,
+    RequestedState,
+    ToState,
+)
+from offsetwatch.remedy.model.service_api import GuardAnswerRow
 from offsetwatch.remedy.views import plan_view
 from tests.unit.remedy.plans import plan_of, skip_of
 
@@ -39,32 +44,32 @@ PROPOSED = PlanProposed(
     answers=(GuardAnswer(1, "pause", "deny", "held"),),
     because="it fails",
 )
-DOSSIER = PlanHistory(plan=PLAN, stands=PlanStatus.PROPOSED, at=1.0, proposed=PROPOSED)
+DOSSIER = PlanHistory(plan=PLAN, status=PlanStatus.PROPOSED, at=1.0, proposed=PROPOSED)
 PARKED = PlanParked(
-    at=1.0, ending=PlanEnding.PARKED, cause=PlanFailureCause.CHANGED, said="it moved"
+    at=1.0, ending=PlanStatus.PARKED, cause=PlanFailureCause.CHANGED, said="it moved"
 )
-ENDED = PlanEnded(at=1.0, ending=PlanEnding.RESTORED, said="x", cause=PlanFailureCause.REFUSED)
+ENDED = PlanEnded(at=1.0, ending=PlanStatus.RESTORED, said="x", cause=PlanFailureCause.REFUSED)
 
 
 @pytest.mark.parametrize(
     ("history", "now", "state"),
     [
-        (DOSSIER, 99.0, PlanState.PROPOSED),
-        (DOSSIER, 100.0, PlanState.EXPIRED),
-        (replace(DOSSIER, stands=PlanStatus.APPROVED), 100.0, PlanState.APPROVED),
-        (replace(DOSSIER, stands=PlanStatus.REJECTED), 1.0, PlanState.REJECTED),
-        (replace(DOSSIER, stands=PlanStatus.EXPIRED), 1.0, PlanState.EXPIRED),
-        (replace(DOSSIER, stands=PlanStatus.VOID), 1.0, PlanState.EXPIRED),
-        (replace(DOSSIER, stands=PlanStatus.RUNNING), 100.0, PlanState.RUNNING),
-        (replace(DOSSIER, stands=PlanStatus.RUNNING, proposed=None), 1.0, PlanState.RUNNING),
-        (replace(DOSSIER, stands=PlanStatus.PARKED, parked=PARKED), 1.0, PlanState.PARKED),
-        (replace(DOSSIER, stands=PlanStatus.ENDED, ended=ENDED), 1.0, PlanState.RESTORED),
+        (DOSSIER, 99.0, PlanStatus.PROPOSED),
+        (DOSSIER, 100.0, PlanStatus.EXPIRED),
+        (replace(DOSSIER, status=PlanStatus.APPROVED), 100.0, PlanStatus.APPROVED),
+        (replace(DOSSIER, status=PlanStatus.REJECTED), 1.0, PlanStatus.REJECTED),
+        (replace(DOSSIER, status=PlanStatus.EXPIRED), 1.0, PlanStatus.EXPIRED),
+        (replace(DOSSIER, status=PlanStatus.EXPIRED, void=True), 1.0, PlanStatus.EXPIRED),
+        (replace(DOSSIER, status=PlanStatus.RUNNING), 100.0, PlanStatus.RUNNING),
+        (replace(DOSSIER, status=PlanStatus.RUNNING, proposed=None), 1.0, PlanStatus.RUNNING),
+        (replace(DOSSIER, status=PlanStatus.PARKED, parked=PARKED), 1.0, PlanStatus.PARKED),
+        (replace(DOSSIER, status=PlanStatus.RESTORED, ended=ENDED), 1.0, PlanStatus.RESTORED),
     ],
 )
 def test_a_plan_stands_as_its_records_and_the_time_say(
-    history: PlanHistory, now: float, state: PlanState
+    history: PlanHistory, now: float, state: PlanStatus
 ) -> None:
-    assert plan_view.compute_plan_state(history, now) is state
+    assert history.status_at(now) is state
     assert plan_view.build_plan_row(history, now).state is state
 
 
@@ -75,14 +80,14 @@ def test_a_row_says_what_is_done_why_and_until_when() -> None:
     assert (row.connect_cluster, row.connector, row.expires_at) == ("lab", "orders", 100.0)
     assert plan_view.build_plan_row(replace(DOSSIER, said="held"), 1.0).said == "held"
     assert (
-        plan_view.build_plan_row(replace(DOSSIER, stands=PlanStatus.APPROVED), 1.0).expires_at
+        plan_view.build_plan_row(replace(DOSSIER, status=PlanStatus.APPROVED), 1.0).expires_at
         is None
     )
 
 
 def test_a_row_of_a_plan_of_the_toolbox_says_its_verb_alone() -> None:
     plan = plan_of()
-    row = plan_view.build_plan_row(PlanHistory(plan=plan, stands=PlanStatus.RUNNING, at=1.0), 1.0)
+    row = plan_view.build_plan_row(PlanHistory(plan=plan, status=PlanStatus.RUNNING, at=1.0), 1.0)
     assert (row.action, row.said, row.expires_at) == (plan.verb, plan.verb, None)
 
 
@@ -136,12 +141,12 @@ def test_why_an_approved_plan_waits_the_newest_look_says(
     status: PlanStatus, moment: float, refused: ActionRefused | None, guards: list[str]
 ) -> None:
     plan_details = plan_view.build_plan_details(
-        replace(DOSSIER, stands=status, at=moment), (), 5.0, refused
+        replace(DOSSIER, status=status, at=moment), (), 5.0, refused
     )
     assert [guard.guard for guard in plan_details.guards] == guards
     assert (plan_details.plan, plan_details.row) == (
         PLAN,
-        plan_view.build_plan_row(replace(DOSSIER, stands=status, at=moment), 5.0),
+        plan_view.build_plan_row(replace(DOSSIER, status=status, at=moment), 5.0),
     )
 
 
@@ -150,7 +155,7 @@ def test_a_guard_is_told_as_the_journal_has_it() -> None:
     assert plan_details.guards == (
         GuardAnswerRow(guard="pause", number=1, answer="deny", said="held"),
     )
-    own = PlanHistory(plan=plan_of(), stands=PlanStatus.RUNNING, at=1.0)
+    own = PlanHistory(plan=plan_of(), status=PlanStatus.RUNNING, at=1.0)
     assert plan_view.build_plan_details(own, (), 1.0).guards == ()
 
 
@@ -168,7 +173,7 @@ BEGUN = (
 )
 ASKED = StepIntended(at=1.0, index=3, undoing=False)
 DOUBT = StepAnswered(at=1.0, answer=AttemptResult.IN_DOUBT, said="500")
-LATE = PlanParked(at=1.0, ending=PlanEnding.IN_DOUBT, cause=PlanFailureCause.TIMED_OUT, said="no")
+LATE = PlanParked(at=1.0, ending=PlanStatus.IN_DOUBT, cause=PlanFailureCause.TIMED_OUT, said="no")
 
 
 def standings(*records: AnyRecord) -> list[str]:

@@ -8,13 +8,14 @@ import msgspec
 import pytest
 
 from offsetwatch.daemon import remediation
-from offsetwatch.remedy.model.approval import PlanHistory, PlanStatus
+from offsetwatch.remedy.model.approval import PlanHistory
 from offsetwatch.remedy.model.journal_records import ActionRefused, GuardAnswer, PlanProposed
 from offsetwatch.remedy.model.plan import (
     Action,
     Alter,
     PartitionOffset,
     Plan,
+    PlanStatus,
     PlanSubject,
     RemediationContext,
     RequestedState,
@@ -43,7 +44,7 @@ ANSWERS = (
 )
 DOSSIER = PlanHistory(
     plan=PLAN,
-    stands=PlanStatus.PROPOSED,
+    status=PlanStatus.PROPOSED,
     at=AT,
     proposed=PlanProposed(
         at=AT, plan=PLAN, mode="propose", expires_at=AT + 3600.0, answers=ANSWERS
@@ -86,23 +87,23 @@ def test_a_proposal_whose_time_is_over_is_no_proposal_any_more():
 
 
 def test_of_an_approved_one_that_is_held_back_the_guards_say_why():
-    approved = replace(DOSSIER, stands=PlanStatus.APPROVED, approved_by="ada")
+    approved = replace(DOSSIER, status=PlanStatus.APPROVED, approved_by="ada")
     ((result,), _) = plans(approved, refused=REFUSED)
     assert [guard.guard for guard in result.guards] == ["storm"]
 
 
-@pytest.mark.parametrize("status", [PlanStatus.REJECTED, PlanStatus.EXPIRED, PlanStatus.VOID])
+@pytest.mark.parametrize("status", [PlanStatus.REJECTED, PlanStatus.EXPIRED])
 def test_what_is_over_is_not_shown(status):
-    assert plans(replace(DOSSIER, stands=status)) == ((), 0)
+    assert plans(replace(DOSSIER, status=status)) == ((), 0)
 
 
 def test_a_plan_of_the_toolbox_is_not_shown():
     own = msgspec.structs.replace(PLAN, remedy=None)
-    assert plans(replace(DOSSIER, plan=own, stands=PlanStatus.RUNNING, proposed=None)) == ((), 0)
+    assert plans(replace(DOSSIER, plan=own, status=PlanStatus.RUNNING, proposed=None)) == ((), 0)
 
 
 def test_of_one_that_has_begun_no_steps_are_told():
-    running = replace(DOSSIER, stands=PlanStatus.RUNNING)
+    running = replace(DOSSIER, status=PlanStatus.RUNNING)
     ((result,), _) = plans(running)
     assert result.steps == ()
 

@@ -8,13 +8,13 @@ import msgspec
 import pytest
 
 from offsetwatch.model.moments import Moment
+from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.service_api import (
     BackupRow,
     BreakerRow,
     JournalCheckFailed,
     JournalLine,
     Mode,
-    PlanState,
     ProposalRefused,
     QuarantineRow,
     RequestTargetNotFound,
@@ -31,7 +31,7 @@ OTHER = "f" * 64
 
 def test_plans_are_listed_and_can_be_filtered_by_state(stage: Stage):
     stage.with_plan("p1")
-    stage.with_plan("p2", state=PlanState.PARKED)
+    stage.with_plan("p2", state=PlanStatus.PARKED)
     assert [row["plan_id"] for row in stage.call("GET", "/plans", "viewer").json()["plans"]] == [
         "p1",
         "p2",
@@ -112,9 +112,9 @@ def test_somebody_else_approves(stage: Stage):
 @pytest.mark.parametrize(
     ("verb", "role", "state"),
     [
-        ("reject", "approver", PlanState.PROPOSED),
-        ("abort", "operator", PlanState.RUNNING),
-        ("resolve", "operator", PlanState.PARKED),
+        ("reject", "approver", PlanStatus.PROPOSED),
+        ("abort", "operator", PlanStatus.RUNNING),
+        ("resolve", "operator", PlanStatus.PARKED),
     ],
 )
 def test_a_plan_is_turned_down_turned_back_or_closed_where_it_stands_so(stage, verb, role, state):
@@ -122,7 +122,7 @@ def test_a_plan_is_turned_down_turned_back_or_closed_where_it_stands_so(stage, v
     path, body = f"/plans/p1/{verb}", {"because": BECAUSE}
     assert stage.call("POST", path, role, body).status_code == 200
     assert stage.desk.changed == [(verb, "p1", role, BECAUSE)]
-    stage.with_plan("p1", state=PlanState.SUCCEEDED)
+    stage.with_plan("p1", state=PlanStatus.SUCCEEDED)
     again = stage.call("POST", path, role, body)
     assert (again.status_code, again.json()["error"]) == (409, "already_decided")
     assert again.json()["state"] == "succeeded"

@@ -16,7 +16,6 @@ from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.gather.live_queries import compute_config_sha256
 from offsetwatch.remedy.model.driver import Outcome
-from offsetwatch.remedy.model.journal_records import PlanEnding
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
@@ -25,6 +24,7 @@ from offsetwatch.remedy.model.plan import (
     FrozenOffsets,
     PartitionOffset,
     Plan,
+    PlanStatus,
     PlanSubject,
     RequestedState,
     Reset,
@@ -100,21 +100,21 @@ def worker() -> Iterator[fake.Connect]:
         yield served
 
 
-def judge(worker: fake.Connect, result: PlanResult | None) -> PlanEnding | None:
+def judge(worker: fake.Connect, result: PlanResult | None) -> PlanStatus | None:
     there = worker.connectors.get("new")
     offsets = {name: offset for name, offset in worker.offsets["new"].items() if offset is not None}
     if there is None:
         assert offsets == REMNANTS
-        assert result is None or result.ending in {PlanEnding.RESTORED, PlanEnding.UNCHANGED}
+        assert result is None or result.ending in {PlanStatus.RESTORED, PlanStatus.UNCHANGED}
     else:
         assert (there.state, offsets) == ("RUNNING", WANTED)
-        assert result is None or result.ending is PlanEnding.SUCCEEDED
+        assert result is None or result.ending is PlanStatus.SUCCEEDED
     return None if result is None else result.ending
 
 
 def test_a_creation_that_nothing_ends_runs_from_where_it_was_to_begin(worker, tmp_path):
     result = Creation(worker, tmp_path).process(Fuse(), config=True)
-    assert judge(worker, result) is PlanEnding.SUCCEEDED
+    assert judge(worker, result) is PlanStatus.SUCCEEDED
 
 
 @pytest.mark.parametrize("config", [True, False], ids=["create again", "plan recover"])
@@ -134,4 +134,4 @@ def test_a_creation_that_ends_anywhere_is_finished_or_undone_by_the_next_process
         else:
             judge(worker, result)
             break
-    assert endings == {None, PlanEnding.UNCHANGED, PlanEnding.RESTORED, PlanEnding.SUCCEEDED}
+    assert endings == {None, PlanStatus.UNCHANGED, PlanStatus.RESTORED, PlanStatus.SUCCEEDED}

@@ -16,7 +16,6 @@ from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.execute.runner import PlanResult, Runner
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import Outcome
-from offsetwatch.remedy.model.journal_records import PlanEnding
 from offsetwatch.remedy.model.plan import (
     Alter,
     AnyStep,
@@ -24,6 +23,7 @@ from offsetwatch.remedy.model.plan import (
     FrozenOffsets,
     PartitionOffset,
     Plan,
+    PlanStatus,
     PlanSubject,
     RequestedState,
     Reset,
@@ -114,10 +114,10 @@ class Run:
 def whole(worker: fake.Connect, result: PlanResult, new: Any = None) -> None:
     """Everything is as one of the two ends wants it."""
     new = NEW if new is None else new
-    assert result.ending in {PlanEnding.SUCCEEDED, PlanEnding.RESTORED, PlanEnding.UNCHANGED}, (
+    assert result.ending in {PlanStatus.SUCCEEDED, PlanStatus.RESTORED, PlanStatus.UNCHANGED}, (
         result
     )
-    assert worker.offsets["src"] == (new if result.ending is PlanEnding.SUCCEEDED else OLD)
+    assert worker.offsets["src"] == (new if result.ending is PlanStatus.SUCCEEDED else OLD)
     built = worker.connectors["src"]
     assert (built.state, built.tasks) == ("RUNNING", 1)
 
@@ -129,7 +129,7 @@ def sent(worker: fake.Connect, method: str, path: str) -> int:
 def test_nothing_goes_wrong(worker, tmp_path):
     result = Run(worker, tmp_path, WANTED).carry()
     whole(worker, result)
-    assert result.ending is PlanEnding.SUCCEEDED
+    assert result.ending is PlanStatus.SUCCEEDED
     assert result.definite is True
     assert [sent(worker, *request) for request in REQUESTS] == [1, 1, 1]
 
@@ -159,7 +159,7 @@ def test_one_answer_that_is_not_yes_ends_well_all_the_same(worker, tmp_path, met
     worker.fail(method, path, **fault)
     result = Run(worker, tmp_path, WANTED).carry()
     whole(worker, result)
-    assert result.ending is PlanEnding.SUCCEEDED
+    assert result.ending is PlanStatus.SUCCEEDED
     assert sent(worker, method, path) <= 2
 
 
@@ -176,7 +176,7 @@ def test_a_refusal_puts_the_state_back_and_leaves_the_offsets(worker, tmp_path):
         "Partition objects should contain the key 'x'" if partition == {"filename": "/b"} else None
     )
     result = Run(worker, tmp_path, WANTED).carry()
-    assert result.ending is PlanEnding.RESTORED
+    assert result.ending is PlanStatus.RESTORED
     assert "should contain the key" in result.said
     whole(worker, result)
 
@@ -192,7 +192,7 @@ def test_somebody_who_resumes_in_between_is_not_written_over(worker, tmp_path):
             return results
 
     result = run.carry(Meddler(run.connect, "src", None, clock=run.clock))
-    assert result.ending is PlanEnding.RESTORED
+    assert result.ending is PlanStatus.RESTORED
     assert sent(worker, "PATCH", "/offsets") == 0
     whole(worker, result)
 
@@ -208,4 +208,4 @@ def test_a_process_that_dies_at_a_request_leaves_all_to_the_next(
         run.carry(Mortal(run.connect, "src", None, clock=run.clock, dies_at=at, before=before))
     result = run.carry(again=True)
     whole(worker, result, new=NEW if steps == (WANTED,) else {})
-    assert result.ending is (PlanEnding.RESTORED if at == 1 else PlanEnding.SUCCEEDED)
+    assert result.ending is (PlanStatus.RESTORED if at == 1 else PlanStatus.SUCCEEDED)

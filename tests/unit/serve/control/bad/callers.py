@@ -6,7 +6,7 @@ import base64
 import json
 from concurrent.futures import ThreadPoolExecutor
 
-from offsetwatch.remedy.model.service_api import PlanState
+from offsetwatch.remedy.model.plan import PlanStatus
 from tests.unit.serve.control.stage import BECAUSE, SKIP, control, token
 
 from .table import HOSTILE, refused, row, status_of
@@ -200,7 +200,7 @@ def _(stage, _):
 
 @row(20, "who hands in alerts does not abort")
 def _(stage, _):
-    stage.with_plan(state=PlanState.RUNNING)
+    stage.with_plan(state=PlanStatus.RUNNING)
     for verb in ("abort", "resolve", "reject"):
         yield refused(stage.call("POST", f"/plans/p1/{verb}", "hook", {"because": BECAUSE}))
 
