@@ -17,7 +17,7 @@ from offsetwatch.model.topology import (
     SinkGroup,
     Topology,
 )
-from offsetwatch.notify.required_inputs import UnavailableInputIndex
+from offsetwatch.notify.notifier import UnavailableInputIndex
 from offsetwatch.state.snapshot import (
     ConnectorListView,
     ConnectorView,
