@@ -33,7 +33,7 @@ from offsetwatch.cli.common.options import (
     yes_option,
 )
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.plans.create import PlanOptions, create_restart_plan
+from offsetwatch.cli.plans.create import create_restart_plan
 from offsetwatch.cli.plans.service_access import (
     CONTROL_VARIABLE,
     ServiceAccess,
@@ -45,7 +45,6 @@ from offsetwatch.errors import ConfigError
 from offsetwatch.model.commands import format_connector_command
 from offsetwatch.remedy.gather.live_queries import compute_config_sha256
 from offsetwatch.remedy.model.plan import Create, Delete, Plan, RequestedState
-from offsetwatch.remedy.model.service_api import Wish
 from offsetwatch.toolbox import lifecycle
 from offsetwatch.toolbox.change import Author, PreparedChange
 from offsetwatch.toolbox.store.rest import RestOffsetStore
@@ -193,14 +192,10 @@ def _restart_remotely(
     for option, typed in (("--dry-run", options.dry_run), ("--watch", watched)):
         if typed:
             raise click.UsageError(f"{option} is for this host, and --url for another")
-    plan = PlanOptions(
-        wish=Wish.RESTART_FAILED,
-        connector=options.name,
-        connect=options.connect_cluster,
-        because=because or "restarted at the command line",
-        timeout_s=options.timeout_s,
+    because = because or "restarted at the command line"
+    return create_restart_plan(
+        where, options.name, options.connect_cluster, because, yes=options.yes
     )
-    return create_restart_plan(where, plan, yes=options.yes)
 
 
 def _suggest_explain(options: ConnectorChangeOptions, code: int) -> int:

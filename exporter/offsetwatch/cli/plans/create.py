@@ -6,7 +6,6 @@ import re
 import secrets
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -37,6 +36,7 @@ from offsetwatch.cli.plans.print import (
 from offsetwatch.cli.plans.service_access import (
     OperatorService,
     ServiceAccess,
+    ServiceSession,
     because_option,
     build_service_access,
     open_service,
@@ -69,27 +69,6 @@ _ACTIONS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
-    """A plan as it was requested on the command line.
-
-    connector   "" for the connector of the backup
-    connect     None for the only Connect cluster of the configuration
-    pair        for a skip: partition and offset as they were typed
-    backup      for a restore: a path, or a name among the backups
-    key         the idempotency key; None: a repeated request makes another plan
-    """
-
-    wish: Wish
-    connector: str
-    connect: str | None
-    because: str
-    pair: tuple[str, str] | None = None
-    backup: Path | None = None
-    key: str | None = None
-    timeout_s: float = 60.0
-
-
 def _check_key(
     _context: click.Context, parameter: click.Parameter, value: str | None
 ) -> str | None:
@@ -98,7 +77,7 @@ def _check_key(
     return value
 
 
-# Of every verb that requests a plan; `_request_plan` reads them.
+# Of every verb that requests a plan; `_request_plan` takes them.
 _plan_options = combine_options(
     click.option("--connect", help="Its Connect cluster, if several are configured."),
     because_option,
@@ -141,8 +120,10 @@ def plan_create(
         raise click.UsageError("--partition and --offset go with skip, and skip with both")
     if (backup is not None) != (action == "restore"):
         raise click.UsageError("--backup goes with restore, and restore with it")
-    pair = None if partition is None or offset is None else (partition, offset)
-    return _request_plan(_ACTIONS[action], connector, more, pair=pair, backup=backup)
+    pair = None
+    if partition is not None and offset is not None:
+        pair = _parse_skip_pair(partition, offset)
+    return _request_plan(_ACTIONS[action], connector, pair=pair, backup=backup, **more)
 
 
 @click.command()
@@ -155,27 +136,35 @@ def restore(*, backup: Path, connector: str, **more: Any) -> int:
     """Make a plan that restores a connector's offsets from a backup, for another operator to
     approve. For a file from elsewhere use offsets import.
     """
-    return _request_plan(Wish.RESTORE, connector, more, backup=backup)
+    return _request_plan(Wish.RESTORE, connector, backup=backup, **more)
 
 
 def _request_plan(
     wish: Wish,
     connector: str,
-    more: dict[str, Any],
     *,
-    pair: tuple[str, str] | None = None,
+    connect: str | None,
+    because: str,
+    key: str | None,
+    pair: PartitionOffset | None = None,
     backup: Path | None = None,
+    **more: Any,
 ) -> int:
-    options = PlanOptions(
+    """Request a plan; without a connector, for that of the backup."""
+    how = {name: more.pop(name) for name in ("timeout_s", "dry_run", "output_format")}
+    access = build_service_access(**more)
+    if backup is not None and not connector:
+        connector = _find_backup_connector(access, backup)
+    request = PlanRequest(
         wish=wish,
+        connect_cluster=connect or _find_configured_cluster(access),
         connector=connector,
+        because=because,
+        key=key or secrets.token_hex(16),
         pair=pair,
-        backup=backup,
-        **{name: more.pop(name) for name in ("connect", "because", "key", "timeout_s")},
+        backup=None if backup is None else _require_backup_name(access, backup),
     )
-    how = {name: more.pop(name) for name in ("dry_run", "output_format")}
-    make = create_plan if backup is None else create_restore_plan
-    return make(build_service_access(**more), options, **how)
+    return _create_plan(access, request, **how)
 
 
 @contextmanager
@@ -206,23 +195,23 @@ def open_plan_inputs(
         yield ServiceCallbacks(plan_for=plan_for, wake=lambda _hint: None, inventory=lambda: known)
 
 
-def create_plan(
-    access: ServiceAccess, options: PlanOptions, *, dry_run: bool, output_format: OutputFormat
+def _create_plan(
+    access: ServiceAccess,
+    request: PlanRequest,
+    *,
+    timeout_s: float,
+    dry_run: bool,
+    output_format: OutputFormat,
 ) -> int:
     """Request a plan, for another operator to approve; return the exit code."""
-    request = _build_request(access, options)
     if dry_run and access.listener is not None:
         raise ConfigError(("--dry-run: only on the daemon's host; a proposal changes nothing yet",))
     key = (request.connect_cluster, request.connector)
     with (
-        open_plan_inputs(access, options.timeout_s, key) as made,
+        open_plan_inputs(access, timeout_s, key) as made,
         open_service(access, made) as session,
     ):
-        if not request.connect_cluster:
-            clusters = {cluster for cluster, _ in session.desk.inventory()}
-            request = msgspec.structs.replace(
-                request, connect_cluster=_require_single_cluster(clusters)
-            )
+        request = _add_single_cluster(request, session)
         if dry_run:
             assert session.office is not None
             rehearsed = session.office.rehearse(request, session.by)
@@ -239,33 +228,35 @@ def create_plan(
         _print_created_plan(plan_details, output_format=output_format)
         if not answer.new:
             output.print_error(f"this was requested before, with the same --key {request.key}")
-        if _format_denying_guards(plan_details):
-            output.print_error(
-                f"as it is now it could not begin: {_format_denying_guards(plan_details)}"
-            )
+        denying = _format_denying_guards(plan_details)
+        if denying:
+            output.print_error(f"as it is now it could not begin: {denying}")
         output.print_error(describe_next_step(plan_details.row, session.options))
     return OK
 
 
-def create_restart_plan(access: ServiceAccess, options: PlanOptions, *, yes: bool) -> int:
+def create_restart_plan(
+    access: ServiceAccess, connector: str, connect: str | None, because: str, *, yes: bool
+) -> int:
     """Request a plan that restarts what has failed, approve it and follow it.
 
     This is the restart for a person who is not on the daemon's host. If another operator has to
     approve, the plan waits.
     """
-    request = _build_request(access, options)
+    request = PlanRequest(
+        wish=Wish.RESTART_FAILED,
+        connect_cluster=connect or _find_configured_cluster(access),
+        connector=connector,
+        because=because,
+        key=secrets.token_hex(16),
+    )
     with open_service(access) as session:
-        if not request.connect_cluster:
-            clusters = {cluster for cluster, _ in session.desk.inventory()}
-            request = msgspec.structs.replace(
-                request, connect_cluster=_require_single_cluster(clusters)
-            )
+        request = _add_single_cluster(request, session)
         answer = session.desk.propose(request, session.by)
         if not isinstance(answer, ProposalAccepted):
             return _report_refusal(answer, request, session.desk)
         row = answer.row
-    approval = ApprovalOptions(row.plan_id, row.sha256, options.because, yes=yes)
-    code = approve_plan(access, approval)
+    code = approve_plan(access, ApprovalOptions(row.plan_id, row.sha256, because, yes=yes))
     with open_service(access) as session:
         plan_details = session.desk.plan(row.plan_id)
         assert plan_details is not None, "nothing is ever taken out of a journal"
@@ -276,41 +267,31 @@ def create_restart_plan(access: ServiceAccess, options: PlanOptions, *, yes: boo
     return code
 
 
+def _add_single_cluster(request: PlanRequest, session: ServiceSession) -> PlanRequest:
+    """Return the request with the only Connect cluster that the daemon knows, if it has none."""
+    if request.connect_cluster:
+        return request
+    clusters = {cluster for cluster, _ in session.desk.inventory()}
+    return msgspec.structs.replace(request, connect_cluster=_require_single_cluster(clusters))
+
+
 def _format_denying_guards(plan_details: PlanDetails) -> str:
     """Return the names of the guards that would not let the plan begin now."""
     return ", ".join(answer.guard for answer in select_denying_guards(plan_details.guards))
 
 
-def create_restore_plan(
-    access: ServiceAccess, options: PlanOptions, *, dry_run: bool, output_format: OutputFormat
-) -> int:
-    """Request a plan that restores a backup; without a connector, that of the backup."""
-    assert options.backup is not None
-    if options.connector:
-        return create_plan(access, options, dry_run=dry_run, output_format=output_format)
+def _find_backup_connector(access: ServiceAccess, backup: Path) -> str:
+    """Return the only connector of a backup on this host."""
     if access.listener is not None:
         raise ConfigError(("--connector: the backup is elsewhere, and cannot be asked",))
-    name = _require_backup_name(access, options.backup)
-    kept = {backup.path.name: backup.connectors for backup in backups.list_backups(access.folder)}
-    if name not in kept:
+    name = _require_backup_name(access, backup)
+    found = {known.path.name: known.connectors for known in backups.list_backups(access.folder)}
+    if name not in found:
         raise ConfigError((f"--from {name}: there is no such backup: see backup list",))
-    if len(kept[name]) != 1:
+    if len(found[name]) != 1:
         raise ConfigError(("--connector: the backup is not of one connector alone",))
-    ((connector, _),) = kept[name]
-    found = replace(options, connector=connector)
-    return create_plan(access, found, dry_run=dry_run, output_format=output_format)
-
-
-def _build_request(access: ServiceAccess, options: PlanOptions) -> PlanRequest:
-    return PlanRequest(
-        wish=options.wish,
-        connect_cluster=options.connect or _find_configured_cluster(access),
-        connector=options.connector,
-        because=options.because,
-        key=options.key or secrets.token_hex(16),
-        pair=None if options.pair is None else _parse_skip_pair(*options.pair),
-        backup=None if options.backup is None else _require_backup_name(access, options.backup),
-    )
+    ((connector, _),) = found[name]
+    return connector
 
 
 def _find_configured_cluster(access: ServiceAccess) -> str:
@@ -318,11 +299,8 @@ def _find_configured_cluster(access: ServiceAccess) -> str:
     if access.listener is not None:
         return ""
     loaded = access.loaded
-    return _require_single_cluster(
-        []
-        if loaded is None
-        else [cluster.name for cluster in loaded.connect if cluster.worker_urls]
-    )
+    configured = () if loaded is None else loaded.connect
+    return _require_single_cluster([cluster.name for cluster in configured if cluster.worker_urls])
 
 
 def _require_single_cluster(clusters: Collection[str]) -> str:
@@ -392,11 +370,8 @@ def _suggest_connector(request: PlanRequest, api: OperatorService) -> str:
 
 
 def _print_created_plan(plan_details: PlanDetails, *, output_format: OutputFormat) -> None:
+    status = plan_details.row.state.value
     if output_format is not OutputFormat.TABLE:
-        stands = plan_details.row.state.value
-        output.print_document(
-            output_format,
-            build_details_document(plan_details, stands),
-        )
+        output.print_document(output_format, build_details_document(plan_details, status))
     else:
-        print_plan(plan_details, plan_details.row.state.value, brief=True)
+        print_plan(plan_details, status, brief=True)

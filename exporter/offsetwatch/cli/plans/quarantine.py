@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +29,7 @@ from offsetwatch.cli.common.options import (
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.offsets import execute
 from offsetwatch.clock import SystemClock
-from offsetwatch.config import Config, Kafka, QuarantineConfig
+from offsetwatch.config import QuarantineConfig
 from offsetwatch.errors import (
     AccessDenied,
     AmbiguousOutcome,
@@ -64,21 +63,12 @@ ID_CHARS_MAX = 12
 NAMED_MAX = 20  # of the copies that an id may mean
 
 
-@dataclass(frozen=True, slots=True)
-class QuarantineOptions:
-    """Location of the copies: files under the state directory, and the configured topic."""
-
-    config_path: Path | None
-    state_dir: Path | None
-
-    def loaded(self) -> Config | None:
-        """Return the configuration; None if no file is named. Raises ConfigError."""
-        return None if self.config_path is None else config.load(self.config_path)
-
-
-def _open_store(home: QuarantineOptions) -> tuple[CombinedQuarantine, Path]:
-    loaded = home.loaded()
-    folder = execute.find_state_folder(home.state_dir, loaded)
+def _open_store(
+    config_path: Path | None, state_dir: Path | None
+) -> tuple[CombinedQuarantine, Path]:
+    """Open the store of all copies: files under the state directory, and the configured topic."""
+    loaded = None if config_path is None else config.load(config_path)
+    folder = execute.find_state_folder(state_dir, loaded)
     if loaded is None or loaded.remedy.quarantine.kafka is None:
         execute.require_used_folder(folder)
     if loaded is None:
@@ -99,19 +89,9 @@ _location_options = combine_options(
 @click.command()
 @_location_options
 @output_options
-def quarantine_list(
-    config_path: Path | None, state_dir: Path | None, *, output_format: OutputFormat
-) -> int:
+def quarantine_list(*, output_format: OutputFormat, **where: Path | None) -> int:
     """List all copies, without their content. Exit code 1 if one is damaged."""
-    return list_copies(QuarantineOptions(config_path, state_dir), output_format=output_format)
-
-
-def list_copies(
-    home: QuarantineOptions, *, output_format: OutputFormat, store: CombinedQuarantine | None = None
-) -> int:
-    """Print every copy, oldest first. Exit code 1 if one is damaged or the topic is unfit."""
-    configured, folder = _open_store(home)
-    store = configured if store is None else store
+    store, folder = _open_store(**where)
     replays_of = _read_replays(folder)
     rows: list[dict[str, Any]] = []
     failed: ClientError | None = None
@@ -243,10 +223,8 @@ def _find_copy(store: CombinedQuarantine, prefix: str) -> tuple[QuarantinedCopy,
     for one in found.values():
         return one
     if damaged:
-        quarantined_copy = damaged[0]
-        raise ConfigError(
-            (f"{prefix} is damaged: {quarantined_copy.receipt.where}: {quarantined_copy.problem}",)
-        )
+        first = damaged[0]
+        raise ConfigError((f"{prefix} is damaged: {first.receipt.where}: {first.problem}",))
     raise ConfigError((f"there is no record {prefix} in {store.name}: see quarantine list",))
 
 
@@ -263,31 +241,19 @@ def _find_copy(store: CombinedQuarantine, prefix: str) -> tuple[QuarantinedCopy,
 )
 def quarantine_get(
     copy_id: str,
-    config_path: Path | None,
-    state_dir: Path | None,
-    to: Path | None,
     *,
+    to: Path | None,
     raw: bool,
     output_format: OutputFormat,
+    **where: Path | None,
 ) -> int:
     """Print the facts about a copy. ID is a unique prefix of its id. The record's content is
     printed only with --raw, or written with --output.
     """
     if output_format is not OutputFormat.TABLE and (raw or to is not None):
         raise click.UsageError(f"-o {output_format} goes without --raw and --output")
-    home = QuarantineOptions(config_path, state_dir)
-    return print_copy(home, copy_id, to=to, raw=raw, output_format=output_format)
-
-
-def print_copy(
-    home: QuarantineOptions, prefix: str, *, to: Path | None, raw: bool, output_format: OutputFormat
-) -> int:
-    """Print facts about one copy; with `raw` its value; with `to` write all of it to a file.
-
-    Exit code 1 if it has no value to print.
-    """
-    store, folder = _open_store(home)
-    kept, found = _find_copy(store, prefix)
+    store, folder = _open_store(**where)
+    kept, found = _find_copy(store, copy_id)
     if raw:
         return _write_value(found.record, to)
     if to is not None:
@@ -369,19 +335,6 @@ def _report_file_errors(path: Path) -> Iterator[None]:
 # --- replay ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class QuarantineReplayOptions:
-    """Options of `quarantine replay`; `--help` describes them."""
-
-    prefix: str
-    topic: str | None
-    kafka: str | None
-    keep_timestamp: bool
-    dry_run: bool
-    yes: bool
-    again: bool = False
-
-
 @click.command()
 @click.argument("copy_id", metavar="ID")
 @config_option
@@ -399,37 +352,30 @@ class QuarantineReplayOptions:
 @dry_run_option
 @click.option("--yes", is_flag=True, help="Do not ask for the topic's name to be typed first.")
 def quarantine_replay(
-    copy_id: str, config_path: Path, state_dir: Path | None, timestamp: str, **options: Any
+    copy_id: str,
+    *,
+    topic: str | None,
+    kafka: str | None,
+    timestamp: str,
+    again: bool,
+    dry_run: bool,
+    yes: bool,
+    **where: Any,
 ) -> int:
     """Write a record back, unchanged, to its topic or to another. Every consumer of that topic gets
     it again. A record that was written back before, by the journal, is refused without --again.
     """
-    home = QuarantineOptions(config_path, state_dir)
-    keep_timestamp = timestamp == "original"
-    return replay_copy(
-        home, QuarantineReplayOptions(copy_id, keep_timestamp=keep_timestamp, **options)
-    )
-
-
-def replay_copy(
-    home: QuarantineOptions,
-    options: QuarantineReplayOptions,
-    opened: Callable[[str, Kafka], RecordReplayTarget] = build_replay_target,
-) -> int:
-    """Show what would be written, confirm it, note it in the journal, write it and read it back."""
-    loaded = home.loaded()
-    assert loaded is not None  # the declaration sees to it
-    store, folder = _open_store(home)
-    kept, found = _find_copy(store, options.prefix)
-    kafka = options.kafka or found.about.kafka
-    if kafka not in loaded.kafka:
-        right = ", ".join(loaded.kafka)
-        raise ConfigError((f"--kafka: no cluster {kafka} (known: {right})",))
-    target = opened(kafka, loaded.kafka[kafka])
+    store, folder = _open_store(**where)
+    kept, found = _find_copy(store, copy_id)
+    kafka = kafka or found.about.kafka
+    clusters = config.load(where["config_path"]).kafka
+    if kafka not in clusters:
+        raise ConfigError((f"--kafka: no cluster {kafka} (known: {', '.join(clusters)})",))
+    target = build_replay_target(kafka, clusters[kafka])
     try:
         prepared = prepare_replay(
             target,
-            RecordReplayRequest(found, topic=options.topic, keep_timestamp=options.keep_timestamp),
+            RecordReplayRequest(found, topic=topic, keep_timestamp=timestamp == "original"),
             SystemClock().now(),
         )
         _print_prepared(kept, prepared)
@@ -437,13 +383,13 @@ def replay_copy(
             return DENIED
         before = _read_replays(folder).get(kept.id, ())
         _print_earlier_replays(before)
-        if before and not options.again:
+        if before and not again:
             output.print_error("not written again: say --again if a second record is meant")
             return DENIED
-        if options.dry_run:
+        if dry_run:
             output.print_error("dry run: nothing was written")
             return OK
-        if not execute.confirm_by_name(prepared.outgoing.topic, yes=options.yes, of="topic"):
+        if not execute.confirm_by_name(prepared.outgoing.topic, yes=yes, of="topic"):
             return DENIED
         return _write_record(target, prepared, kept, folder)
     except AccessDenied as exc:

@@ -6,6 +6,7 @@ import json
 import re
 import stat
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from click.testing import CliRunner
@@ -13,7 +14,6 @@ from click.testing import CliRunner
 from offsetwatch.cli import cli
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.plans import quarantine
-from offsetwatch.cli.plans.quarantine import QuarantineOptions, QuarantineReplayOptions
 from offsetwatch.errors import (
     AccessDenied,
     ConfigError,
@@ -168,28 +168,27 @@ def test_get_output_writes_the_whole_record_and_never_over_a_file(folder, tmp_pa
             )
 
 
+def got(copy_id: str, folder: Path) -> int:
+    return quarantine.quarantine_get.callback(
+        copy_id,
+        config_path=None,
+        state_dir=folder,
+        to=None,
+        raw=False,
+        output_format=OutputFormat.JSON,
+    )
+
+
 @pytest.mark.parametrize("inputs", ["0000", ""])
 def test_an_id_of_nothing_is_a_mistake(folder, inputs):
     with pytest.raises(ConfigError, match="there is no record"):
-        quarantine.print_copy(
-            QuarantineOptions(None, folder),
-            inputs,
-            to=None,
-            raw=False,
-            output_format=OutputFormat.JSON,
-        )
+        got(inputs, folder)
 
 
 def test_an_id_that_several_begin_with_is_a_mistake_that_names_them(folder):
     other = put(folder, replace(RECORD, value=b"v"))
     with pytest.raises(ConfigError, match=other):
-        quarantine.print_copy(
-            QuarantineOptions(None, folder),
-            ID[:16],
-            to=None,
-            raw=False,
-            output_format=OutputFormat.JSON,
-        )
+        got(ID[:16], folder)
 
 
 def test_json_is_for_what_is_told_alone(folder):
@@ -207,12 +206,23 @@ def logs() -> FakeLogs:
 
 
 def replayed(logs: FakeLogs, path: Path, copy_id: str = ID, **more) -> int:
-    requests = {"topic": None, "kafka": None, "keep_timestamp": True, "dry_run": False, "yes": True}
-    return quarantine.replay_copy(
-        QuarantineOptions(path, None),
-        QuarantineReplayOptions(copy_id, **{**requests, **more}),
+    options = {
+        "topic": None,
+        "kafka": None,
+        "timestamp": "original",
+        "again": False,
+        "dry_run": False,
+        "yes": True,
+        **more,
+    }
+    with mock.patch.object(
+        quarantine,
+        "build_replay_target",
         lambda kafka, _cluster: RecordReplayTarget(kafka, logs.open, logs.open),
-    )
+    ):
+        return quarantine.quarantine_replay.callback(
+            copy_id, config_path=path, state_dir=None, **options
+        )
 
 
 def journalled(folder: Path) -> list[RecordReplayed]:
@@ -292,7 +302,7 @@ def test_what_a_replay_means_beside_is_said_before(logs, path, folder, capsys, s
 
 
 def test_the_timestamp_is_its_own_or_that_of_now(logs, path, folder):
-    replayed(logs, path, keep_timestamp=False)
+    replayed(logs, path, timestamp="now")
     (record,) = logs.part("orders", 1).records.values()
     assert record.timestamp_ms == logs.clock.now() * 1000
 
@@ -383,8 +393,11 @@ class _Away:
 
 def test_what_is_found_without_the_topic_is_listed_before_the_error(folder, capsys):
     store = CombinedQuarantine(FileQuarantine(folder, VirtualClock()), _Away())
-    with pytest.raises(ResponseTimeout):
-        quarantine.list_copies(
-            QuarantineOptions(None, folder), output_format=OutputFormat.JSON, store=store
+    with (
+        mock.patch.object(quarantine, "build_quarantine", return_value=store),
+        pytest.raises(ResponseTimeout),
+    ):
+        quarantine.quarantine_list.callback(
+            config_path=None, state_dir=folder, output_format=OutputFormat.JSON
         )
     assert [row["id"] for row in json.loads(capsys.readouterr().out)] == [ID]
