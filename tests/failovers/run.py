@@ -317,7 +317,7 @@ class Log:
 
     def entries(self) -> list[JournalEntry]:
         return [
-            JournalEntry(line.seq, line.plan_id, decode_record(line.body)) for line in self.lines()
+            JournalEntry(line.seq, line.plan_id, decode_record(bytes(line.record))) for line in self.lines()
         ]
 
     def open_plans(self) -> list[str]:
@@ -346,7 +346,7 @@ class Log:
                 line = decode_line(message.value())
                 self._values.append(message.value())
                 self._lines.append(line)
-                record = decode_record(line.body)
+                record = decode_record(bytes(line.record))
                 if isinstance(record, LeadershipTaken):
                     self.leader = record.name
                     self.terms += 1

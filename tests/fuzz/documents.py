@@ -185,8 +185,10 @@ def _handed_in(raw: bytes) -> None:
 def _answered(raw: bytes) -> None:
     """By another daemon's listener."""
     with suppress(MalformedResponse):
-        assert isinstance(_asking().decoded(raw, ControlProblem), ControlProblem)
-    assert isinstance(_asking().strange(ControlClientReply(500, raw)), ClientError | JournalDamaged)
+        assert isinstance(_asking().decode(raw, ControlProblem), ControlProblem)
+    assert isinstance(
+        _asking().build_error(ControlClientReply(500, raw)), ClientError | JournalDamaged
+    )
 
 
 @cache
@@ -196,9 +198,8 @@ def _asking() -> ControlClient:
 
 def _line(record: journal_records.AnyRecord) -> bytes:
     body, before = journal_records.encode_record(record), "0" * 64
-    return topic_copy.encode_line(
-        ChainLine(1, "p1", before, hash_line(1, 2, "p1", body, before), body, 2)
-    )
+    sha256 = hash_line(1, 2, "p1", body, before)
+    return topic_copy.encode_line(ChainLine(1, 2, "p1", before, sha256, msgspec.Raw(body)))
 
 
 _BASELINES: Final = history_documents.encode_baselines(

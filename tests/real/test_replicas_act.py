@@ -216,7 +216,7 @@ def test_a_leader_that_stood_still_in_a_plan_does_nothing_when_another_has_finis
     retained = {row["offset"]: row["id"] for row in kept_of(other, name)}
     assert sorted(retained) == site.bad
     assert other.cli("quarantine", "get", retained[offset], "--raw") == NOT_JSON
-    kinds = [json.loads(line.body)["record"] for line in lines(other)[since:]]
+    kinds = [json.loads(bytes(line.record))["record"] for line in lines(other)[since:]]
     assert kinds.count("led") == 1
     for daemon in (leader, other):
         daemon.cli("journal", "verify")  # or it ends

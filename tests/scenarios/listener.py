@@ -14,7 +14,7 @@ from offsetwatch.notify.delivery_state import (
     DeliveryState,
     NotificationStatus,
 )
-from offsetwatch.notify.required_inputs import UnavailableInputIndex
+from offsetwatch.notify.notifier import UnavailableInputIndex
 from offsetwatch.state.snapshot import Snapshot
 from tests.scenarios.expectation import FOREVER, History, clock
 from tests.scenarios.script import BEGINNING

@@ -102,7 +102,7 @@ def test_who_leads_now_goes_on_with_an_older_topic_and_others_follow(tmp_path, v
 def test_a_record_of_another_version_is_refused_with_all_that_came_with_it(
     tmp_path, values, expected, version, answer
 ):
-    last = decode_line(values[-1])._replace(v=version)
+    last = msgspec.structs.replace(decode_line(values[-1]), v=version)
     with closing(JournalTopicCopy(tmp_path / "state", topics.TOPIC, topics.TOPIC_ID)) as copy:
         with pytest.raises(JournalDamaged, match=answer):
             copy.take([*values[:-1], encode_line(last)], len(values))

@@ -18,7 +18,7 @@ import structlog
 import yaml
 
 from offsetwatch.notify.delivery_state import DeliveryEntry, DeliveryState
-from offsetwatch.notify.required_inputs import UnavailableInputIndex
+from offsetwatch.notify.notifier import UnavailableInputIndex
 from offsetwatch.serve.documents import api
 from offsetwatch.serve.metrics.exposition import Encoder
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families

@@ -406,7 +406,7 @@ class RemediationService:
                 plan_id=line.plan_id,
                 prev_sha256=line.prev_sha256,
                 sha256=line.sha256,
-                record=msgspec.Raw(line.body),
+                record=line.record,
             )
             for line in self._read().journal.lines(from_seq, count_max)
         )

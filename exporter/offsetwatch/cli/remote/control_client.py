@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import re
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeVar
+from types import UnionType
+from typing import Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -45,7 +47,6 @@ from offsetwatch.errors import (
     TooManyRequests,
 )
 from offsetwatch.model.moments import Moment
-from offsetwatch.remedy.model import service_api
 from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
@@ -61,10 +62,12 @@ from offsetwatch.remedy.model.service_api import (
     Mode,
     PlanDetails,
     PlanHashMismatch,
+    PlanRequest,
     PlanRow,
     ProposalAccepted,
     ProposalAnswer,
     ProposalExpired,
+    ProposalRefused,
     QuarantineRow,
     RequestTargetNotFound,
     SelfApproval,
@@ -78,6 +81,15 @@ _ADVICE: Final = "check the address, and that the daemon's configuration has a s
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
 DocumentType = TypeVar("DocumentType")
+Refusal = (
+    AlreadyDecided
+    | KeyReused
+    | PlanHashMismatch
+    | ProposalExpired
+    | ProposalRefused
+    | RequestTargetNotFound
+    | SelfApproval
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +148,13 @@ class ControlClient:
         """Close the connections."""
         self._client.close()
 
-    def ask(
+    def get(
+        self, path: str, kind: type[DocumentType], *, params: dict[str, str] | None = None
+    ) -> DocumentType:
+        """Return a document. Raises ClientError, JournalDamaged."""
+        return self.decode(self.send("GET", path, params=params).body, kind)
+
+    def send(
         self,
         method: str,
         path: str,
@@ -160,7 +178,11 @@ class ControlClient:
                 where = describe_redirect(response.status_code, response.headers.get("Location"))
                 if where is not None:
                     raise MalformedResponse(self._url, f"HTTP {response.status_code}: {where}")
-                answer = ControlClientReply(response.status_code, self._bounded(response))
+                body_read = read_body_blocking(response, BODY_BYTES_MAX)
+                if len(body_read) > BODY_BYTES_MAX:
+                    said = f"an answer of more than {BODY_BYTES_MAX} bytes"
+                    raise SizeLimitExceeded(self._url, said)
+                answer = ControlClientReply(response.status_code, body_read)
         except httpx.ConnectError as exc:
             raise TargetUnreachable(self._url, str(exc), _ADVICE) from exc
         except httpx.ConnectTimeout as exc:
@@ -172,15 +194,9 @@ class ControlClient:
             raise IncompleteResponse(self._url, f"{exc}; look whether it was done") from exc
         if answer.fine or answer.status in also:
             return answer
-        raise self.strange(answer)
+        raise self.build_error(answer)
 
-    def _bounded(self, response: httpx.Response) -> bytes:
-        body = read_body_blocking(response, BODY_BYTES_MAX)
-        if len(body) > BODY_BYTES_MAX:
-            raise SizeLimitExceeded(self._url, f"an answer of more than {BODY_BYTES_MAX} bytes")
-        return body
-
-    def strange(self, answer: ControlClientReply) -> Exception:
+    def build_error(self, answer: ControlClientReply) -> Exception:
         """Return the error for a response with an unexpected status."""
         status = answer.status
         try:
@@ -200,12 +216,8 @@ class ControlClient:
             return ServerError(self._url, said)
         return RemoteRefusal(self._url, said)
 
-    def read(self, answer: ControlClientReply, kind: type[DocumentType]) -> DocumentType:
-        """Return the document of a response. Raises MalformedResponse."""
-        return self.decoded(answer.body, kind)
-
-    def decoded(self, body: bytes, kind: type[DocumentType]) -> DocumentType:
-        """Return the document of a part of a body. Raises MalformedResponse."""
+    def decode(self, body: bytes, kind: type[DocumentType]) -> DocumentType:
+        """Return the document of a body, or of a part of one. Raises MalformedResponse."""
         try:
             return documents.decode(body, kind)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
@@ -291,6 +303,18 @@ class _JournalVerification(msgspec.Struct):
     said: str = ""
 
 
+_REFUSALS: Final[dict[str, Callable[[ControlProblem], Refusal]]] = {
+    "not_found": lambda _: RequestTargetNotFound(),
+    "unknown_connector": lambda _: RequestTargetNotFound(),
+    "plan_changed": lambda problem: PlanHashMismatch(sha256=problem.plan_sha256),
+    "plan_expired": lambda problem: ProposalExpired(at=problem.expired_at),
+    "self_approval": lambda _: SelfApproval(),
+    "already_decided": lambda problem: AlreadyDecided(state=problem.state, by=problem.by),
+    "idempotency_key_reused": lambda _: KeyReused(),
+    "refused": lambda problem: ProposalRefused(said=problem.message, guards=problem.guards),
+}
+
+
 class RemoteRemediationService:
     """The RemediationService of a daemon over HTTP, for operators.
 
@@ -298,15 +322,15 @@ class RemoteRemediationService:
     """
 
     def __init__(self, listener: ControlEndpoint) -> None:
-        self._asking = ControlClient(listener)
+        self._client = ControlClient(listener)
 
     def close(self) -> None:
         """Close the connections."""
-        self._asking.close()
+        self._client.close()
 
     def inventory(self) -> frozenset[tuple[str, str]]:
         """See RemediationService."""
-        found = self._asking.read(self._asking.ask("GET", "/connectors"), _Connectors).connectors
+        found = self._client.get("/connectors", _Connectors).connectors
         return frozenset((connector.connect_cluster, connector.connector) for connector in found)
 
     # --- plans -----------------------------------------------------------------------------------
@@ -314,21 +338,15 @@ class RemoteRemediationService:
     def plans(self, state: PlanStatus | None = None) -> tuple[PlanRow, ...]:
         """See RemediationService."""
         query = {} if state is None else {"state": state.value}
-        answer = self._asking.ask("GET", "/plans", params=query)
-        return self._asking.read(answer, _Plans).plans
+        return self._client.get("/plans", _Plans, params=query).plans
 
     def plan(self, plan_id: str) -> PlanDetails | None:
         """See RemediationService."""
-        answer = self._asking.ask("GET", _format_plan_path(plan_id), also=frozenset({404}))
-        return (
-            None
-            if answer.status == httpx.codes.NOT_FOUND
-            else self._asking.read(answer, PlanDetails)
-        )
+        reply = self._client.send("GET", _format_plan_path(plan_id), also=frozenset({404}))
+        return self._client.decode(reply.body, PlanDetails) if reply.fine else None
 
-    def propose(self, request: service_api.PlanRequest, by: str) -> ProposalAnswer:
+    def propose(self, request: PlanRequest, _by: str) -> ProposalAnswer:
         """See RemediationService."""
-        del by
         body: dict[str, Any] = {
             "action": request.wish.value,
             "connect_cluster": request.connect_cluster,
@@ -341,153 +359,103 @@ class RemoteRemediationService:
         if request.backup is not None:
             body["backup"] = request.backup
         headers = {"Idempotency-Key": request.key}
-        answer = self._asking.ask("POST", "/plans", body, headers=headers, also=_REFUSAL_STATUSES)
-        if answer.fine:
-            new = answer.status == httpx.codes.CREATED
-            return ProposalAccepted(row=self._asking.read(answer, PlanRow), new=new)
-        found = self._no(answer)
-        if isinstance(found, KeyReused | service_api.ProposalRefused | RequestTargetNotFound):
-            return found
-        raise self._asking.strange(answer)
+        reply = self._client.send("POST", "/plans", body, headers=headers, also=_REFUSAL_STATUSES)
+        if reply.fine:
+            new = reply.status == httpx.codes.CREATED
+            return ProposalAccepted(row=self._client.decode(reply.body, PlanRow), new=new)
+        return cast(ProposalAnswer, self._refusal(reply, ProposalAnswer))
 
-    def approve(self, plan_id: str, sha256: str, by: str, because: str) -> ApprovalAnswer:
+    def approve(self, plan_id: str, sha256: str, _by: str, because: str) -> ApprovalAnswer:
         """See RemediationService."""
-        del by
         body = {"plan_sha256": sha256, "because": because}
-        answer = self._asking.ask(
-            "POST", f"{_format_plan_path(plan_id)}/approve", body, also=_REFUSAL_STATUSES
-        )
-        if answer.fine:
-            return ChangeRecorded(row=self._asking.read(answer, PlanRow))
-        found = self._no(answer)
-        if isinstance(
-            found,
-            RequestTargetNotFound
-            | PlanHashMismatch
-            | ProposalExpired
-            | SelfApproval
-            | AlreadyDecided,
-        ):
-            return found
-        raise self._asking.strange(answer)
+        return cast(ApprovalAnswer, self._decide(plan_id, "approve", body, ApprovalAnswer))
 
-    def reject(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
+    def reject(self, plan_id: str, _by: str, because: str) -> DecisionAnswer:
         """See RemediationService."""
-        del by
-        return self._decide(plan_id, "reject", because)
+        return cast(DecisionAnswer, self._decide(plan_id, "reject", {"because": because}))
 
-    def abort(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
+    def abort(self, plan_id: str, _by: str, because: str) -> DecisionAnswer:
         """See RemediationService."""
-        del by
-        return self._decide(plan_id, "abort", because)
+        return cast(DecisionAnswer, self._decide(plan_id, "abort", {"because": because}))
 
-    def resolve(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
+    def resolve(self, plan_id: str, _by: str, because: str) -> DecisionAnswer:
         """See RemediationService."""
-        del by
-        return self._decide(plan_id, "resolve", because)
+        return cast(DecisionAnswer, self._decide(plan_id, "resolve", {"because": because}))
 
-    def _decide(self, plan_id: str, what: str, because: str) -> DecisionAnswer:
-        body = {"because": because}
-        answer = self._asking.ask(
-            "POST", f"{_format_plan_path(plan_id)}/{what}", body, also=_REFUSAL_STATUSES
-        )
-        if answer.fine:
-            return ChangeRecorded(row=self._asking.read(answer, PlanRow))
-        found = self._no(answer)
-        if isinstance(found, RequestTargetNotFound | AlreadyDecided):
-            return found
-        raise self._asking.strange(answer)
+    def _decide(
+        self,
+        plan_id: str,
+        decision: str,
+        body: dict[str, str],
+        expected: UnionType = DecisionAnswer,
+    ) -> ChangeRecorded | Refusal:
+        path = f"{_format_plan_path(plan_id)}/{decision}"
+        reply = self._client.send("POST", path, body, also=_REFUSAL_STATUSES)
+        if reply.fine:
+            return ChangeRecorded(row=self._client.decode(reply.body, PlanRow))
+        return self._refusal(reply, expected)
+
+    def _refusal(self, reply: ControlClientReply, expected: UnionType) -> Refusal:
+        """Return the refusal. Raises ClientError for one that is not among the expected answers."""
+        problem = self._client.decode(reply.body, ControlProblem)
+        if problem.error in _REFUSALS:
+            refusal = _REFUSALS[problem.error](problem)
+            if isinstance(refusal, expected):
+                return refusal
+        raise self._client.build_error(reply)
 
     # --- switches --------------------------------------------------------------------------------
 
     def ack_breaker(
-        self, scope: str, by: str, because: str
+        self, scope: str, _by: str, because: str
     ) -> ChangeRecorded | RequestTargetNotFound:
         """See RemediationService."""
-        del by
         body = {"scope": scope, "because": because}
-        answer = self._asking.ask("POST", "/breakers/ack", body, also=frozenset({404}))
-        return (
-            RequestTargetNotFound() if answer.status == httpx.codes.NOT_FOUND else ChangeRecorded()
-        )
+        reply = self._client.send("POST", "/breakers/ack", body, also=frozenset({404}))
+        return ChangeRecorded() if reply.fine else RequestTargetNotFound()
 
     def switches(self) -> Switches:
         """See RemediationService."""
-        return self._asking.read(self._asking.ask("GET", "/mode"), Switches)
+        return self._client.get("/mode", Switches)
 
-    def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
+    def set_mode(self, mode: Mode, _by: str, because: str) -> ChangeRecorded:
         """See RemediationService."""
-        del by
-        self._asking.ask("PUT", "/mode", {"mode": mode.value, "because": because})
+        self._client.send("PUT", "/mode", {"mode": mode.value, "because": because})
         return ChangeRecorded()
 
-    def pause(self, until: float | None, by: str, because: str) -> ChangeRecorded:
+    def pause(self, until: float | None, _by: str, because: str) -> ChangeRecorded:
         """See RemediationService."""
-        del by
-        how: dict[str, Any]
-        how = {"indefinite": True} if until is None else {"until": Moment(until)}
-        self._asking.ask("POST", "/pause", {**how, "because": because})
+        end: dict[str, Any] = {"indefinite": True} if until is None else {"until": Moment(until)}
+        self._client.send("POST", "/pause", {**end, "because": because})
         return ChangeRecorded()
 
-    def unpause(self, by: str, because: str) -> ChangeRecorded:
+    def unpause(self, _by: str, because: str) -> ChangeRecorded:
         """See RemediationService."""
-        del by
-        self._asking.ask("POST", "/unpause", {"because": because})
+        self._client.send("POST", "/unpause", {"because": because})
         return ChangeRecorded()
 
-    # --- what is kept ----------------------------------------------------------------------------
+    # --- journal, quarantine and backups ---------------------------------------------------------
 
     def journal(self, from_seq: int, count_max: int) -> tuple[JournalLine, ...]:
         """See RemediationService."""
-        answer = self._asking.ask("GET", "/journal", params={"from_seq": str(from_seq)})
-        lines = answer.body.splitlines()[:count_max]
-        return tuple(self._asking.decoded(line, JournalLine) for line in lines)
+        reply = self._client.send("GET", "/journal", params={"from_seq": str(from_seq)})
+        lines = reply.body.splitlines()[:count_max]
+        return tuple(self._client.decode(line, JournalLine) for line in lines)
 
     def verify(self) -> JournalCheckPassed | JournalCheckFailed:
         """See RemediationService."""
-        found = self._asking.read(self._asking.ask("GET", "/journal/verify"), _JournalVerification)
-        return (
-            JournalCheckPassed(records=found.records)
-            if found.intact
-            else JournalCheckFailed(said=found.said)
-        )
+        found = self._client.get("/journal/verify", _JournalVerification)
+        if found.intact:
+            return JournalCheckPassed(records=found.records)
+        return JournalCheckFailed(said=found.said)
 
     def quarantine(self) -> tuple[QuarantineRow, ...]:
         """See RemediationService."""
-        return self._asking.read(self._asking.ask("GET", "/quarantine"), _QuarantineRows).quarantine
+        return self._client.get("/quarantine", _QuarantineRows).quarantine
 
     def backups(self) -> tuple[BackupRow, ...]:
         """See RemediationService."""
-        return self._asking.read(self._asking.ask("GET", "/backups"), _Backups).backups
-
-    def _no(
-        self, answer: ControlClientReply
-    ) -> (
-        RequestTargetNotFound
-        | PlanHashMismatch
-        | ProposalExpired
-        | SelfApproval
-        | AlreadyDecided
-        | KeyReused
-        | service_api.ProposalRefused
-    ):
-        problem = self._asking.read(answer, ControlProblem)
-        match problem.error:
-            case "not_found" | "unknown_connector":
-                return RequestTargetNotFound()
-            case "plan_changed":
-                return PlanHashMismatch(sha256=problem.plan_sha256)
-            case "plan_expired":
-                return ProposalExpired(at=problem.expired_at)
-            case "self_approval":
-                return SelfApproval()
-            case "already_decided":
-                return AlreadyDecided(state=problem.state, by=problem.by)
-            case "idempotency_key_reused":
-                return KeyReused()
-            case "refused":
-                return service_api.ProposalRefused(said=problem.message, guards=problem.guards)
-        raise self._asking.strange(answer)
+        return self._client.get("/backups", _Backups).backups
 
 
 def _format_plan_path(plan_id: str) -> str:

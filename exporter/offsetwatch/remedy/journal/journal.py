@@ -95,19 +95,20 @@ class JournalEntry(NamedTuple):
     record: AnyRecord
 
 
-class ChainLine(NamedTuple):
-    """Line of the journal: a record as it is written, with its position in the chain.
+class ChainLine(msgspec.Struct, frozen=True):
+    """Line of the journal: the JSON of a record, with its position in the chain.
 
-    body    JSON of the record
+    The topic that replicas share has these lines as JSON.
+
     v       version of the journal that introduced this kind of record
     """
 
     seq: int
+    v: int
     plan_id: str
     prev_sha256: str
     sha256: str
-    body: bytes
-    v: int
+    record: msgspec.Raw
 
 
 StartCheck = Callable[[], str | None]
@@ -222,12 +223,15 @@ class Journal:
     def lines(self, seq: int, count: int) -> tuple[ChainLine, ...]:
         """Return up to `count` lines from this one on, as they are written."""
         rows = self._rows(
-            "SELECT seq, plan_id, prev_sha256, sha256, body, v FROM records WHERE seq >= ?"
+            "SELECT seq, v, plan_id, prev_sha256, sha256, body FROM records WHERE seq >= ?"
             " ORDER BY seq LIMIT ?",
             seq,
             count,
         )
-        return tuple(ChainLine(*row) for row in rows)
+        return tuple(
+            ChainLine(seq, v, plan_id, prev, sha256, msgspec.Raw(body))
+            for seq, v, plan_id, prev, sha256, body in rows
+        )
 
     def records(self, plan_id: str) -> tuple[AnyRecord, ...]:
         """Return all records of a plan, in order; none if there is no such plan."""
@@ -360,7 +364,8 @@ class Journal:
                 f"a record of {len(body)} bytes cannot be written: replicas share those of up to "
                 f"{PUBLISHED_BYTES_MAX}"
             )
-        line = ChainLine(seq, plan_id, prev, hash_line(seq, v, plan_id, body, prev), body, v)
+        sha256 = hash_line(seq, v, plan_id, body, prev)
+        line = ChainLine(seq, v, plan_id, prev, sha256, msgspec.Raw(body))
         self._fresh.append(line)
         self._put(line, record)
 
@@ -385,7 +390,7 @@ class Journal:
                 self._db.execute("INSERT OR IGNORE INTO skips VALUES (?, ?)", (key, plan_id))
         self._db.execute(
             "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?)",
-            (line.seq, line.v, plan_id, line.body, line.prev_sha256, line.sha256),
+            (line.seq, line.v, plan_id, bytes(line.record), line.prev_sha256, line.sha256),
         )
         self._db.execute("INSERT OR REPLACE INTO head VALUES (1, ?, ?)", (line.seq, line.sha256))
 
@@ -440,10 +445,10 @@ def find_version_problem(v: int) -> str | None:
     return None
 
 
-def hash_line(seq: int, v: int, plan_id: str, body: bytes, prev: str) -> str:
+def hash_line(seq: int, v: int, plan_id: str, body: bytes | msgspec.Raw, prev: str) -> str:
     """Return the hash of a line and, through the hash before it, of all lines before it."""
     return hashlib.sha256(
-        b"%d %d %s %s " % (seq, v, plan_id.encode(), prev.encode()) + body
+        b"%d %d %s %s " % (seq, v, plan_id.encode(), prev.encode()) + bytes(body)
     ).hexdigest()
 
 

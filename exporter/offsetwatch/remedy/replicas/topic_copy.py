@@ -114,7 +114,7 @@ class JournalTopicCopy(Journal):
     def _taken(self, value: bytes | None, before: int) -> int:
         try:
             line = decode_line(value)
-            record = decode_record(line.body)
+            record = decode_record(bytes(line.record))
         except (msgspec.DecodeError, UnicodeEncodeError) as exc:
             raise self._not_in_order(before + 1, f"cannot be read ({exc})") from exc
         if (problem := find_version_problem(line.v)) is not None:
@@ -126,8 +126,8 @@ class JournalTopicCopy(Journal):
             if self.lines(line.seq, 1) != (line,):
                 raise self._not_in_order(line.seq, "is another one than in the copy")
             return line.seq
-        told = hash_line(line.seq, line.v, line.plan_id, line.body, line.prev_sha256)
-        if line.prev_sha256 != newest or line.sha256 != told:
+        sha256 = hash_line(line.seq, line.v, line.plan_id, line.record, line.prev_sha256)
+        if line.prev_sha256 != newest or line.sha256 != sha256:
             raise self._not_in_order(line.seq, "is not what was written")
         if isinstance(record, OffsetsBackedUp):
             self._back_up(line.plan_id, record)
@@ -151,27 +151,9 @@ class JournalTopicCopy(Journal):
         )
 
 
-class _TopicLine(msgspec.Struct, frozen=True):
-    seq: int
-    v: int
-    plan_id: str
-    prev_sha256: str
-    sha256: str
-    record: msgspec.Raw
-
-
 def encode_line(line: ChainLine) -> bytes:
     """Return a line as JSON, as it is in the topic."""
-    return msgspec.json.encode(
-        _TopicLine(
-            seq=line.seq,
-            v=line.v,
-            plan_id=line.plan_id,
-            prev_sha256=line.prev_sha256,
-            sha256=line.sha256,
-            record=msgspec.Raw(line.body),
-        )
-    )
+    return msgspec.json.encode(line)
 
 
 def decode_line(value: bytes | None) -> ChainLine:
@@ -179,17 +161,9 @@ def decode_line(value: bytes | None) -> ChainLine:
     if value is None:
         raise msgspec.DecodeError("it is empty")
     try:
-        topic_line = msgspec.json.decode(value, type=_TopicLine)
+        return msgspec.json.decode(value, type=ChainLine)
     except (UnicodeDecodeError, RecursionError) as exc:
         raise msgspec.DecodeError(str(exc)) from exc
-    return ChainLine(
-        topic_line.seq,
-        topic_line.plan_id,
-        topic_line.prev_sha256,
-        topic_line.sha256,
-        bytes(topic_line.record),
-        topic_line.v,
-    )
 
 
 WAIT_S: Final = 0.05  # for a record, and for news of the election: a turn of the thread has both

@@ -52,7 +52,7 @@ def kubernetes(url: str) -> object:
 def control(url: str) -> object:
     asking = ControlClient(ControlEndpoint(url))
     try:
-        return asking.read(asking.ask("GET", "/plans"), dict)
+        return asking.get("/plans", dict)
     finally:
         asking.close()
 
