@@ -317,7 +317,8 @@ class Log:
 
     def entries(self) -> list[JournalEntry]:
         return [
-            JournalEntry(line.seq, line.plan_id, decode_record(bytes(line.record))) for line in self.lines()
+            JournalEntry(line.seq, line.plan_id, decode_record(bytes(line.record)))
+            for line in self.lines()
         ]
 
     def open_plans(self) -> list[str]:

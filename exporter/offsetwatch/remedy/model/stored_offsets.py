@@ -36,7 +36,7 @@ from offsetwatch.errors import RemoteRefusal
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import KeyForm, LegacyOffset, SourceKey, SourceOffset, Undecodable
 from offsetwatch.remedy.model.plan import LocatedRawRecord, PartitionOffset, RawOffsetRecord
-from offsetwatch.state.connect.raw_keys import KeySpellings, collect_spellings
+from offsetwatch.state.connect.raw_keys import KeySpellings, collect_spellings, parse_field_order
 
 _ENVELOPE: Final = (b'{"schema":null,"payload":', b"}")
 _KEY_ENVELOPE: Final = b'{"schema":'
@@ -153,7 +153,7 @@ class OffsetStoreContents:
                 and record.stored.value is not None
             ]
             for record in sorted(commits, key=lambda commit: _age_key_of(commit.stored)):
-                order = _parse_field_order(record.raw_key)
+                order = parse_field_order(record.raw_key)
                 found[frozenset(order)] = order
             self._orders[connector] = found
         return self._orders[connector]
@@ -218,7 +218,7 @@ def list_notes(contents: OffsetStoreContents, connector: str) -> tuple[str, ...]
 
 
 def build_set_records(
-    contents: OffsetStoreContents, connector: str, wanted: Iterable[PartitionOffset]
+    contents: OffsetStoreContents, connector: str, pairs: Iterable[PartitionOffset]
 ) -> tuple[RawOffsetRecord, ...]:
     """Build the records that give these partitions these offsets.
 
@@ -227,7 +227,7 @@ def build_set_records(
     """
     by_identity = _group_by_identity(contents, connector)
     found: list[RawOffsetRecord] = []
-    for pair in wanted:
+    for pair in pairs:
         partition = by_identity.get(pair.partition) or _SourcePartitionRecords(
             contents, connector, pair.partition
         )
@@ -314,11 +314,12 @@ class _SourcePartitionRecords:
         fields = msgspec.json.decode(self.identity)
         order = None
         if fields and raw_key:
-            order = _parse_field_order(raw_key.encode())
+            order = parse_field_order(raw_key.encode())
         elif fields:
             order = self.contents.orders(self.connector).get(frozenset(fields))
-        key = build_connect_key(self.connector, fields)
-        if order is not None:
+        if order is None:
+            key = build_connect_key(self.connector, fields)
+        else:
             key = build_ordered_key(self.connector, fields, order)
         return key.join(_ENVELOPE) if key is not None and self.contents.enveloped[0] else key
 
@@ -343,13 +344,13 @@ class _SourcePartitionRecords:
         if contents.enveloped[1]:
             value = value.join(_ENVELOPE)
         live = [record.stored for record in self.records if record.stored.value is not None]
-        places = {(stored.key, stored.kpartition) for stored in live}
+        targets = {(stored.key, stored.kpartition) for stored in live}
         looked_up = self.lookup_key
         if looked_up is None:
             looked_up = self._build_key(raw_key)
-        if looked_up is not None and all(key != looked_up for key, _ in places):
-            places.add((looked_up, self._choose_kpartition(looked_up)))
-        if not places:
+        if looked_up is not None and all(key != looked_up for key, _ in targets):
+            targets.add((looked_up, self._choose_kpartition(looked_up)))
+        if not targets:
             raise RemoteRefusal(
                 contents.where,
                 f"{self.connector} {self.identity}: Connect's bytes for such a partition are "
@@ -358,7 +359,7 @@ class _SourcePartitionRecords:
         effective = self._find_effective(looked_up)
         if effective is not None and _is_home(contents, effective):
             # It may be a tombstone, which would count beside what stands elsewhere.
-            places.add((effective.key, effective.kpartition))
+            targets.add((effective.key, effective.kpartition))
         has = {
             (stored.key, stored.kpartition)
             for stored in live
@@ -367,9 +368,8 @@ class _SourcePartitionRecords:
         if not _has_offset(contents, effective, offset):
             # What it has in one partition is older than that in another.
             has = {item for item in has if item[0] != looked_up}
-        for key, kpartition in sorted(
-            places - has, key=lambda place: (place[1] or 0, place[0] or b"")
-        ):
+        missing = targets - has
+        for key, kpartition in sorted(missing, key=lambda pair: (pair[1] or 0, pair[0] or b"")):
             yield _encode_raw(key, value, kpartition)
 
     def note_oddities(self) -> Iterator[str]:
@@ -450,10 +450,6 @@ def _group_by_identity(
 
 
 # --- single records ------------------------------------------------------------------------------
-
-
-def _parse_field_order(raw_key: bytes) -> tuple[str, ...]:
-    return tuple(msgspec.json.decode(raw_key)[1] or ())
 
 
 def _is_home(contents: OffsetStoreContents, stored: StoredOffsetRecord) -> bool:
