@@ -157,7 +157,12 @@ class DeliveryState:
             if _RANK[finding.severity] <= _RANK[self._rules.least]
         }
         others = {finding.key: finding for finding in found.values()}
-        explained = {key: finding for finding in findings for key in _list_explained_keys(finding)}
+        # The findings of a connector that another one explains, by the first three fields of a key.
+        explained = {
+            (name.value, *finding.key[1:3]): finding
+            for finding in findings
+            for name in finding.explains
+        }
         self.beyond = 0
         for identity, finding in found.items():
             self._update_active(identity, finding, now, unavailable)
@@ -189,7 +194,8 @@ class DeliveryState:
             for identity, entry in self._entries.items()
             if (status := self._status(entry, now)) is not None
         ]
-        return iter(sorted(messages, key=_build_sort_key))
+        messages.sort(key=lambda item: (_STATUS_ORDER[item.status], _RANK[item.finding.severity]))
+        return iter(messages)
 
     def attempt(self, messages: Iterable[Message]) -> bool:
         """Record that messages are about to be sent; return True if that must be persisted first.
@@ -285,7 +291,11 @@ class DeliveryState:
         resend_s = self._rules.resend_s
         again = resend_s is not None and since_told >= resend_s
         if entry.resolved_at is not None:
-            return _choose_end_status(entry) if not entry.end_told or again else None
+            if entry.end_told and not again:
+                return None
+            if entry.superseded_by is not None:
+                return NotificationStatus.SUPERSEDED
+            return NotificationStatus.DELETED if entry.deleted else NotificationStatus.RESOLVED
         if entry.told is None:
             return NotificationStatus.NEW
         if self._changed(entry.told, entry.finding, since_told):
@@ -316,22 +326,3 @@ def _proposes_more(finding: Finding, now: Finding) -> bool:
     of the connector.
     """
     return now.plan is not None and (finding.plan is None or now.plan.what != finding.plan.what)
-
-
-def _list_explained_keys(finding: Finding) -> Iterator[tuple[str, str, str]]:
-    """Yield the first three fields of the keys of the findings that this one explains.
-
-    They are findings of the same connector, by name.
-    """
-    _, cluster, connector, _ = finding.key
-    return ((name.value, cluster, connector) for name in finding.explains)
-
-
-def _choose_end_status(entry: DeliveryEntry) -> NotificationStatus:
-    if entry.superseded_by is not None:
-        return NotificationStatus.SUPERSEDED
-    return NotificationStatus.DELETED if entry.deleted else NotificationStatus.RESOLVED
-
-
-def _build_sort_key(message: Message) -> tuple[int, int]:
-    return (_STATUS_ORDER[message.status.value], _RANK[message.finding.severity])

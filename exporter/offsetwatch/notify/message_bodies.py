@@ -205,7 +205,10 @@ def annotations_of(message: Message) -> dict[str, str]:
     annotations = {
         "summary": truncate_text(finding.summary, TEXT_CHARS_MAX),
         "description": "\n".join(map(format_item, evidence_of(message))),
-        "superseded_by": "" if by is None else _format_reference(by),
+        # By labels of its alert: `poison_suspected/critical orders-0`.
+        "superseded_by": ""
+        if by is None
+        else f"{by.name.value}/{by.severity.value} {by.subject}".rstrip(),
         "next": finding.next_command,
         "plan": ": ".join(plan[key] for key in ("plan_id", "what") if plan),
         "approve": plan.get("approve", ""),
@@ -213,11 +216,6 @@ def annotations_of(message: Message) -> dict[str, str]:
         "supersedes": ", ".join(name.value for name in finding.explains),
     }
     return {name: text for name, text in annotations.items() if text}
-
-
-def _format_reference(finding: Finding) -> str:
-    """Format a finding by labels of its alert: `poison_suspected/critical orders-0`."""
-    return f"{finding.name.value}/{finding.severity.value} {finding.subject}".rstrip()
 
 
 def compute_fingerprint(labels: Mapping[str, str]) -> str:

@@ -88,7 +88,7 @@ def plan_approve(
 
 
 def approve_plan(
-    access: ServiceAccess, options: ApprovalOptions, *, pause: SleepFunction | None = None
+    access: ServiceAccess, options: ApprovalOptions, *, pause: SleepFunction = time.sleep
 ) -> int:
     """Show the plan, have the connector's name typed, approve the plan and follow it."""
     with open_service(access) as session:
@@ -131,11 +131,7 @@ def approve_plan(
                 describe_next_step(_read_plan(session, row.plan_id).row, session.options)
             )
             return OK
-        return (
-            follow_plan(session, row.plan_id)
-            if pause is None
-            else follow_plan(session, row.plan_id, pause=pause)
-        )
+        return follow_plan(session, row.plan_id, pause=pause)
 
 
 @click.command()

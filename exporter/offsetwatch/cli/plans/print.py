@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from offsetwatch.cli.common import output
 from offsetwatch.model.findings import format_value
-from offsetwatch.remedy.guards import GUARDS, GuardReach
+from offsetwatch.remedy.guards import AUTOMATIC_GUARDS
 from offsetwatch.remedy.model.plan import Plan, PlanStatus
 from offsetwatch.remedy.model.service_api import (
     GuardAnswerRow,
@@ -67,7 +67,7 @@ def print_plan(
         ("cluster", f"{subject.place} ({subject.driver})"),
         ("requested by", row.created_by),
         ("at", output.format_moment(row.created_at)),
-        ("state", _describe_states(plan)),
+        ("state", "no worker runs" if subject.driver == "storage" else _describe_states(plan)),
         *more,
     ]
     if row.expires_at is not None:
@@ -102,8 +102,6 @@ def _describe_approval(plan_details: PlanDetails) -> str | None:
 
 
 def _describe_states(plan: Plan) -> str:
-    if plan.subject.driver == "storage":
-        return "no worker runs"
     before, after = (state or "not there" for state in (plan.original, plan.final))
     return f"{before} before, {after} afterwards"
 
@@ -176,15 +174,12 @@ def print_guards(title: str, guards: tuple[GuardAnswerRow, ...], *, brief: bool 
 
 _DENIES, _ASKS, _PASSES = range(3)
 _ANSWER_WORDS: Final = {_ASKS: "asks for approval"}
-_AUTOMATIC_GUARDS: Final = frozenset(
-    guard.name for guard in GUARDS if guard.reach is GuardReach.AUTOMATIC
-)
 
 
 def _rank_guard(answer: GuardAnswerRow) -> int:
     if answer.answer == "pass":
         return _PASSES
-    return _ASKS if answer.guard in _AUTOMATIC_GUARDS else _DENIES
+    return _ASKS if answer.guard in AUTOMATIC_GUARDS else _DENIES
 
 
 def select_denying_guards(guards: tuple[GuardAnswerRow, ...]) -> tuple[GuardAnswerRow, ...]:

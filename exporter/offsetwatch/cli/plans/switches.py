@@ -61,7 +61,15 @@ def mode(
         raise click.UsageError(
             "say --because: the journal needs a reason for every change of the mode"
         )
-    _set_mode(access, Mode(wanted), because=because)
+    requested = Mode(wanted)
+    with open_service(access) as session:
+        session.desk.set_mode(requested, session.by, because)
+        now = session.desk.switches().mode
+    output.print_error(f"the mode is {now.value}: {MODE_MEANINGS[now]}")
+    if now is not requested:
+        output.print_error(
+            f"{requested.value} is above what the configuration allows (remedy.mode: {now.value})"
+        )
 
 
 def _print_switches(found: Switches) -> None:
@@ -84,18 +92,6 @@ def describe_pause(held: RemediationPause) -> str:
         else f"until {output.format_moment(held.until)}"
     )
     return f"{until}, by {held.by} since {output.format_moment(held.at)}: {held.because}"
-
-
-def _set_mode(access: ServiceAccess, mode: Mode, *, because: str) -> None:
-    """Set the mode until further notice; print if the configuration allows only a lower one."""
-    with open_service(access) as session:
-        session.desk.set_mode(mode, session.by, because)
-        now = session.desk.switches().mode
-    output.print_error(f"the mode is {now.value}: {MODE_MEANINGS[now]}")
-    if now is not mode:
-        output.print_error(
-            f"{mode.value} is above what the configuration allows (remedy.mode: {now.value})"
-        )
 
 
 @click.command()

@@ -20,7 +20,7 @@ import os
 import secrets
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple, TextIO, TypeVar
 
@@ -163,7 +163,8 @@ class Journal:
         """
         subject = plan.subject
         with self._writing():
-            status = self._status(plan.plan_id)
+            history = build_plan_history(self.records(plan.plan_id))
+            status = None if history is None else history.status
             said = against() if status in {None, PlanStatus.APPROVED} else f"it is {status} by now"
             if said is not None:
                 raise PlanStateConflict(f"plan {plan.plan_id} is not begun: {said}")
@@ -304,21 +305,43 @@ class Journal:
             raise self._damaged(head[0], "is missing")
         return count
 
-    def at_work(self, place: str, connector: str, since: str) -> AbstractContextManager[None]:
+    @contextmanager
+    def at_work(self, place: str, connector: str, since: str) -> Iterator[None]:
         """Lock the connector for this process.
 
         Raises ConnectorBusy naming the process that holds the lock, and JournalDamaged where file
         locks do not work.
         """
-        return lock_connector(self.folder / LOCKS, place, connector, since)
+        path = self._build_lock_path(place, connector)
+        with _open_lock_file(path) as handle:
+            try:
+                holder = acquire_file_lock(handle, since)
+            except OSError as exc:  # a network file system
+                raise _build_lock_error(path, exc) from exc
+            if holder is not None:
+                by = holder or "a process that has not said who it is"
+                raise ConnectorBusy(
+                    f"{connector} ({place}) is being changed by {by}: nothing was done"
+                )
+            yield
 
     def busy(self, place: str, connector: str) -> bool:
         """Check whether a process works on this connector now."""
-        return is_locked(self.folder / LOCKS, place, connector)
+        path = self._build_lock_path(place, connector)
+        if not path.exists():
+            return False
+        with _open_lock_file(path) as handle:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+            except OSError as exc:
+                raise _build_lock_error(path, exc) from exc
+        return False
 
-    def _status(self, plan_id: str) -> PlanStatus | None:
-        history = build_plan_history(self.records(plan_id))
-        return None if history is None else history.status
+    def _build_lock_path(self, place: str, connector: str) -> Path:
+        name = hashlib.sha256(f"{place}\0{connector}".encode()).hexdigest()[:32]
+        return self.folder / LOCKS / name
 
     @contextmanager
     def _writing(self) -> Iterator[None]:
@@ -474,47 +497,6 @@ def _require_private_files(path: Path) -> None:
         problem = find_ownership_problem(file)
         if problem is not None:
             raise JournalDamaged(f"{file} cannot be used: {problem}")
-
-
-# --- locks of connectors --------------------------------------------------------------------------
-
-
-@contextmanager
-def lock_connector(folder: Path, place: str, connector: str, since: str) -> Iterator[None]:
-    """Lock the connector for this process.
-
-    Raises ConnectorBusy naming the process that holds the lock, and JournalDamaged where file locks
-    do not work.
-    """
-    path = _build_lock_path(folder, place, connector)
-    with _open_lock_file(path) as handle:
-        try:
-            holder = acquire_file_lock(handle, since)
-        except OSError as exc:  # a network file system
-            raise _build_lock_error(path, exc) from exc
-        if holder is not None:
-            by = holder or "a process that has not said who it is"
-            raise ConnectorBusy(f"{connector} ({place}) is being changed by {by}: nothing was done")
-        yield
-
-
-def is_locked(folder: Path, place: str, connector: str) -> bool:
-    """Check whether a process works on this connector now."""
-    path = _build_lock_path(folder, place, connector)
-    if not path.exists():
-        return False
-    with _open_lock_file(path) as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except OSError as exc:
-            raise _build_lock_error(path, exc) from exc
-    return False
-
-
-def _build_lock_path(folder: Path, place: str, connector: str) -> Path:
-    return folder / hashlib.sha256(f"{place}\0{connector}".encode()).hexdigest()[:32]
 
 
 def _open_lock_file(path: Path) -> TextIO:

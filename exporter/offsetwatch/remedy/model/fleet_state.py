@@ -185,8 +185,11 @@ class FleetState:
                 self.mode = record
             case records.PauseSet():
                 self.pause = record
+            case records.BreakerSet(open=False):
+                self.breakers.pop(record.scope, None)
             case records.BreakerSet():
-                self._set_breaker(record)
+                breaker = Breaker(record.scope, record.at, record.because)
+                self.breakers.setdefault(record.scope, breaker)
             case records.IncidentDetected():
                 self.incidents.setdefault(record.incident, record)
             case records.IncidentEnded():
@@ -269,12 +272,6 @@ class FleetState:
         self._held = {whose: item for whose, item in self._held.items() if item[1] != incident}
         for key in [row_key for row_key in self.refused if row_key[0] == incident]:
             del self.refused[key]
-
-    def _set_breaker(self, record: records.BreakerSet) -> None:
-        if record.open:
-            self.breakers.setdefault(record.scope, Breaker(record.scope, record.at, record.because))
-        else:
-            self.breakers.pop(record.scope, None)
 
     def _open(self, plan: Plan, moment: float, said: str) -> None:
         if plan.remedy is None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
 
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.findings import FailureRun, Finding, FindingName
@@ -62,9 +61,6 @@ class Incident:
         return max(self.runs, key=lambda run: run.count, default=None)
 
 
-_SILENT_STALL: Final = FindingName.MM2_SILENT_STALL
-
-
 def find_incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Incident, ...]:
     """Return all current incidents, the oldest first.
 
@@ -114,7 +110,7 @@ def _build_finding_incident(finding: Finding, stop_on: frozenset[str]) -> Incide
         return None
     if finding.name.value in stop_on:
         what = IncidentKind.HARMFUL
-    elif finding.name is _SILENT_STALL:
+    elif finding.name is FindingName.MM2_SILENT_STALL:
         what = IncidentKind.FROZEN
     else:
         return None
