@@ -214,14 +214,14 @@ def main(name: str, folder: str, bootstrap: str, topic: str, url: str, plant: st
     settings = ReplicaSettings(
         kafka="journal",
         properties={"bootstrap.servers": bootstrap},
-        wanted=JournalTopicRequirements(topic, 1, 1),
+        requirements=JournalTopicRequirements(topic, 1, 1),
         name=name,
         session_s=SESSION_S,
     )
     replica = Replica(settings, Path(folder), SteadyClock())
     replica.start()
     cluster = Connect(name="lab", kafka="journal", url=url)
-    while not (replica.standing.problem or "").startswith("unexpected"):
+    while not (replica.status.problem or "").startswith("unexpected"):
         term = replica.term
         if term is not None:
             with suppress(NotLeader):

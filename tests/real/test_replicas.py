@@ -82,7 +82,7 @@ class Site:
         create_journal_topic("east", self.properties, self.wanted)
 
     def settings(self, name: str, **more: object) -> ReplicaSettings:
-        inputs = {"properties": self.properties, "wanted": self.wanted, **more}
+        inputs = {"properties": self.properties, "requirements": self.wanted, **more}
         return ReplicaSettings(kafka="east", name=name, session_s=SESSION_S, **inputs)
 
     @contextmanager
@@ -93,7 +93,7 @@ class Site:
             yield built
         finally:
             built.stop()
-            assert not (built.standing.problem or "").startswith("unexpected")
+            assert not (built.status.problem or "").startswith("unexpected")
 
     def term(
         self,
@@ -149,7 +149,7 @@ def leads(replica: Replica) -> LeadershipTerm:
     def probe() -> LeadershipTerm:
         term = replica.term
         if term is None:
-            raise NotYet(str(replica.standing))
+            raise NotYet(str(replica.status))
         return term
 
     return until("a leader", probe, timeout_s=WAIT_S)
@@ -157,7 +157,7 @@ def leads(replica: Replica) -> LeadershipTerm:
 
 def stands(replica: Replica, **expected: object) -> ReplicaStatus:
     def probe() -> ReplicaStatus:
-        status = replica.standing
+        status = replica.status
         if any(getattr(status, name) != value for name, value in expected.items()):
             raise NotYet(str(status))
         return status
@@ -167,8 +167,8 @@ def stands(replica: Replica, **expected: object) -> ReplicaStatus:
 
 def refuses(replica: Replica, answer: str) -> None:
     def probe() -> None:
-        if answer not in replica.standing.problem:
-            raise NotYet(str(replica.standing))
+        if answer not in replica.status.problem:
+            raise NotYet(str(replica.status))
 
     until("a refusal", probe, timeout_s=WAIT_S)
     assert replica.term is None
@@ -517,12 +517,12 @@ def test_a_topic_that_may_forget_is_refused(site, partitions, config, expected, 
     spec = ck_admin.NewTopic(topic, partitions, 1, config={**fit, **config})
     admin = ck_admin.AdminClient(site.properties)
     admin.create_topics([spec])[topic].result()
-    with site.replica("a", wanted=JournalTopicRequirements(topic, *expected)) as a:
+    with site.replica("a", requirements=JournalTopicRequirements(topic, *expected)) as a:
         refuses(a, answer)
 
 
 def test_a_topic_that_is_not_there_is_not_made_and_it_is_said_how(site):
-    with site.replica("a", wanted=JournalTopicRequirements("nowhere", 1, 1)) as a:
+    with site.replica("a", requirements=JournalTopicRequirements("nowhere", 1, 1)) as a:
         refuses(a, "offsetwatch journal create --config F")
     assert Cluster("east", site.broker.address).partitions("nowhere") == 0
 

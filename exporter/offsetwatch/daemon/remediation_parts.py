@@ -192,7 +192,7 @@ def build_replica_settings(config: Config) -> ReplicaSettings | None:
     return ReplicaSettings(
         kafka=journal.kafka,
         properties=config.kafka[journal.kafka].client_properties(),
-        wanted=JournalTopicRequirements(
+        requirements=JournalTopicRequirements(
             journal.topic, journal.replication_factor, journal.min_insync_replicas
         ),
         name=journal.name or socket.gethostname(),

@@ -109,7 +109,7 @@ class NotificationThread:
             clock=self._clock,
             failed=failed,
         )
-        self._state.recall(STATE_NAME, notifier.recall)
+        self._state.recall(STATE_NAME, notifier.restore)
         return notifier
 
     def _start(self, notifier: Notifier) -> None:

@@ -136,7 +136,7 @@ class DeliveryState:
         """Return the entries to persist."""
         return tuple(self._entries.values())
 
-    def look(
+    def update(
         self,
         now: float,
         findings: Iterable[Finding],
@@ -197,7 +197,7 @@ class DeliveryState:
         messages.sort(key=lambda item: (_STATUS_ORDER[item.status], _RANK[item.finding.severity]))
         return iter(messages)
 
-    def attempt(self, messages: Iterable[Message]) -> bool:
+    def mark_attempted(self, messages: Iterable[Message]) -> bool:
         """Record that messages are about to be sent; return True if that must be persisted first.
 
         The end of a finding that may have been reported must be reported. A finding whose end may
@@ -212,7 +212,7 @@ class DeliveryState:
             self._entries[message.identity] = noted
         return fresh
 
-    def told(self, messages: Iterable[Message], now: float) -> bool:
+    def mark_delivered(self, messages: Iterable[Message], now: float) -> bool:
         """Record that these messages were delivered; return True if that must be persisted.
 
         A repetition need not be.

@@ -149,86 +149,88 @@ class ReceiverQueue:
         pool: Executor,
     ) -> None:
         self.name = receiver.name
-        self.ledger = DeliveryState(receiver.rules, entries)
+        self.state = DeliveryState(receiver.rules, entries)
         self._receiver = receiver
         self._failed = failed
         self._pool = pool
-        self._sending: tuple[Future[None], tuple[Message, ...]] | None = None
+        self._delivery: tuple[Future[None], tuple[Message, ...]] | None = None
         self._batch: tuple[Message, ...] = ()
         self._retry_at = 0.0
         self._retry_s = 0.0
-        self._trouble: str | None = None
+        self._last_failure: str | None = None
         self._refused: dict[FindingIdentity, float] = {}
         self._one_by_one = 0
         self._beyond = 0
 
-    def harvest(self, now: float) -> bool:
+    def collect_outcome(self, now: float) -> bool:
         """Record the outcome of a finished delivery; return True if the state must be persisted."""
-        if self._sending is None or not self._sending[0].done():
+        if self._delivery is None or not self._delivery[0].done():
             return False
-        (outcome, batch), self._sending = self._sending, None
+        (outcome, batch), self._delivery = self._delivery, None
         error = outcome.exception()
         if error is None:
             self._delivered()
-            return self.ledger.told(batch, now)
+            return self.state.mark_delivered(batch, now)
         if not isinstance(error, ClientError):  # a bug of one receiver's, which ends no other
             _log.error("unexpected_error", receiver=self.name, exc_info=error)
             error = AmbiguousOutcome(self.name, f"unexpected {type(error).__name__}: see the log")
         self._not_delivered(error, batch, now)
         return False
 
-    def look(self, now: float, snapshot: Snapshot, unavailable: UnavailableInputIndex) -> bool:
+    def update(self, now: float, snapshot: Snapshot, unavailable: UnavailableInputIndex) -> bool:
         """Compare the delivery state with a snapshot; return True if it must be persisted.
 
         Does nothing during a delivery: its outcome comes first.
         """
-        if self._sending is not None:
+        if self._delivery is not None:
             return False
-        self.ledger.look(
+        self.state.update(
             now,
             attach_plans(snapshot),
             unavailable.to,
             ready=snapshot.ready,
             deleted=unavailable.deleted,
         )
-        self._failed[TOO_MANY] += max(0, self.ledger.beyond - self._beyond)
-        self._beyond = self.ledger.beyond
-        return self.ledger.prune(now)
+        self._failed[TOO_MANY] += max(0, self.state.beyond - self._beyond)
+        self._beyond = self.state.beyond
+        return self.state.prune(now)
 
     def prepare(self, now: float) -> bool:
         """Choose the messages to send next; return True if the state must be persisted first."""
         # After a step back of the clock an old moment may lie far in the future.
-        if self._sending is not None or 0 < self._retry_at - now <= self._retry_s:
+        if self._delivery is not None or 0 < self._retry_at - now <= self._retry_s:
             return False
         self._refused = {
             identity: moment
             for identity, moment in self._refused.items()
             if 0 < moment - now <= REFUSED_RETRY_S
         }
-        wanted = (
-            message for message in self.ledger.due(now) if message.identity not in self._refused
+        messages = (
+            message for message in self.state.due(now) if message.identity not in self._refused
         )
-        self._batch = tuple(islice(wanted, 1 if self._one_by_one else self._receiver.messages_max))
-        return self.ledger.attempt(self._batch)
+        self._batch = tuple(
+            islice(messages, 1 if self._one_by_one else self._receiver.messages_max)
+        )
+        return self.state.mark_attempted(self._batch)
 
     def send(self, now: float) -> None:
         """Start the delivery of the chosen messages."""
         if self._batch:
             body = self._receiver.body(self._batch, now)
-            self._sending = (self._pool.submit(self._receiver.post, body), self._batch)
+            self._delivery = (self._pool.submit(self._receiver.post, body), self._batch)
             self._batch = ()
 
     def _delivered(self) -> None:
         self._retry_s = self._retry_at = 0.0
         self._one_by_one = max(0, self._one_by_one - 1)
-        if self._trouble is not None:
+        if self._last_failure is not None:
             _log.info("notifications_delivered_again", receiver=self.name)
-            self._trouble = None
+            self._last_failure = None
 
     def _not_delivered(self, error: ClientError, batch: tuple[Message, ...], now: float) -> None:
         self._failed[error.reason] += 1
-        if error.reason != self._trouble:
-            self._trouble = error.reason
+        if error.reason != self._last_failure:
+            self._last_failure = error.reason
             _log.warning(
                 "notification_failed",
                 receiver=self.name,
@@ -289,7 +291,7 @@ class Notifier:
         """Return the number of deliveries that failed since this process started, by reason."""
         return dict(self._failed)
 
-    def recall(self, document: bytes) -> None:
+    def restore(self, document: bytes) -> None:
         """Restore the state that another process persisted; call it before the first step.
 
         Raises ValueError for a document of another version or form.
@@ -313,35 +315,35 @@ class Notifier:
         while not stopped(POLL_INTERVAL_S):
             self.step(self._clock.now())
         self._pool.shutdown(wait=True)
-        self._harvest(self._clock.now())
-        self._write_down()
+        self._collect_outcomes(self._clock.now())
+        self._persist()
 
     def step(self, now: float) -> None:
         """Compare the snapshot with each receiver's state, and start the deliveries due."""
         snapshot = self._snapshot()
-        self._harvest(now)
+        self._collect_outcomes(now)
         unavailable = UnavailableInputIndex(snapshot)
         for queue in self._queues:
-            self._unsaved |= queue.look(now, snapshot, unavailable)
+            self._unsaved |= queue.update(now, snapshot, unavailable)
         for queue in self._queues:
             self._unsaved |= queue.prepare(now)
-        self._write_down()  # if it cannot be written, people are told all the same
+        self._persist()  # if it cannot be written, people are told all the same
         for queue in self._queues:
             queue.send(now)
         counts = tuple(sorted(self._failed.items()))
         if snapshot.notifications_failed != counts:
             self._report(counts)
 
-    def _harvest(self, now: float) -> None:
+    def _collect_outcomes(self, now: float) -> None:
         for queue in self._queues:
-            self._unsaved |= queue.harvest(now)
+            self._unsaved |= queue.collect_outcome(now)
 
-    def _write_down(self) -> None:
+    def _persist(self) -> None:
         if not self._unsaved:
             return
         receivers = {
             queue.name: tuple(
-                msgspec.Raw(msgspec.json.encode(entry)) for entry in queue.ledger.entries
+                msgspec.Raw(msgspec.json.encode(entry)) for entry in queue.state.entries
             )
             for queue in self._queues
         }

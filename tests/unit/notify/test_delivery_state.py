@@ -20,16 +20,16 @@ class Told:
     """A ledger whose messages are delivered at once."""
 
     def __init__(self, rules: DeliveryRules = PLAIN, entries=()) -> None:
-        self.ledger = DeliveryState(rules, entries)
+        self.state = DeliveryState(rules, entries)
 
     def at(
         self, now: float, *findings, unavailable=frozenset(), arrives=True, deleted=False
     ) -> list:
-        self.ledger.look(NOW + now, findings, lambda _: unavailable, deleted=lambda _: deleted)
-        due = tuple(self.ledger.due(NOW + now))
-        self.ledger.attempt(due)
+        self.state.update(NOW + now, findings, lambda _: unavailable, deleted=lambda _: deleted)
+        due = tuple(self.state.due(NOW + now))
+        self.state.mark_attempted(due)
         if arrives:
-            self.ledger.told(due, NOW + now)
+            self.state.mark_delivered(due, NOW + now)
         return [(message.status, message.finding.severity) for message in due]
 
 
@@ -74,10 +74,10 @@ def test_what_another_finding_takes_over_from_ends_as_superseded_and_is_new_when
 def test_the_message_of_an_end_has_the_finding_that_takes_over():
     report, cause = Told(WEBHOOK), explaining()
     report.at(0, LOST)
-    report.ledger.look(NOW + 1, (cause,), lambda _: frozenset())
+    report.state.update(NOW + 1, (cause,), lambda _: frozenset())
     (end,) = [
         message
-        for message in report.ledger.due(NOW + 1)
+        for message in report.state.due(NOW + 1)
         if message.status is NotificationStatus.SUPERSEDED
     ]
     assert (end.finding, end.superseded_by) == (LOST, cause)
@@ -93,7 +93,7 @@ def test_an_alert_that_is_taken_over_from_stands_and_is_linked_until_it_is_over(
     report, cause = Told(ALERTS), explaining()
     report.at(0, LOST)
     report.at(60, cause)
-    linked = {entry.finding: entry.superseded_by for entry in report.ledger.entries}
+    linked = {entry.finding: entry.superseded_by for entry in report.state.entries}
     assert linked == {LOST: cause, cause: None}
     assert NotificationStatus.ACTIVE in statuses(report.at(120, cause))
     report.at(130)
@@ -118,7 +118,7 @@ def test_the_end_is_told_once_and_the_next_time_it_is_new():
     assert report.at(179) == []
     assert statuses(report.at(180)) == [NotificationStatus.RESOLVED]
     assert report.at(181) == []
-    assert report.ledger.entries == ()
+    assert report.state.entries == ()
     assert statuses(report.at(182, LOST)) == [NotificationStatus.NEW]
 
 
@@ -127,7 +127,7 @@ def test_what_ends_with_its_connector_is_not_resolved():
     report.at(0, LOST)
     assert report.at(179, deleted=True) == []
     assert statuses(report.at(180, deleted=True, arrives=False)) == [NotificationStatus.DELETED]
-    again = Told(entries=report.ledger.entries)
+    again = Told(entries=report.state.entries)
     assert statuses(again.at(240)) == [NotificationStatus.DELETED]
     assert statuses(again.at(250, LOST)) == [NotificationStatus.NEW]
     assert statuses(again.at(600)) == [NotificationStatus.RESOLVED]
@@ -152,7 +152,7 @@ def test_an_input_that_was_blind_when_it_was_found_has_no_say_in_its_end():
 def test_after_a_restart_nothing_is_over_before_it_could_have_been_found_again():
     report = Told()
     report.at(0, LOST)
-    again = Told(entries=report.ledger.entries)
+    again = Told(entries=report.state.entries)
     assert [again.at(now) for now in (5000, 5179)] == [[], []]
     assert statuses(again.at(5180)) == [NotificationStatus.RESOLVED]
 
@@ -160,9 +160,9 @@ def test_after_a_restart_nothing_is_over_before_it_could_have_been_found_again()
 def test_after_a_restart_nothing_is_new_that_was_told_before():
     report = Told()
     report.at(0, LOST)
-    again = Told(entries=report.ledger.entries)
+    again = Told(entries=report.state.entries)
     assert again.at(5000, replace(LOST, since=NOW + 4999)) == []
-    assert again.ledger.entries[0].finding.since == LOST.since
+    assert again.state.entries[0].finding.since == LOST.since
 
 
 def test_a_severity_that_rises_is_told_at_once_and_one_that_falls_in_its_time():
@@ -224,7 +224,7 @@ def test_a_finding_that_came_and_went_while_nobody_could_be_told_is_told_as_over
 def test_a_finding_that_is_back_before_its_end_was_told_was_never_over():
     report = Told()
     report.at(0, LOST)
-    report.ledger.look(NOW + 200, (), lambda _: frozenset())
+    report.state.update(NOW + 200, (), lambda _: frozenset())
     assert report.at(201, LOST) == []
 
 
@@ -244,9 +244,9 @@ def test_an_alert_that_stands_is_repeated_and_so_is_its_end_for_a_quarter_of_an_
     assert statuses(report.at(240)) == [NotificationStatus.RESOLVED]
     assert report.at(299) == []
     assert statuses(report.at(300)) == [NotificationStatus.RESOLVED]
-    assert not report.ledger.prune(NOW + 240 + 899)
-    assert report.ledger.prune(NOW + 240 + 900)
-    assert report.ledger.entries == ()
+    assert not report.state.prune(NOW + 240 + 899)
+    assert report.state.prune(NOW + 240 + 900)
+    assert report.state.entries == ()
 
 
 def test_an_alert_of_another_severity_ends_the_one_before_at_once():
@@ -257,7 +257,7 @@ def test_an_alert_of_another_severity_ends_the_one_before_at_once():
         (NotificationStatus.NEW, Severity.CRITICAL),
         (NotificationStatus.SUPERSEDED, Severity.WARNING),
     ]
-    assert [entry.superseded_by for entry in report.ledger.entries] == [LOST, None]
+    assert [entry.superseded_by for entry in report.state.entries] == [LOST, None]
 
 
 def test_what_matters_most_is_told_first_and_repetitions_last():
@@ -281,14 +281,14 @@ def test_what_there_is_no_room_for_is_counted_and_told_when_there_is(monkeypatch
     monkeypatch.setattr(delivery_state, "ENTRIES_MAX", 1)
     report = Told()
     assert len(report.at(0, LOST, STUCK)) == 1
-    assert report.ledger.beyond == 1
+    assert report.state.beyond == 1
     report.at(500, STUCK)
     assert statuses(report.at(501, STUCK)) == [NotificationStatus.NEW]
-    assert report.ledger.beyond == 0
+    assert report.state.beyond == 0
 
 
 def test_only_what_was_never_attempted_has_to_be_written_down_first():
     report = Told()
-    report.ledger.look(NOW, (LOST,), lambda _: frozenset())
-    assert report.ledger.attempt(tuple(report.ledger.due(NOW)))
-    assert not report.ledger.attempt(tuple(report.ledger.due(NOW)))
+    report.state.update(NOW, (LOST,), lambda _: frozenset())
+    assert report.state.mark_attempted(tuple(report.state.due(NOW)))
+    assert not report.state.mark_attempted(tuple(report.state.due(NOW)))

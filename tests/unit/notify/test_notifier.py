@@ -66,7 +66,7 @@ class World:
         )
         World.started.append(notifier)
         if self.memory is not None:
-            notifier.recall(self.memory)
+            notifier.restore(self.memory)
         return notifier
 
     def _save(self, document: bytes) -> bool:
@@ -334,7 +334,7 @@ def test_an_entry_that_nobody_can_read_is_forgotten_alone(hook):
 )
 def test_a_memory_that_is_none_is_refused(hook, document):
     with pytest.raises(ValueError, match=r".*"):
-        webhooks(hook).notifier.recall(document)
+        webhooks(hook).notifier.restore(document)
 
 
 def test_what_one_receiver_was_told_is_not_forgotten_when_another_is_named(hook):

@@ -303,7 +303,7 @@ def test_a_restart_is_known_from_when_it_is_asked_for_each_time() -> None:
     own = msgspec.structs.replace(plan, remedy=None)
     assert fleet(opened(own), asked(0), plan=own).restarts == []
     done = fleet(opened(own), asked(0), seen(0), plan=own).restarts
-    assert [(item.whose, item.incident) for item in done] == [(WHOSE, "")]
+    assert [(item.connector_key, item.incident) for item in done] == [(WHOSE, "")]
     alone = msgspec.structs.replace(own, steps=(Restart(include_tasks=False),))
     assert fleet(opened(alone), asked(0), seen(0), plan=alone).restarts == []
 

@@ -220,7 +220,7 @@ class Doctor:
         """Yield the checks of what only remediation depends on."""
         settings = build_replica_settings(self._config)
         if settings is not None:
-            about = f"journal {settings.kafka}/{settings.wanted.topic}"
+            about = f"journal {settings.kafka}/{settings.requirements.topic}"
             yield about, partial(check_journal, settings)
         acts = self._config.remedy.mode != "observe"
         if acts and self._config.remedy.quarantine.kafka is not None:
@@ -437,13 +437,13 @@ def _has_java() -> bool:
 
 def check_journal(settings: ReplicaSettings) -> Iterator[DoctorCheck]:
     """Check whether the journal topic exists and meets the requirements."""
-    line = partial(DoctorCheck, f"journal {settings.kafka}/{settings.wanted.topic}", "topic")
-    found = read_journal_topic(settings.kafka, settings.properties, settings.wanted.topic)
+    line = partial(DoctorCheck, f"journal {settings.kafka}/{settings.requirements.topic}", "topic")
+    found = read_journal_topic(settings.kafka, settings.properties, settings.requirements.topic)
     if found is None:
         said = "there is no such topic: no replica leads, and remediation does nothing"
         yield line("fail", said, "offsetwatch journal create")
         return
-    wrong = list(find_unmet_requirements(found, settings.wanted))
+    wrong = list(find_unmet_requirements(found, settings.requirements))
     for said in wrong:
         yield line("fail", said, "docs/high-availability.md says how it must be")
     if not wrong:

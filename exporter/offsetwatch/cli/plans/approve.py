@@ -104,7 +104,7 @@ def approve_plan(
         if not execute.confirm_by_name(row.connector, yes=options.yes):
             return DENIED
         because = options.because or "approved at the command line"
-        answer = session.desk.approve(row.plan_id, row.sha256, session.by, because)
+        answer = session.service.approve(row.plan_id, row.sha256, session.by, because)
         match answer:
             case ChangeRecorded():
                 output.print_error(f"plan {row.plan_id} is approved")
@@ -142,7 +142,7 @@ def plan_reject(plan_id: str, *, because: str, **where: Any) -> int:
     """Reject a plan that has not begun."""
     with open_service(build_service_access(**where)) as session:
         plan_details = _read_plan(session, plan_id)
-        answer = session.desk.reject(plan_id, session.by, because)
+        answer = session.service.reject(plan_id, session.by, because)
         match answer:
             case ChangeRecorded():
                 output.print_error(
@@ -163,10 +163,10 @@ def plan_abort(plan_id: str, *, because: str, **where: Any) -> int:
     """Roll a plan back as far as possible; reject one that has not begun."""
     with open_service(build_service_access(**where)) as session:
         plan_details = _read_plan(session, plan_id)
-        if isinstance(session.desk.reject(plan_id, session.by, because), ChangeRecorded):
+        if isinstance(session.service.reject(plan_id, session.by, because), ChangeRecorded):
             output.print_error(f"plan {plan_id} had not begun, and is rejected")
             return OK
-        answer = session.desk.abort(plan_id, session.by, because)
+        answer = session.service.abort(plan_id, session.by, because)
         match answer:
             case ChangeRecorded():
                 output.print_error(
@@ -186,7 +186,7 @@ def plan_abort(plan_id: str, *, because: str, **where: Any) -> int:
 
 
 def _read_plan(session: ServiceSession, plan_id: str) -> PlanDetails:
-    plan_details = session.desk.plan(plan_id)
+    plan_details = session.service.plan(plan_id)
     if plan_details is None:
         raise build_unknown_plan_error(plan_id)
     return plan_details
@@ -229,7 +229,7 @@ def follow_plan(session: ServiceSession, plan_id: str, *, pause: SleepFunction =
     known: set[str] = set()
     try:
         while True:
-            plan_details = session.desk.plan(plan_id)
+            plan_details = session.service.plan(plan_id)
             assert plan_details is not None, "nothing is ever taken out of a journal"
             for line in _describe_progress(plan_details):
                 if line not in known:
@@ -240,8 +240,8 @@ def follow_plan(session: ServiceSession, plan_id: str, *, pause: SleepFunction =
                 return compute_exit_code(plan_details.row)
             if (
                 plan_details.row.state is PlanStatus.APPROVED
-                and session.office is not None
-                and not state_dir.is_in_use(Path(session.office.folder))
+                and session.local_service is not None
+                and not state_dir.is_in_use(Path(session.local_service.folder))
             ):
                 output.print_error(
                     "no daemon runs on this state directory: the plan is approved, and is not "

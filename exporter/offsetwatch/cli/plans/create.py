@@ -213,17 +213,17 @@ def _create_plan(
     ):
         request = _add_single_cluster(request, session)
         if dry_run:
-            assert session.office is not None
-            rehearsed = session.office.rehearse(request, session.by)
+            assert session.local_service is not None
+            rehearsed = session.local_service.rehearse(request, session.by)
             if not isinstance(rehearsed, PlanDetails):
-                return _report_refusal(rehearsed, request, session.desk)
+                return _report_refusal(rehearsed, request, session.service)
             _print_created_plan(rehearsed, output_format=output_format)
             output.print_error("dry run: nothing was written")
             return DENIED if _format_denying_guards(rehearsed) else OK
-        answer = session.desk.propose(request, session.by)
+        answer = session.service.propose(request, session.by)
         if not isinstance(answer, ProposalAccepted):
-            return _report_refusal(answer, request, session.desk)
-        plan_details = session.desk.plan(answer.row.plan_id)
+            return _report_refusal(answer, request, session.service)
+        plan_details = session.service.plan(answer.row.plan_id)
         assert plan_details is not None, "nothing is ever taken out of a journal"
         _print_created_plan(plan_details, output_format=output_format)
         if not answer.new:
@@ -252,16 +252,16 @@ def create_restart_plan(
     )
     with open_service(access) as session:
         request = _add_single_cluster(request, session)
-        answer = session.desk.propose(request, session.by)
+        answer = session.service.propose(request, session.by)
         if not isinstance(answer, ProposalAccepted):
-            return _report_refusal(answer, request, session.desk)
+            return _report_refusal(answer, request, session.service)
         row = answer.row
     code = approve_plan(access, ApprovalOptions(row.plan_id, row.sha256, because, yes=yes))
     with open_service(access) as session:
-        plan_details = session.desk.plan(row.plan_id)
+        plan_details = session.service.plan(row.plan_id)
         assert plan_details is not None, "nothing is ever taken out of a journal"
         if plan_details.row.state is PlanStatus.PROPOSED and code == DENIED:
-            session.desk.reject(row.plan_id, session.by, "not confirmed at the command line")
+            session.service.reject(row.plan_id, session.by, "not confirmed at the command line")
         elif plan_details.row.state is PlanStatus.PROPOSED:
             output.print_error(describe_next_step(plan_details.row, session.options))
     return code
@@ -271,7 +271,7 @@ def _add_single_cluster(request: PlanRequest, session: ServiceSession) -> PlanRe
     """Return the request with the only Connect cluster that the daemon knows, if it has none."""
     if request.connect_cluster:
         return request
-    clusters = {cluster for cluster, _ in session.desk.inventory()}
+    clusters = {cluster for cluster, _ in session.service.inventory()}
     return msgspec.structs.replace(request, connect_cluster=_require_single_cluster(clusters))
 
 

@@ -61,7 +61,7 @@ def journal_tail(*, count: int, output_format: OutputFormat, **where: Any) -> No
 
 def _check_journal(session: ServiceSession) -> JournalCheckPassed:
     """Return the number of records. Raises JournalDamaged that locates the damage."""
-    health = session.desk.verify()
+    health = session.service.verify()
     if isinstance(health, JournalCheckFailed):
         raise JournalDamaged(health.said)
     return health
@@ -75,17 +75,19 @@ def journal_verify(**options: Any) -> int:
     """
     with open_service(build_service_access(**options)) as session:
         health = _check_journal(session)
-        where = "the journal" if session.office is None else str(session.office.folder)
+        where = (
+            "the journal" if session.local_service is None else str(session.local_service.folder)
+        )
         output.print_error(f"{where}: {health.records} records, each as it was written")
-        if session.office is None:
+        if session.local_service is None:
             return OK
         kept = [
             (
-                backups.resolve_backup_path(session.office.folder, frozen.backup),
+                backups.resolve_backup_path(session.local_service.folder, frozen.backup),
                 frozen.backup_sha256,
             )
-            for row in session.desk.plans()
-            for entry in session.office.entries(row.plan_id)
+            for row in session.service.plans()
+            for entry in session.local_service.entries(row.plan_id)
             if isinstance(entry.record, OffsetsBackedUp)
             for frozen in (entry.record.frozen,)
         ]
@@ -103,8 +105,8 @@ def journal_verify(**options: Any) -> int:
 
 def read_records(session: ServiceSession, plan_id: str) -> tuple[JournalEntry, ...]:
     """Return the journal records of a plan; none if they may not be read."""
-    if session.office is not None:
-        return session.office.entries(plan_id)
+    if session.local_service is not None:
+        return session.local_service.entries(plan_id)
     try:
         return tuple(entry for entry in _read_journal_from(session, 1) if entry.plan_id == plan_id)
     except AccessDenied as exc:
@@ -114,7 +116,7 @@ def read_records(session: ServiceSession, plan_id: str) -> tuple[JournalEntry, .
 
 def _read_journal_from(session: ServiceSession, seq: int) -> Iterator[JournalEntry]:
     """Yield every record of the journal from this sequence number on."""
-    while lines := session.desk.journal(seq, LINES_MAX):
+    while lines := session.service.journal(seq, LINES_MAX):
         seq = lines[-1].seq + 1
         for line in lines:
             yield JournalEntry(line.seq, line.plan_id, decode_record(bytes(line.record)))
@@ -162,7 +164,7 @@ def journal_create(config_path: Path) -> int:
     settings = build_replica_settings(loaded)
     if settings is None:
         raise ConfigError(("remedy.journal: missing: without it the journal is a file",))
-    folder, requirements = Path(loaded.state_dir), settings.wanted
+    folder, requirements = Path(loaded.state_dir), settings.requirements
     where = f"{settings.kafka}/{requirements.topic}"
     found = journal_topic.read_journal_topic(
         settings.kafka, settings.properties, requirements.topic
@@ -201,14 +203,14 @@ def _count_local_records(folder: Path) -> int:
 
 def _move_journal(folder: Path, settings: ReplicaSettings) -> None:
     made = journal_topic.read_journal_topic(
-        settings.kafka, settings.properties, settings.wanted.topic
+        settings.kafka, settings.properties, settings.requirements.topic
     )
     assert made is not None
-    writer = open_writer(settings.kafka, settings.properties, settings.wanted.topic)
+    writer = open_writer(settings.kafka, settings.properties, settings.requirements.topic)
     with closing(Journal(folder)) as journal:
         seq = 1
         while lines := journal.lines(seq, _LINES_PER_WRITE):
             writer.write([encode_line(line) for line in lines])
             seq = lines[-1].seq + 1
     # From here on the file is a copy, and each of its lines is held against the topic's.
-    JournalTopicCopy(folder, settings.wanted.topic, made.topic_id, begin=True).close()
+    JournalTopicCopy(folder, settings.requirements.topic, made.topic_id, begin=True).close()

@@ -47,7 +47,7 @@ AT_WORK, CUT_OFF = "at work", "cut off"
 def plan_list(*, output_format: OutputFormat, **where: Any) -> int:
     """List all plans. Exit code 5 if one is open that no process works on."""
     with open_service(build_service_access(**where)) as session:
-        told = [(row, describe_status(session, row)) for row in reversed(session.desk.plans())]
+        told = [(row, describe_status(session, row)) for row in reversed(session.service.plans())]
     rows = [build_plan_document(row, standing) for row, standing in told]
     if output_format is not OutputFormat.TABLE:
         output.print_document(output_format, rows)
@@ -85,9 +85,9 @@ def describe_status(session: ServiceSession, row: PlanRow) -> str:
 
     On the daemon's host it also tells for an open plan whether a process works on it.
     """
-    if session.office is None or not row.state.is_open:
+    if session.local_service is None or not row.state.is_open:
         return row.state.value
-    if session.office.busy(row):
+    if session.local_service.busy(row):
         return AT_WORK
     return CUT_OFF if row.state is PlanStatus.RUNNING else row.state.value
 
@@ -101,7 +101,7 @@ def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> int
     it is open and no process works on it.
     """
     with open_service(build_service_access(**where)) as session:
-        plan_details = session.desk.plan(plan_id)
+        plan_details = session.service.plan(plan_id)
         if plan_details is None:
             raise build_unknown_plan_error(plan_id)
         standing = describe_status(session, plan_details.row)
@@ -122,8 +122,13 @@ def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> int
             for entry in entries
             if isinstance(entry.record, OffsetsBackedUp)
         ]
-        if session.office is not None:  # another replica, or this one before its folder was moved
-            kept = [str(backups.resolve_backup_path(session.office.folder, path)) for path in kept]
+        if (
+            session.local_service is not None
+        ):  # another replica, or this one before its folder was moved
+            kept = [
+                str(backups.resolve_backup_path(session.local_service.folder, path))
+                for path in kept
+            ]
         print_plan(plan_details, standing, ("backup", kept[0] if kept else None))
         print_records(f"Journal of {plan_id}", entries)
         output.print_error(said)
@@ -140,8 +145,8 @@ def _suggest_commands(
     """Return what can be done about the plan, with the commands."""
     if standing == AT_WORK:
         return f"a process works on it. {describe_next_step(row, session.options)}"
-    if not row.state.has_begun or session.office is None:
+    if not row.state.has_begun or session.local_service is None:
         return describe_next_step(row, session.options)
     progress = replay_records(tuple(entry.record for entry in entries), EngineLimits())
     options = "" if config_path is None else shlex.join(("--config", str(config_path)))
-    return describe_ending(progress, format_options(session.office.folder, options))
+    return describe_ending(progress, format_options(session.local_service.folder, options))

@@ -168,8 +168,8 @@ def plan_resolve(plan_id: str, *, because: str, **where: Any) -> int:
     for no_matter in ("flow", "kafka", "worker_config", "connect"):
         del where[no_matter]
     with open_service(build_service_access(**where)) as session:
-        answer = session.desk.resolve(plan_id, session.by, because)
-        plan_details = session.desk.plan(plan_id)
+        answer = session.service.resolve(plan_id, session.by, because)
+        plan_details = session.service.plan(plan_id)
     if isinstance(answer, RequestTargetNotFound) or plan_details is None:
         raise build_unknown_plan_error(plan_id)
     row = plan_details.row

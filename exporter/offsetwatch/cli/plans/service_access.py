@@ -167,15 +167,15 @@ optional_because_option = click.option(
 class ServiceSession(NamedTuple):
     """An open remediation service, and the operator who uses it.
 
-    by          the operator's name on this host; "" elsewhere, where the listener knows it
-    options     ServiceAccess.options
-    office      the service itself if it uses this host's journal; else None
+    by              the operator's name on this host; "" elsewhere, where the listener knows it
+    options         ServiceAccess.options
+    local_service   the service itself if it uses this host's journal; else None
     """
 
-    desk: OperatorService
+    service: OperatorService
     by: str
     options: str
-    office: RemediationService | None = None
+    local_service: RemediationService | None = None
 
 
 @contextmanager

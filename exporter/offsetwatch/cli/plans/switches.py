@@ -51,7 +51,7 @@ def mode(
         raise click.UsageError("say --config or --url: the configuration sets how far it may go")
     if wanted is None:
         with open_service(access) as session:
-            found = session.desk.switches()
+            found = session.service.switches()
         if output_format is not OutputFormat.TABLE:
             output.print_document(output_format, found)
         else:
@@ -63,8 +63,8 @@ def mode(
         )
     requested = Mode(wanted)
     with open_service(access) as session:
-        session.desk.set_mode(requested, session.by, because)
-        now = session.desk.switches().mode
+        session.service.set_mode(requested, session.by, because)
+        now = session.service.switches().mode
     output.print_error(f"the mode is {now.value}: {MODE_MEANINGS[now]}")
     if now is not requested:
         output.print_error(
@@ -130,7 +130,7 @@ def pause_remediation(
     if end is not None and end <= now:
         raise ConfigError((f"{output.format_moment(end)} is over already: nothing is paused",))
     with open_service(access) as session:
-        session.desk.pause(end, session.by, because)
+        session.service.pause(end, session.by, because)
     how_long = "until an operator ends it" if end is None else f"until {output.format_moment(end)}"
     output.print_error(f"no new plan begins {how_long}; a running plan ends safely")
 
@@ -141,8 +141,8 @@ def pause_remediation(
 def unpause(*, because: str, **where: Any) -> None:
     """End a pause."""
     with open_service(build_service_access(**where)) as session:
-        held = session.desk.switches().pause
-        session.desk.unpause(session.by, because)
+        held = session.service.switches().pause
+        session.service.unpause(session.by, because)
     output.print_error("there was no pause" if held is None else "the pause is over")
 
 
@@ -152,7 +152,7 @@ def unpause(*, because: str, **where: Any) -> None:
 def breaker_list(*, output_format: OutputFormat, **where: Any) -> int:
     """List open breakers. Exit code 1 if any is open."""
     with open_service(build_service_access(**where)) as session:
-        found = session.desk.switches().breakers
+        found = session.service.switches().breakers
     if output_format is not OutputFormat.TABLE:
         output.print_document(output_format, found)
     elif found:
@@ -176,8 +176,8 @@ def _print_breakers(found: tuple[BreakerRow, ...]) -> None:
 def breaker_ack(scope: str, *, because: str, **where: Any) -> None:
     """Close a breaker, as `breaker list` names it, after its cause is fixed."""
     with open_service(build_service_access(**where)) as session:
-        answer = session.desk.ack_breaker(scope, session.by, because)
+        answer = session.service.ack_breaker(scope, session.by, because)
         if isinstance(answer, RequestTargetNotFound):
-            there = ", ".join(breaker.scope for breaker in session.desk.switches().breakers)
+            there = ", ".join(breaker.scope for breaker in session.service.switches().breakers)
             raise ConfigError((f"no breaker of {scope} is open ({there or 'none is'})",))
     output.print_error(f"the breaker of {scope} is closed")

@@ -460,7 +460,7 @@ def count_ineffective_restarts(past: fleet_state.FleetState, incident: Incident,
     reported_at = run.last_at if run.read_at is None else run.read_at
     own = (incident.connect_cluster, incident.connector)
     return sum(
-        restart.whose == own
+        restart.connector_key == own
         and restart.incident in {incident.key, ""}
         and reported_at < restart.at <= now - SETTLED_S
         for restart in past.restarts
@@ -473,7 +473,7 @@ def _count_records_since_skip(
     pairs: tuple[PartitionOffset, ...] | None,
 ) -> int | None:
     """Return at least how many records followed the last skip in its partition; None if unknown."""
-    mine = [skip for skip in skips if skip.whose == own]
+    mine = [skip for skip in skips if skip.connector_key == own]
     if not mine or pairs is None:
         return None
     last = max(mine, key=lambda skip: skip.at).record

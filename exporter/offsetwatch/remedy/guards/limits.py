@@ -118,7 +118,7 @@ def progress(
     records_since_skip: int | None,
 ) -> GuardReply:
     """Between two skips a connector delivers a thousand records, or an operator inspects it."""
-    if not any(skip.whose == (connect, connector) for skip in skips):
+    if not any(skip.connector_key == (connect, connector) for skip in skips):
         return allow("nothing was skipped here within a week")
     if records_since_skip is None:
         return unknown("how many records were delivered since the last skip")

@@ -40,7 +40,7 @@ class RecordSkip:
 
     at: float
     plan_id: str
-    whose: ConnectorKey
+    connector_key: ConnectorKey
     record: RecordLocation
     signature: str | None
 
@@ -53,7 +53,7 @@ class ConnectorRestart:
     """
 
     at: float
-    whose: ConnectorKey
+    connector_key: ConnectorKey
     incident: str
 
 
@@ -269,7 +269,7 @@ class FleetState:
 
     def _incident_over(self, incident: str) -> None:
         self.incidents.pop(incident, None)
-        self._held = {whose: item for whose, item in self._held.items() if item[1] != incident}
+        self._held = {key: item for key, item in self._held.items() if item[1] != incident}
         for key in [row_key for row_key in self.refused if row_key[0] == incident]:
             del self.refused[key]
 
@@ -287,4 +287,9 @@ def _are_similar(one: RecordSkip, other: RecordSkip) -> bool:
         other.record.partition,
     )
     near = abs(one.record.offset - other.record.offset) <= NEAR_OFFSETS
-    return one.whose == other.whose and same_log and near and one.signature == other.signature
+    return (
+        one.connector_key == other.connector_key
+        and same_log
+        and near
+        and one.signature == other.signature
+    )

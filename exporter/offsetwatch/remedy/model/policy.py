@@ -216,7 +216,7 @@ def find_exceeded_budget(
     """
     bounds = policy.budgets
     return _find_exceeded(
-        [skip for skip in skips if skip.whose == key],
+        [skip for skip in skips if skip.connector_key == key],
         held & {key},
         now,
         (bounds.connector_hour, _HOUR_S, "hour"),
@@ -247,8 +247,8 @@ def _find_exceeded(
 ) -> str | None:
     for most, window_s, name in bounds:
         # What seems to lie ahead, by a clock that was set back since, counts as just now.
-        counted = [skip for skip in skips if skip.whose in held or skip.at > now - window_s]
-        count = len(counted) + len(held - {skip.whose for skip in counted})
+        counted = [skip for skip in skips if skip.connector_key in held or skip.at > now - window_s]
+        count = len(counted) + len(held - {skip.connector_key for skip in counted})
         if count >= most:
             return f"{count} skipped within the last {name}; at most {most} are allowed"
     return None

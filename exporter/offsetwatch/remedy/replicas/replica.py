@@ -67,7 +67,7 @@ class ReplicaSettings(NamedTuple):
 
     kafka: str
     properties: Mapping[str, Any]
-    wanted: JournalTopicRequirements
+    requirements: JournalTopicRequirements
     name: str
     session_s: float
 
@@ -99,7 +99,7 @@ class LeadershipTerm:
     def __init__(self, writer: JournalWriter, head: str) -> None:
         self._writer = writer
         self._head = head
-        self._one_at_a_time = threading.Lock()
+        self._lock = threading.Lock()
         self._over = threading.Event()
         self._written_at = 0.0
 
@@ -118,7 +118,7 @@ class LeadershipTerm:
         If the result is unknown, the next leader finds out, which may be this very replica. Raises
         NotLeader.
         """
-        with self._one_at_a_time:
+        with self._lock:
             if self.over:
                 raise NotLeader("this replica does not lead any more: nothing was done")
             if lines[0].prev_sha256 != self._head:
@@ -152,8 +152,8 @@ class LeadershipTerm:
 class Replica:
     """Replica of the journal, with its own thread.
 
-    told    receives the status after each change and at least every NOTIFY_S (5 s), as the receiver
-            may have changed
+    on_status   receives the status after each change and at least every NOTIFY_S (5 s), as the
+                receiver may have changed
     """
 
     def __init__(
@@ -161,16 +161,16 @@ class Replica:
         settings: ReplicaSettings,
         folder: Path,
         clock: UnixClock,
-        told: Callable[[ReplicaStatus], None] = lambda _: None,
+        on_status: Callable[[ReplicaStatus], None] = lambda _: None,
     ) -> None:
         self._settings = settings
         self._folder = folder
         self._clock = clock
-        self._told = told
+        self._on_status = on_status
         self._stop = threading.Event()
         self._term: LeadershipTerm | None = None
-        self._standing = ReplicaStatus()
-        self._told_at = 0.0
+        self._status = ReplicaStatus()
+        self._reported_at = 0.0
         self._thread = threading.Thread(target=self._run, name=THREAD_NAME, daemon=True)
 
     def start(self) -> None:
@@ -190,9 +190,9 @@ class Replica:
         return None if term is None or term.over else term
 
     @property
-    def standing(self) -> ReplicaStatus:
+    def status(self) -> ReplicaStatus:
         """Return the replica's status. Any thread may call it."""
-        return self._standing
+        return self._status
 
     def publish(self, lines: Sequence[ChainLine]) -> None:
         """Write lines to the topic in the current term (journal.LinePublisher).
@@ -206,7 +206,7 @@ class Replica:
 
     def who_leads(self) -> str:
         """Return the refusal for a change that is requested of a replica that does not lead."""
-        leader = self._standing.leader
+        leader = self._status.leader
         if leader is None:
             return "this replica does not lead, and none has led yet: nothing was done"
         return f"this replica does not lead: {leader[0]} was the last to say that it does"
@@ -218,25 +218,25 @@ class Replica:
         while not self._stop.is_set():
             wait_s = RETRY_S
             try:
-                wait_s = self._attend()
+                wait_s = self._follow_and_lead()
             except OffsetwatchError as exc:
-                self._stand(problem=str(exc))
+                self._report(problem=str(exc))
                 _log.error("journal_unavailable", error=str(exc))
             except Exception as exc:  # noqa: BLE001 - see the docstring
-                self._stand(problem=f"unexpected {type(exc).__name__}: see the log")
+                self._report(problem=f"unexpected {type(exc).__name__}: see the log")
                 _log.exception("unexpected_error", name=THREAD_NAME)
             finally:
                 self._resign("the journal cannot be followed")
             self._stop.wait(wait_s)
 
-    def _attend(self) -> float:
+    def _follow_and_lead(self) -> float:
         """Follow and lead until that ends or fails. Return the seconds before the next try."""
         settings = self._settings
-        topic = settings.wanted.topic
+        topic = settings.requirements.topic
         found = read_journal_topic(settings.kafka, settings.properties, topic)
         if found is None:
             return self._refuse([f"{settings.kafka} has no topic {topic}: {CREATE_HINT}"])
-        weak = list(find_unmet_requirements(found, settings.wanted))
+        weak = list(find_unmet_requirements(found, settings.requirements))
         if weak:
             return self._refuse([f"topic {settings.kafka}/{topic}: {said}" for said in weak])
         with (
@@ -249,7 +249,7 @@ class Replica:
         return RETRY_S
 
     def _refuse(self, problems: list[str]) -> float:
-        self._stand(problem="; ".join(problems))
+        self._report(problem="; ".join(problems))
         _log.error("journal_refused", problems=problems)
         return UNFIT_TOPIC_RETRY_S
 
@@ -259,14 +259,14 @@ class Replica:
         try:
             while not self._stop.is_set():
                 following.read(WAIT_S)
-                self._look(following)
+                self._update_status(following)
                 if election is None:
                     if not following.caught_up:  # a leader that has yet to read is none
                         continue
                     election = LeaderElection(
                         settings.kafka,
                         settings.properties,
-                        settings.wanted.topic,
+                        settings.requirements.topic,
                         session_s=settings.session_s,
                     )
                 chosen = election.chosen(0 if following.busy else WAIT_S)
@@ -288,7 +288,7 @@ class Replica:
         """
         settings = self._settings
         began = time.monotonic()
-        writer = open_writer(settings.kafka, settings.properties, settings.wanted.topic)
+        writer = open_writer(settings.kafka, settings.properties, settings.requirements.topic)
         following.read_to_end(settings.kafka, settings.properties, self._stop.is_set)
         term = LeadershipTerm(writer, following.copy.head[1])
         with closing(Journal(self._folder, term.publish)) as journal:
@@ -296,11 +296,11 @@ class Replica:
         if self._stop.is_set() or not election.chosen(0):
             return
         self._term = term
-        self._look(following)
+        self._update_status(following)
         _log.info(
             "leadership_taken",
             name=settings.name,
-            seq=self._standing.seq,
+            seq=self._status.seq,
             after_s=round(time.monotonic() - began, 3),
         )
 
@@ -311,22 +311,22 @@ class Replica:
         lost = term.over
         term.end()
         _log.warning("leadership_lost", why="it could not write" if lost else why)
-        self._stand(leading=False)
+        self._report(leading=False)
 
-    def _look(self, following: JournalTopicFollower) -> None:
+    def _update_status(self, following: JournalTopicFollower) -> None:
         if self._term is not None and self._term.over:
             self._resign("it could not write")
-        self._stand(
+        self._report(
             leading=self._term is not None,
             leader=following.leader,
             seq=following.copy.head[0],
             problem=following.trouble,
         )
 
-    def _stand(self, **changed: Any) -> None:
-        before = self._standing
-        self._standing = found = replace(before, **changed)
+    def _report(self, **changed: Any) -> None:
+        before = self._status
+        self._status = found = replace(before, **changed)
         now = time.monotonic()
-        if found != before or now - self._told_at >= NOTIFY_S:
-            self._told_at = now
-            self._told(found)
+        if found != before or now - self._reported_at >= NOTIFY_S:
+            self._reported_at = now
+            self._on_status(found)

@@ -401,9 +401,9 @@ def test_the_one_who_has_logged_in_is_who_decides(monkeypatch, tmp_path):
 def test_a_desk_is_closed_and_opened_again(bureau):
     bureau.proposed()
     with open_service(ServiceAccess(state_dir=bureau.folder)) as session:
-        first = session.desk.plans()
+        first = session.service.plans()
     with open_service(ServiceAccess(state_dir=bureau.folder)) as session:
-        assert session.desk.plans() == first
+        assert session.service.plans() == first
     assert approve.POLL_S > 0
     assert isinstance(bureau.proposed("p2"), Plan)
 
