@@ -15,7 +15,7 @@ from offsetwatch.remedy.model.service_api import (
     AlertHint,
     AlreadyDecided,
     BackupRow,
-    BreakerRow,
+    Breaker,
     ChangeRecorded,
     GuardAnswerRow,
     JournalCheckFailed,
@@ -73,7 +73,7 @@ class MemoryDesk:
     hints: list[AlertHint] = field(default_factory=list)
     refuse: ProposalRefused | RequestTargetNotFound | None = None
     damaged: JournalCheckFailed | None = None
-    breakers: tuple[BreakerRow, ...] = ()
+    breakers: tuple[Breaker, ...] = ()
     lines: tuple[JournalLine, ...] = ()
     set_aside: tuple[QuarantineRow, ...] = ()
     kept: tuple[BackupRow, ...] = ()

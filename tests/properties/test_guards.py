@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from offsetwatch.remedy import guards
 from offsetwatch.remedy.guards import GuardAnswer, GuardResult, Permission, Stage
 from offsetwatch.remedy.model.facts import GuardFacts, PlanApproval, PoisonSignal, SubjectKind
-from offsetwatch.remedy.model.fleet_state import Breaker, RecordSkip
+from offsetwatch.remedy.model.fleet_state import RecordSkip
 from offsetwatch.remedy.model.plan import Action, RecordLocation
 from offsetwatch.remedy.model.policy import (
     Budgets,
@@ -26,7 +26,7 @@ from offsetwatch.remedy.model.policy import (
     is_selected,
     update_mass_failure,
 )
-from offsetwatch.remedy.model.service_api import Mode
+from offsetwatch.remedy.model.service_api import Breaker, Mode
 from tests.unit.remedy.guarded import (
     APPROVED,
     CONNECT,

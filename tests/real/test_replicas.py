@@ -217,7 +217,7 @@ def test_one_leads_and_the_other_has_the_same_chain_byte_for_byte(site):
                 assert journal.open_plan("lab", "orders") == "p1"
                 assert journal.skipped_by("k1") == "p1"
             (retained,) = backups.list_backups(site.folder / "b")
-            assert retained.path.name == backups.list_backups(site.folder / "a")[0].path.name
+            assert retained.name == backups.list_backups(site.folder / "a")[0].name
             assert retained.sha256 == backups.list_backups(site.folder / "a")[0].sha256
 
 

@@ -254,10 +254,9 @@ class Planner:
     ) -> _RestoredOffsets | service_api.ProposalRefused | service_api.RequestTargetNotFound:
         if request.backup is None:
             return service_api.ProposalRefused(said="a restore needs the name of a backup")
-        paths = {backup.path.name: backup.path for backup in backups.list_backups(self._state_dir)}
-        path = paths.get(request.backup)
-        if path is None:
+        if request.backup not in {row.name for row in backups.list_backups(self._state_dir)}:
             return service_api.RequestTargetNotFound()
+        path = backups.resolve_backup_path(self._state_dir, request.backup)
         pairs = tuple(
             PartitionOffset(partition, offset)
             for name, partition, offset in backups.parse_entries(path.read_bytes())

@@ -49,7 +49,6 @@ from offsetwatch.remedy.model.service_api import (
     AlreadyDecided,
     ApprovalAnswer,
     BackupRow,
-    BreakerRow,
     ChangeRecorded,
     DecisionAnswer,
     JournalCheckFailed,
@@ -338,12 +337,7 @@ class RemediationService:
         return Switches(
             mode=lowest_mode(self._mode, fleet.lowered_mode),
             pause=plan_view.build_pause(fleet, now),
-            breakers=tuple(
-                BreakerRow(
-                    scope=breaker.scope, opened_at=Moment(breaker.opened_at), said=breaker.said
-                )
-                for breaker in fleet.breakers.values()
-            ),
+            breakers=tuple(fleet.breakers.values()),
         )
 
     def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
@@ -424,15 +418,7 @@ class RemediationService:
 
     def backups(self) -> tuple[BackupRow, ...]:
         """Return the backups of offsets, newest first."""
-        return tuple(
-            BackupRow(
-                name=backup.path.name,
-                at=Moment(backup.at),
-                sha256=backup.sha256,
-                connectors=backup.connectors,
-            )
-            for backup in reversed(backups.list_backups(self.folder))
-        )
+        return tuple(reversed(backups.list_backups(self.folder)))
 
 
 def _hash_request(request: PlanRequest) -> str:

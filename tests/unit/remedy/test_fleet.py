@@ -8,7 +8,6 @@ import pytest
 from offsetwatch.remedy.model.fleet_state import (
     NEAR_OFFSETS,
     POLICY_APPROVER,
-    Breaker,
     ConnectorRestart,
     FleetState,
     RecordSkip,
@@ -44,6 +43,7 @@ from offsetwatch.remedy.model.plan import (
     Restart,
     ToState,
 )
+from offsetwatch.remedy.model.service_api import Breaker
 from tests.unit.remedy.plans import POISON, plan_of, skip_of
 
 WHOSE = ("lab", "orders")

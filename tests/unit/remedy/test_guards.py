@@ -11,10 +11,10 @@ import pytest
 from offsetwatch.remedy import guards
 from offsetwatch.remedy.guards import GuardReach, GuardResult, Permission, Stage, daemon
 from offsetwatch.remedy.model.facts import GuardFacts, PlanApproval, PoisonSignal, SubjectKind
-from offsetwatch.remedy.model.fleet_state import Breaker, RecordSkip
+from offsetwatch.remedy.model.fleet_state import RecordSkip
 from offsetwatch.remedy.model.plan import Action, RecordLocation
 from offsetwatch.remedy.model.policy import MassFailure, Policy, Window
-from offsetwatch.remedy.model.service_api import Mode
+from offsetwatch.remedy.model.service_api import Breaker, Mode
 from tests.unit.remedy.guarded import (
     APPROVED,
     CONNECT,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -41,12 +40,12 @@ from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.remedy.guards import Permission, derive_permission
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.journal.journal import FILE_NAME
-from offsetwatch.remedy.model.fleet_state import Breaker
 from offsetwatch.remedy.model.incidents import Incident, find_incidents
 from offsetwatch.remedy.model.journal_records import ActionRefused, IncidentDetected
 from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.policy import FLEET_SCOPE, scope_of
 from offsetwatch.remedy.model.service_api import (
+    Breaker,
     GuardAnswerRow,
     Mode,
     PlanRow,
@@ -401,10 +400,7 @@ def build_remediation_document(found: ConnectorRemediation | None) -> Mapping[st
     return {
         "mode": found.mode,
         "pause": found.pause,
-        "breakers": [
-            {**asdict(breaker), "opened_at": Moment(breaker.opened_at)}
-            for breaker in found.breakers
-        ],
+        "breakers": found.breakers,
         "stopped_since": moment_of(found.stopped_since),
         "incidents": [
             {**msgspec.structs.asdict(incident), "at": Moment(incident.at)}

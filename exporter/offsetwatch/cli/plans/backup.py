@@ -18,7 +18,6 @@ from offsetwatch.cli.plans.recover import build_journal_options, plan_store_opti
 from offsetwatch.cli.plans.service_access import journal_config_option
 from offsetwatch.clock import SystemClock
 from offsetwatch.errors import ConfigError
-from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.journal import backups
 from offsetwatch.toolbox.suggestions import find_nearest, format_names
 
@@ -69,23 +68,23 @@ def backup_list(*, output_format: OutputFormat, **where: Any) -> None:
             output_format,
             [
                 {
-                    "path": str(kept.path),
-                    "written_at": Moment(kept.at),
-                    "sha256": kept.sha256,
-                    "connectors": dict(kept.connectors),
+                    "path": str(backups.resolve_backup_path(folder, row.name)),
+                    "written_at": row.at,
+                    "sha256": row.sha256,
+                    "connectors": dict(row.connectors),
                 }
-                for kept in found
+                for row in found
             ],
         )
         return
     rows = (
         (
-            output.format_moment(kept.at),
-            ", ".join(name for name, _ in kept.connectors) or "cannot be read",
-            sum(count for _, count in kept.connectors),
-            kept.path,
+            output.format_moment(row.at),
+            ", ".join(name for name, _ in row.connectors) or "cannot be read",
+            sum(count for _, count in row.connectors),
+            backups.resolve_backup_path(folder, row.name),
         )
-        for kept in found
+        for row in found
     )
     output.print_table("Backups", ("written", "connector", "offsets#", "file"), rows)
 

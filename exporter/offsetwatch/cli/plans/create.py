@@ -285,7 +285,7 @@ def _find_backup_connector(access: ServiceAccess, backup: Path) -> str:
     if access.listener is not None:
         raise ConfigError(("--connector: the backup is elsewhere, and cannot be asked",))
     name = _require_backup_name(access, backup)
-    found = {known.path.name: known.connectors for known in backups.list_backups(access.folder)}
+    found = {known.name: known.connectors for known in backups.list_backups(access.folder)}
     if name not in found:
         raise ConfigError((f"--from {name}: there is no such backup: see backup list",))
     if len(found[name]) != 1:

@@ -20,7 +20,7 @@ from offsetwatch.cli.plans.service_access import (
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.model.service_api import (
-    BreakerRow,
+    Breaker,
     Mode,
     RemediationPause,
     RequestTargetNotFound,
@@ -162,7 +162,7 @@ def breaker_list(*, output_format: OutputFormat, **where: Any) -> int:
     return FINDINGS if found else OK
 
 
-def _print_breakers(found: tuple[BreakerRow, ...]) -> None:
+def _print_breakers(found: tuple[Breaker, ...]) -> None:
     rows = (
         (breaker.scope, output.format_moment(breaker.opened_at), breaker.said) for breaker in found
     )

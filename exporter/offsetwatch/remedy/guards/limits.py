@@ -11,7 +11,7 @@ from typing import Final
 from offsetwatch.formatting import format_moment
 from offsetwatch.remedy.guards.daemon import APPROVED_TTL_S
 from offsetwatch.remedy.model.approval import PROPOSAL_S
-from offsetwatch.remedy.model.fleet_state import Breaker, ConnectorKey, RecordSkip
+from offsetwatch.remedy.model.fleet_state import ConnectorKey, RecordSkip
 from offsetwatch.remedy.model.guard_answer import GuardReply, Stage, allow, allow_if, deny, unknown
 from offsetwatch.remedy.model.policy import (
     FLEET_SCOPE,
@@ -22,6 +22,7 @@ from offsetwatch.remedy.model.policy import (
     scope_of,
     update_mass_failure,
 )
+from offsetwatch.remedy.model.service_api import Breaker
 
 PROGRESS_RECORDS: Final = 1_000  # at most one record in a thousand is ever skipped by itself
 RECORDS_PER_PLAN: Final = 1  # a plan that skips two has to be right twice

@@ -18,8 +18,10 @@ from typing import Final, NamedTuple
 import msgspec
 
 from offsetwatch.disk import sync_folder
+from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.engine.requests import build_offset_entry
 from offsetwatch.remedy.model.plan import FrozenOffsets, PartitionOffset
+from offsetwatch.remedy.model.service_api import BackupRow
 
 FOLDER: Final = "backups"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -30,15 +32,6 @@ class BackupFile(NamedTuple):
 
     path: Path
     sha256: str
-
-
-class BackupSummary(NamedTuple):
-    """Existing backup; `connectors` has its connectors with their numbers of offsets."""
-
-    path: Path
-    at: float
-    sha256: str
-    connectors: tuple[tuple[str, int], ...]
 
 
 def encode_backup(connector: str, pairs: tuple[PartitionOffset, ...]) -> bytes:
@@ -125,7 +118,7 @@ def find_backup_problem(path: Path, sha256: str) -> str | None:
     return None
 
 
-def list_backups(folder: Path) -> tuple[BackupSummary, ...]:
+def list_backups(folder: Path) -> tuple[BackupRow, ...]:
     """List all backups of a state directory, oldest first.
 
     A file that is no backup of ours has no connectors.
@@ -160,11 +153,12 @@ def _format_compact(raw: msgspec.Raw) -> str:
     return msgspec.json.format(bytes(raw), indent=-1).decode()
 
 
-def _read_summary(path: Path) -> BackupSummary:
+def _read_summary(path: Path) -> BackupRow:
     body = path.read_bytes()
     try:
         found = msgspec.json.decode(body, type=dict[str, list[msgspec.Raw]])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         found = {}
     counts = tuple((name, len(entries)) for name, entries in found.items())
-    return BackupSummary(path, path.stat().st_mtime, hashlib.sha256(body).hexdigest(), counts)
+    written_at = Moment(path.stat().st_mtime)
+    return BackupRow(path.name, written_at, hashlib.sha256(body).hexdigest(), counts)

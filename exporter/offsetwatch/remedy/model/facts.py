@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from offsetwatch.remedy.model.fleet_state import Breaker, ConnectorKey, RecordSkip
+from offsetwatch.remedy.model.fleet_state import ConnectorKey, RecordSkip
 from offsetwatch.remedy.model.plan import Action
 from offsetwatch.remedy.model.policy import MassFailure
-from offsetwatch.remedy.model.service_api import Mode
+from offsetwatch.remedy.model.service_api import Breaker, Mode
 
 
 class SubjectKind(StrEnum):

@@ -12,6 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
+from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.model import journal_records as records
 from offsetwatch.remedy.model.approval import PlanHistory, extend_plan_history
 from offsetwatch.remedy.model.plan import (
@@ -26,7 +27,7 @@ from offsetwatch.remedy.model.plan import (
     ToState,
 )
 from offsetwatch.remedy.model.plan_templates import DETECTOR
-from offsetwatch.remedy.model.service_api import Mode
+from offsetwatch.remedy.model.service_api import Breaker, Mode
 
 POLICY_APPROVER: Final = "policy"  # who approves where no person has to
 NEAR_OFFSETS: Final = 100  # offsets: two skips of one kind this close are not two accidents
@@ -55,18 +56,6 @@ class ConnectorRestart:
     at: float
     connector_key: ConnectorKey
     incident: str
-
-
-@dataclass(frozen=True, slots=True)
-class Breaker:
-    """Breaker that stays open until an operator closes it.
-
-    scope   `CONNECT/CONNECTOR`, or `*` for all connectors
-    """
-
-    scope: str
-    opened_at: float
-    said: str
 
 
 @dataclass(slots=True)
@@ -188,7 +177,7 @@ class FleetState:
             case records.BreakerSet(open=False):
                 self.breakers.pop(record.scope, None)
             case records.BreakerSet():
-                breaker = Breaker(record.scope, record.at, record.because)
+                breaker = Breaker(record.scope, Moment(record.at), record.because)
                 self.breakers.setdefault(record.scope, breaker)
             case records.IncidentDetected():
                 self.incidents.setdefault(record.incident, record)
@@ -277,7 +266,7 @@ class FleetState:
         if plan.remedy is None:
             return  # a person's own change of the toolbox
         scope = "/".join(plan.connector_key)
-        self.breakers.setdefault(scope, Breaker(scope, moment, said))
+        self.breakers.setdefault(scope, Breaker(scope, Moment(moment), said))
 
 
 def _are_similar(one: RecordSkip, other: RecordSkip) -> bool:

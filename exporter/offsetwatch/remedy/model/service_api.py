@@ -134,7 +134,7 @@ class PlanDetails(_ApiStruct, frozen=True):
     second_person: bool = True
 
 
-class BreakerRow(_ApiStruct, frozen=True):
+class Breaker(_ApiStruct, frozen=True):
     """Breaker that stays open until an operator closes it. scope: `CONNECT/CONNECTOR`, or `*`."""
 
     scope: str
@@ -156,7 +156,7 @@ class Switches(_ApiStruct, frozen=True):
 
     mode: Mode
     pause: RemediationPause | None
-    breakers: tuple[BreakerRow, ...]
+    breakers: tuple[Breaker, ...]
 
 
 class JournalLine(_ApiStruct, frozen=True):

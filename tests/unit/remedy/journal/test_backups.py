@@ -65,7 +65,7 @@ def test_they_are_found_oldest_first_with_what_they_hold(tmp_path):
     late = backups.write_backup(tmp_path, connector="a", pairs=PAIRS, at=AT + 60).path
     early = backups.write_backup(tmp_path, connector="b", pairs=(), at=AT).path
     summary = backups.list_backups(tmp_path)
-    assert [retained.path for retained in summary] == [early, late]
+    assert [retained.name for retained in summary] == [early.name, late.name]
     assert [retained.connectors for retained in summary] == [(("b", 0),), (("a", 2),)]
 
 

@@ -11,7 +11,7 @@ from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.service_api import (
     BackupRow,
-    BreakerRow,
+    Breaker,
     JournalCheckFailed,
     JournalLine,
     Mode,
@@ -177,7 +177,7 @@ def test_a_pause_says_until_when(stage: Stage, body):
 
 def test_an_open_breaker_is_shown_and_closed(stage: Stage):
     scope = "connector/lab/orders"
-    stage.desk.breakers = (BreakerRow(scope=scope, opened_at=Moment(1.5), said="twice"),)
+    stage.desk.breakers = (Breaker(scope=scope, opened_at=Moment(1.5), said="twice"),)
     assert stage.call("GET", "/mode", "viewer").json()["breakers"] == [
         {"scope": scope, "opened_at": "1970-01-01T00:00:01.500000Z", "said": "twice"}
     ]
@@ -316,7 +316,7 @@ def test_who_is_held_to_some_connectors_sees_and_does_nothing_else():
         sha256 = stage.with_plan("p2", connector="files")
         stage.with_plan("p3", connect_cluster="other")
         stage.desk.set_aside = (kept(), kept("files"), kept(connect_cluster="other"))
-        stage.desk.breakers = (BreakerRow(scope="fleet", opened_at=1.0, said="no"),)
+        stage.desk.breakers = (Breaker(scope="fleet", opened_at=1.0, said="no"),)
         rows = stage.call("GET", "/plans", "viewer").json()["plans"]
         assert [row["plan_id"] for row in rows] == ["p1"]
         listed = stage.call("GET", "/connectors", "viewer").json()["connectors"]
