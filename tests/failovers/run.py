@@ -287,7 +287,7 @@ class Arena:
                     raise NotYet(f"{name} has another journal")
         fresh = self._directory / f"fresh-{len(lines)}"
         with closing(JournalTopicCopy(fresh, TOPIC, "id")) as copy:
-            copy.take(self._log.values(), 0)
+            copy.append_lines(self._log.values(), 0)
             assert copy.lines(1, len(lines) + 1) == lines
 
 

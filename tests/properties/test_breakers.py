@@ -152,7 +152,7 @@ def test_an_open_breaker_is_closed_by_a_person_and_keeps_its_reason_until_then(j
     fleet = FleetState()
     for seq, (plan_id, record) in enumerate(journal, start=1):
         before = dict(fleet.breakers)
-        fleet.take(seq, plan_id, record)
+        fleet.apply(seq, plan_id, record)
         closed = {record.scope} if isinstance(record, BreakerSet) and not record.open else set()
         for scope, breaker in before.items():
             if scope not in closed:
@@ -165,7 +165,7 @@ def test_whoever_is_parked_has_an_open_breaker_until_a_person_has_looked(journal
     fleet = FleetState()
     observed: set[str] = set()
     for seq, (plan_id, record) in enumerate(journal, start=1):
-        fleet.take(seq, plan_id, record)
+        fleet.apply(seq, plan_id, record)
         if isinstance(record, BreakerSet) and not record.open:
             observed.add(record.scope)
         for connect, connector in fleet.parked():

@@ -113,7 +113,7 @@ class Site:
         """As it is once all was read that is committed."""
         with closing(JournalTopicCopy(self.folder / name, self.topic, "an id")) as copy:
             values, end = self.values()
-            copy.take(values[copy.place.seq :], end)
+            copy.append_lines(values[copy.progress.seq :], end)
             yield copy
 
     def values(self) -> tuple[list[bytes | None], int]:

@@ -78,7 +78,7 @@ def past_of_all(journal: Journal) -> fleet_state.FleetState:
     """What the journal says by now."""
     past = fleet_state.FleetState()
     for seq, plan_id, record in journal.since(1, 10_000):
-        past.take(seq, plan_id, record)
+        past.apply(seq, plan_id, record)
     return past
 
 

@@ -123,7 +123,7 @@ class Recheck:
     def problems(self) -> tuple[str, ...]:
         """What speaks against going on."""
         for seq, plan_id, record in self._journal.since(self._seq + 1, 10_000):
-            self._past.take(seq, plan_id, record)
+            self._past.apply(seq, plan_id, record)
             self._seq = seq
         plan = self._world.plan
         records = self._journal.records(plan.plan_id)

@@ -37,7 +37,7 @@ def followed(folder: Path, *batches: list[bytes]) -> Path:
     """The copy of a replica that is new here."""
     with closing(JournalTopicCopy(folder, topics.TOPIC, topics.TOPIC_ID)) as copy:
         for values in batches:
-            copy.take(values, copy.place.position + len(values))
+            copy.append_lines(values, copy.progress.position + len(values))
     return folder
 
 
@@ -105,7 +105,7 @@ def test_a_record_of_another_version_is_refused_with_all_that_came_with_it(
     last = msgspec.structs.replace(decode_line(values[-1]), v=version)
     with closing(JournalTopicCopy(tmp_path / "state", topics.TOPIC, topics.TOPIC_ID)) as copy:
         with pytest.raises(JournalDamaged, match=answer):
-            copy.take([*values[:-1], encode_line(last)], len(values))
-        assert copy.place == (0, 0)
-        copy.take(values, len(values))
+            copy.append_lines([*values[:-1], encode_line(last)], len(values))
+        assert copy.progress == (0, 0)
+        copy.append_lines(values, len(values))
         assert list(copy.head) == expected["head"]

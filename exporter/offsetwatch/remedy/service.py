@@ -238,7 +238,7 @@ class RemediationService:
         self, ledger: JournalIndex, request: PlanRequest, by: str
     ) -> ProposalAccepted | KeyReused | None:
         """Return the answer to an earlier request with this key; None if there was none."""
-        found = ledger.wish(request.key, by)
+        found = ledger.find_request(request.key, by)
         if found is None or found.proposed is None:
             return None
         if found.proposed.asked_sha256 != _hash_request(request):

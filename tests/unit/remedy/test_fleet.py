@@ -74,7 +74,7 @@ SKIP, TOOL = skip_of(), plan_of()
 def fleet(*records: AnyRecord, plan: Plan = SKIP, into: FleetState | None = None) -> FleetState:
     result = into or FleetState()
     for record in records:
-        result.take(result.seq + 1, plan.plan_id, record)
+        result.apply(result.seq + 1, plan.plan_id, record)
     return result
 
 

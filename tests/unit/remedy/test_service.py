@@ -431,7 +431,7 @@ def test_a_row_says_why_a_plan_did_not_go_on(bureau, office):
 def test_a_mode_is_never_above_what_is_configured(configured, expected, is_now):
     fleet = FleetState()
     if expected is not None:
-        fleet.take(1, "control", ModeSet(at=1.0, mode=expected.value, by="ada", because=""))
+        fleet.apply(1, "control", ModeSet(at=1.0, mode=expected.value, by="ada", because=""))
     assert lowest_mode(configured, fleet.lowered_mode) is is_now
 
 

@@ -42,7 +42,7 @@ class JournalIndex:
         self.dossiers = self.fleet.plans
         self.copied: list[QuarantineRow] = []
         self.refusals: dict[tuple[str, str, str, str], ActionRefused] = {}
-        self._wishes: dict[tuple[str, str], str] = {}
+        self._requests: dict[tuple[str, str], str] = {}
         self._seq = 0
 
     def read_on(self) -> None:
@@ -50,7 +50,7 @@ class JournalIndex:
         while True:
             entries = self.journal.since(self._seq + 1, _AT_ONCE)
             for seq, plan_id, record in entries:
-                self._take(seq, plan_id, record)
+                self._apply(seq, plan_id, record)
             if len(entries) < _AT_ONCE:
                 return
 
@@ -68,9 +68,9 @@ class JournalIndex:
             if found is not None:
                 yield found
 
-    def wish(self, key: str, by: str) -> PlanHistory | None:
+    def find_request(self, key: str, by: str) -> PlanHistory | None:
         """Return the history of the first plan that `by` requested with this key; None if none."""
-        plan_id = self._wishes.get((key, by))
+        plan_id = self._requests.get((key, by))
         return None if plan_id is None else self.dossier(plan_id)
 
     def refused(self, plan: Plan) -> ActionRefused | None:
@@ -82,19 +82,21 @@ class JournalIndex:
             (remedy.incident, remedy.action.value, subject.place, subject.connector)
         )
 
-    def _take(self, seq: int, plan_id: str, record: AnyRecord) -> None:
+    def _apply(self, seq: int, plan_id: str, record: AnyRecord) -> None:
         self._seq = seq
-        self.fleet.take(seq, plan_id, record)
+        self.fleet.apply(seq, plan_id, record)
         match record:
             case ActionRefused():
                 row_key = (record.incident, record.action, record.connect_cluster, record.connector)
                 self.refusals[row_key] = record
             case IncidentEnded():
                 self.refusals = {
-                    key: held for key, held in self.refusals.items() if key[0] != record.incident
+                    key: refusal
+                    for key, refusal in self.refusals.items()
+                    if key[0] != record.incident
                 }
             case PlanProposed():
-                self._wishes.setdefault((record.key, record.plan.created_by), plan_id)
+                self._requests.setdefault((record.key, record.plan.created_by), plan_id)
             case StepVerified(undoing=False) if plan_id in self.dossiers:
                 plan = self.dossiers[plan_id].plan
                 step = plan.steps[record.index]

@@ -79,9 +79,9 @@ class FleetState:
     plans: dict[str, PlanHistory] = field(default_factory=dict)
     # Since when each plan has, or may have, stopped its connector.
     _stopped_at: dict[str, float] = field(default_factory=dict)
-    _held: dict[ConnectorKey, tuple[float, str]] = field(default_factory=dict)
+    _stops: dict[ConnectorKey, tuple[float, str]] = field(default_factory=dict)
 
-    # --- what guards ask -------------------------------------------------------------------------
+    # --- queries of guards ------------------------------------------------------------------------
 
     @property
     def lowered_mode(self) -> Mode:
@@ -139,7 +139,7 @@ class FleetState:
 
         Each is listed until it is verified to run again, or an operator has taken over.
         """
-        found = {key: moment for key, (moment, _) in self._held.items()}
+        found = {key: moment for key, (moment, _) in self._stops.items()}
         for plan_id, stopped_at in self._stopped_at.items():
             key = self.plans[plan_id].plan.connector_key
             found[key] = min(stopped_at, found.get(key, stopped_at))
@@ -147,7 +147,7 @@ class FleetState:
 
     def holding(self, stopped: Collection[ConnectorKey]) -> frozenset[str]:
         """Return the incidents answered with a stop whose connectors are still stopped."""
-        return frozenset(incident for key, (_, incident) in self._held.items() if key in stopped)
+        return frozenset(incident for key, (_, incident) in self._stops.items() if key in stopped)
 
     def bounds(self) -> tuple[object, ...]:
         """Return the guards' inputs that operators and other plans may change at any moment.
@@ -164,9 +164,9 @@ class FleetState:
             len(self.restarts),
         )
 
-    # --- taking in -------------------------------------------------------------------------------
+    # --- records ----------------------------------------------------------------------------------
 
-    def take(self, seq: int, plan_id: str, record: records.AnyRecord) -> None:
+    def apply(self, seq: int, plan_id: str, record: records.AnyRecord) -> None:
         """Apply the next record of the journal."""
         self.seq = seq
         match record:
@@ -182,7 +182,7 @@ class FleetState:
             case records.IncidentDetected():
                 self.incidents.setdefault(record.incident, record)
             case records.IncidentEnded():
-                self._incident_over(record.incident)
+                self._end_incident(record.incident)
             case records.ActionRefused():
                 self.refused[record.incident, record.action] = record
         before = self.plans.get(plan_id)
@@ -191,17 +191,17 @@ class FleetState:
             return
         self.plans[plan_id] = history
         if before is not None:
-            self._take_of_plan(before, record)
+            self._apply_to_plan(before, record)
         if history.status.is_over:
             del self.plans[plan_id]
             self._stopped_at.pop(plan_id, None)
 
-    def _take_of_plan(self, history: PlanHistory, record: records.AnyRecord) -> None:
+    def _apply_to_plan(self, history: PlanHistory, record: records.AnyRecord) -> None:
         """Apply a record of a plan; `history` is from before it."""
         plan = history.plan
         match record:
             case records.StepIntended(undoing=False):
-                self._intended(plan, record)
+                self._apply_intent(plan, record)
             case records.StepVerified(undoing=False):
                 step = plan.steps[record.index]
                 if isinstance(step, ToState) and step.state is not RequestedState.STOPPED:
@@ -210,11 +210,11 @@ class FleetState:
                     # By hand, with the toolbox: it names no incident, which may have outlasted it.
                     self.restarts.append(ConnectorRestart(record.at, plan.connector_key, ""))
             case records.PlanParked():
-                self._open(plan, record.at, f"plan {plan.plan_id} is parked: {record.said}")
+                self._open_breaker(plan, record.at, f"plan {plan.plan_id} is parked: {record.said}")
             case records.PlanEnded():
-                self._ended(history, record)
+                self._apply_end(history, record)
 
-    def _intended(self, plan: Plan, record: records.StepIntended) -> None:
+    def _apply_intent(self, plan: Plan, record: records.StepIntended) -> None:
         match plan.steps[record.index]:
             case ToState(state=RequestedState.STOPPED):
                 self._stopped_at.setdefault(plan.plan_id, record.at)
@@ -222,9 +222,9 @@ class FleetState:
                 key = plan.connector_key
                 self.restarts.append(ConnectorRestart(record.at, key, plan.remedy.incident))
             case Alter() if plan.remedy is not None and plan.remedy.skip_key is not None:
-                self._skipped(plan, plan.remedy.signature, record.at)
+                self._apply_skip(plan, plan.remedy.signature, record.at)
 
-    def _skipped(self, plan: Plan, signature: str | None, moment: float) -> None:
+    def _apply_skip(self, plan: Plan, signature: str | None, moment: float) -> None:
         if any(skip.plan_id == plan.plan_id for skip in self.skips):
             return  # asked for once more
         record = next(step.record for step in plan.steps if isinstance(step, Copy))
@@ -237,10 +237,10 @@ class FleetState:
                     f"{earlier.record.offset} and {record.offset} of {log}; check the producer "
                     "that writes them, not the records"
                 )
-                self._open(plan, moment, said)
+                self._open_breaker(plan, moment, said)
         self.skips.append(skip)
 
-    def _ended(self, history: PlanHistory, record: records.PlanEnded) -> None:
+    def _apply_end(self, history: PlanHistory, record: records.PlanEnded) -> None:
         plan, key = history.plan, history.plan.connector_key
         if not history.status.is_open or plan.remedy is None:
             return
@@ -248,21 +248,21 @@ class FleetState:
         # A restart that did not help is what a skip waits for; how many there may be is a guard's.
         restart = plan.remedy.action is Action.RESTART_FAILED
         if record.ending is PlanStatus.INEFFECTIVE and not restart:
-            self._open(plan, record.at, f"plan {plan.plan_id} did not help: {record.said}")
+            self._open_breaker(plan, record.at, f"plan {plan.plan_id} did not help: {record.said}")
         if record.ending is not PlanStatus.SUCCEEDED:
             return
         if history.approved_by not in {None, POLICY_APPROVER}:
             self.successes[key, plan.remedy.action] += 1
         if plan.final is RequestedState.STOPPED and plan.plan_id in self._stopped_at:
-            self._held[key] = (self._stopped_at[plan.plan_id], plan.remedy.incident)
+            self._stops[key] = (self._stopped_at[plan.plan_id], plan.remedy.incident)
 
-    def _incident_over(self, incident: str) -> None:
+    def _end_incident(self, incident: str) -> None:
         self.incidents.pop(incident, None)
-        self._held = {key: item for key, item in self._held.items() if item[1] != incident}
+        self._stops = {key: item for key, item in self._stops.items() if item[1] != incident}
         for key in [row_key for row_key in self.refused if row_key[0] == incident]:
             del self.refused[key]
 
-    def _open(self, plan: Plan, moment: float, said: str) -> None:
+    def _open_breaker(self, plan: Plan, moment: float, said: str) -> None:
         if plan.remedy is None:
             return  # a person's own change of the toolbox
         scope = "/".join(plan.connector_key)

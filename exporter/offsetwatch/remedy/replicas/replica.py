@@ -242,7 +242,7 @@ class Replica:
         with (
             closing(JournalTopicCopy(self._folder, topic, found.topic_id)) as copy,
             closing(
-                JournalReader(settings.kafka, settings.properties, topic, copy.place.position)
+                JournalReader(settings.kafka, settings.properties, topic, copy.progress.position)
             ) as reader,
         ):
             self._follow(JournalTopicFollower(copy, reader))
@@ -253,15 +253,15 @@ class Replica:
         _log.error("journal_refused", problems=problems)
         return UNFIT_TOPIC_RETRY_S
 
-    def _follow(self, following: JournalTopicFollower) -> None:
+    def _follow(self, follower: JournalTopicFollower) -> None:
         settings = self._settings
         election: LeaderElection | None = None
         try:
             while not self._stop.is_set():
-                following.read(WAIT_S)
-                self._update_status(following)
+                follower.read(WAIT_S)
+                self._update_status(follower)
                 if election is None:
-                    if not following.caught_up:  # a leader that has yet to read is none
+                    if not follower.caught_up:  # a leader that has yet to read is none
                         continue
                     election = LeaderElection(
                         settings.kafka,
@@ -269,11 +269,11 @@ class Replica:
                         settings.requirements.topic,
                         session_s=settings.session_s,
                     )
-                chosen = election.chosen(0 if following.busy else WAIT_S)
+                chosen = election.chosen(0 if follower.busy else WAIT_S)
                 if self._stop.is_set():
                     return
                 if chosen and self.term is None:
-                    self._take_over(following, election)
+                    self._take_over(follower, election)
                 elif not chosen:
                     self._resign("another one was chosen")
         finally:
@@ -281,7 +281,7 @@ class Replica:
             if election is not None:
                 election.leave()
 
-    def _take_over(self, following: JournalTopicFollower, election: LeaderElection) -> None:
+    def _take_over(self, follower: JournalTopicFollower, election: LeaderElection) -> None:
         """Fence the previous leader, read the journal to its end, record the leadership.
 
         Only then does the term begin. Raises OffsetwatchError: then another replica may try.
@@ -289,14 +289,14 @@ class Replica:
         settings = self._settings
         began = time.monotonic()
         writer = open_writer(settings.kafka, settings.properties, settings.requirements.topic)
-        following.read_to_end(settings.kafka, settings.properties, self._stop.is_set)
-        term = LeadershipTerm(writer, following.copy.head[1])
+        follower.read_to_end(settings.kafka, settings.properties, self._stop.is_set)
+        term = LeadershipTerm(writer, follower.copy.head[1])
         with closing(Journal(self._folder, term.publish)) as journal:
             journal.control(LeadershipTaken(at=self._clock.now(), name=settings.name))
         if self._stop.is_set() or not election.chosen(0):
             return
         self._term = term
-        self._update_status(following)
+        self._update_status(follower)
         _log.info(
             "leadership_taken",
             name=settings.name,
@@ -313,14 +313,14 @@ class Replica:
         _log.warning("leadership_lost", why="it could not write" if lost else why)
         self._report(leading=False)
 
-    def _update_status(self, following: JournalTopicFollower) -> None:
+    def _update_status(self, follower: JournalTopicFollower) -> None:
         if self._term is not None and self._term.over:
             self._resign("it could not write")
         self._report(
             leading=self._term is not None,
-            leader=following.leader,
-            seq=following.copy.head[0],
-            problem=following.trouble,
+            leader=follower.leader,
+            seq=follower.copy.head[0],
+            problem=follower.problem,
         )
 
     def _report(self, **changed: Any) -> None:

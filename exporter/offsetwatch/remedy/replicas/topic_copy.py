@@ -69,21 +69,23 @@ class JournalTopicCopy(Journal):
             found = self._db.execute("SELECT topic, topic_id FROM origin").fetchone()
             if found is None:
                 if self._head()[0] and not begin:
-                    raise self._other("it is the journal of a daemon that was alone")
+                    raise self._build_mismatch_error("it is the journal of a daemon that was alone")
                 self._db.execute("INSERT INTO origin VALUES (1, ?, ?, 0, 0)", (topic, topic_id))
             elif found != (topic, topic_id):
-                raise self._other(f"it is a copy of the topic {found[0]} ({found[1]})")
+                raise self._build_mismatch_error(
+                    f"it is a copy of the topic {found[0]} ({found[1]})"
+                )
         except sqlite3.Error as exc:
             raise JournalDamaged(f"{self.folder / FILE_NAME} cannot be read: {exc}") from exc
 
-    def _other(self, what: str) -> JournalDamaged:
+    def _build_mismatch_error(self, what: str) -> JournalDamaged:
         return JournalDamaged(
             f"{self.folder / FILE_NAME}: {what}, and no copy of the topic {self._topic} as it is "
             "now. What it says was skipped would be forgotten: see docs/high-availability.md"
         )
 
     @property
-    def place(self) -> TopicCopyPosition:
+    def progress(self) -> TopicCopyPosition:
         """Return the position up to which the topic was read."""
         return TopicCopyPosition(*self._db.execute("SELECT position, seq FROM origin").fetchone())
 
@@ -92,7 +94,7 @@ class JournalTopicCopy(Journal):
         """Return the newest line: its position in the chain, and its hash."""
         return self._head()
 
-    def take(self, values: Sequence[bytes | None], position: int) -> None:
+    def append_lines(self, values: Sequence[bytes | None], position: int) -> None:
         """Append records of the topic, in order; `position` is the offset after them.
 
         Raises JournalDamaged, having appended none of them.
@@ -100,9 +102,9 @@ class JournalTopicCopy(Journal):
         try:
             self._db.execute("BEGIN IMMEDIATE")
             try:
-                seq = self.place.seq
+                seq = self.progress.seq
                 for value in values:
-                    seq = self._taken(value, seq)
+                    seq = self._append_line(value, seq)
                 self._db.execute("UPDATE origin SET position = ?, seq = ?", (position, seq))
             except BaseException:
                 self._db.execute("ROLLBACK")
@@ -111,40 +113,40 @@ class JournalTopicCopy(Journal):
         except sqlite3.Error as exc:
             raise JournalDamaged(f"{self.folder / FILE_NAME} cannot be written: {exc}") from exc
 
-    def _taken(self, value: bytes | None, before: int) -> int:
+    def _append_line(self, value: bytes | None, before: int) -> int:
         try:
             line = decode_line(value)
             record = decode_record(bytes(line.record))
         except (msgspec.DecodeError, UnicodeEncodeError) as exc:
-            raise self._not_in_order(before + 1, f"cannot be read ({exc})") from exc
+            raise self._build_line_error(before + 1, f"cannot be read ({exc})") from exc
         if (problem := find_version_problem(line.v)) is not None:
-            raise self._not_in_order(line.seq, problem)
+            raise self._build_line_error(line.seq, problem)
         if line.seq != before + 1:
-            raise self._not_in_order(before + 1, f"is missing: {line.seq} comes next")
+            raise self._build_line_error(before + 1, f"is missing: {line.seq} comes next")
         head, newest = self._head()
         if line.seq <= head:  # written by this very process, or read before
             if self.lines(line.seq, 1) != (line,):
-                raise self._not_in_order(line.seq, "is another one than in the copy")
+                raise self._build_line_error(line.seq, "is another one than in the copy")
             return line.seq
         sha256 = hash_line(line.seq, line.v, line.plan_id, line.record, line.prev_sha256)
         if line.prev_sha256 != newest or line.sha256 != sha256:
-            raise self._not_in_order(line.seq, "is not what was written")
+            raise self._build_line_error(line.seq, "is not what was written")
         if isinstance(record, OffsetsBackedUp):
-            self._back_up(line.plan_id, record)
+            self._write_backup(line.plan_id, record)
         self._put(line, record)
         return line.seq
 
-    def _back_up(self, plan_id: str, kept: OffsetsBackedUp) -> None:
+    def _write_backup(self, plan_id: str, backed_up: OffsetsBackedUp) -> None:
         opened = next(self._entries("WHERE plan_id = ?", plan_id, 1), None)
         if opened is None or not isinstance(opened.record, PlanOpened | PlanProposed):
             return
         connector = opened.record.plan.subject.connector
         try:
-            backups.copy_backup(self.folder, connector=connector, frozen=kept.frozen)
+            backups.copy_backup(self.folder, connector=connector, frozen=backed_up.frozen)
         except OSError as exc:
             raise JournalDamaged(f"a backup cannot be written: {exc}") from exc
 
-    def _not_in_order(self, seq: int, what: str) -> JournalDamaged:
+    def _build_line_error(self, seq: int, what: str) -> JournalDamaged:
         return JournalDamaged(
             f"topic {self._topic}: record {seq} {what}; no change is made with such a journal. "
             "See docs/high-availability.md"
@@ -177,12 +179,12 @@ class JournalTopicFollower:
     def __init__(self, copy: JournalTopicCopy, reader: JournalReader) -> None:
         self.copy = copy
         self._reader = reader
-        self._position = copy.place.position
+        self._position = copy.progress.position
         self.caught_up = False
         self.busy = False
-        self.trouble = ""
+        self.problem = ""
         self.leader = _find_last_leader(copy, 1)
-        self._looked = copy.head[0]
+        self._scanned_seq = copy.head[0]
 
     def read(self, wait_s: float) -> None:
         """Read the records that have arrived. Raises JournalDamaged, ClientError."""
@@ -193,9 +195,9 @@ class JournalTopicFollower:
         except (ResponseTimeout, TargetUnreachable, LeaderNotAvailable) as exc:
             # A connection that comes again by itself. Who leads may go on meanwhile: whether that
             # is so, its writing tells.
-            self.trouble, messages = str(exc), []
+            self.problem, messages = str(exc), []
         else:
-            self.trouble = ""
+            self.problem = ""
         for message in messages:
             ended = parse_end_of_partition(message)
             if ended is None:
@@ -208,12 +210,12 @@ class JournalTopicFollower:
                 self.caught_up = True
         self.busy = bool(values)
         if values or position > self._position:
-            self.copy.take(values, position)
+            self.copy.append_lines(values, position)
             self._position = position
         head = self.copy.head[0]
-        if head > self._looked:
-            self.leader = _find_last_leader(self.copy, self._looked + 1) or self.leader
-            self._looked = head
+        if head > self._scanned_seq:
+            self.leader = _find_last_leader(self.copy, self._scanned_seq + 1) or self.leader
+            self._scanned_seq = head
 
     def read_to_end(
         self, kafka: str, properties: Mapping[str, Any], give_up: Callable[[], bool]
@@ -226,21 +228,21 @@ class JournalTopicFollower:
                 found = admin.readable_ends([self._reader.at])[self._reader.at]
                 if found.stable == found.high:
                     break
-                self._in_time(deadline, give_up)
+                self._check_deadline(deadline, give_up)
                 self.read(WAIT_S)
         finally:
             admin.close()
         while self._position < found.high:
-            self._in_time(deadline, give_up)
+            self._check_deadline(deadline, give_up)
             self.read(WAIT_S)
-        seq, head = self.copy.place.seq, self.copy.head[0]
+        seq, head = self.copy.progress.seq, self.copy.head[0]
         if seq != head:
             raise JournalDamaged(
                 f"topic {self._reader.at.topic} ends with record {seq}, and this replica has seen "
                 f"{head}: it has lost records. See docs/high-availability.md"
             )
 
-    def _in_time(self, deadline: float, give_up: Callable[[], bool]) -> None:
+    def _check_deadline(self, deadline: float, give_up: Callable[[], bool]) -> None:
         if give_up() or time.monotonic() > deadline:
             raise ResponseTimeout("journal", "its end was not reached")
 

@@ -92,11 +92,11 @@ def test_a_wish_is_known_by_its_key_when_its_plan_is_over(tmp_path):
     ledger.journal.append("p1", [proposed("p1", key="k"), no])
     ledger.journal.append("p2", [proposed("p2", key="k")])
     ledger.read_on()
-    history = ledger.wish("k", by)
+    history = ledger.find_request("k", by)
     assert history is not None
     assert (history.plan.plan_id, history.status) == ("p1", PlanStatus.REJECTED)
-    assert ledger.wish("k", by + "?") is None
-    assert ledger.wish("other", by) is None
+    assert ledger.find_request("k", by + "?") is None
+    assert ledger.find_request("other", by) is None
     ledger.journal.close()
 
 
