@@ -97,7 +97,7 @@ class World:
 
     def arrived(self) -> None:
         under_way = [
-            item._sending[0] for item in self.notifier._queues if item._sending is not None
+            item._delivery[0] for item in self.notifier._queues if item._delivery is not None
         ]
         assert not wait(under_way, WAIT_S).not_done
 
@@ -263,7 +263,7 @@ def test_one_that_hangs_holds_up_nobody_else_and_takes_one_delivery_at_a_time(ho
         for _ in range(20):
             world.now += 1
             world.notifier.step(world.now)
-            wait([item._sending[0] for item in world.notifier._queues[1:] if item._sending], WAIT_S)
+            wait([item._delivery[0] for item in world.notifier._queues[1:] if item._delivery], WAIT_S)
         assert said(hook) == [LOST_NEW]
         stuck.go.set()
         world.arrived()
