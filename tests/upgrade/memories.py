@@ -55,7 +55,7 @@ class Told:
 
     def recall(self, document: bytes) -> None:
         """Go on from what another one kept."""
-        self._notifier.recall(document)
+        self._notifier.restore(document)
 
     def hear(self, snapshot: Snapshot) -> None:
         """Look, and wait until what was sent has arrived."""
@@ -64,7 +64,7 @@ class Told:
             self._notifier.step(snapshot.at)
             couriers = self._notifier._queues
             under_way = [
-                courier._sending[0] for courier in couriers if courier._sending is not None
+                courier._delivery[0] for courier in couriers if courier._delivery is not None
             ]
             assert not wait(under_way, WAIT_S).not_done
 
