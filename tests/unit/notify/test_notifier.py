@@ -263,7 +263,9 @@ def test_one_that_hangs_holds_up_nobody_else_and_takes_one_delivery_at_a_time(ho
         for _ in range(20):
             world.now += 1
             world.notifier.step(world.now)
-            wait([item._delivery[0] for item in world.notifier._queues[1:] if item._delivery], WAIT_S)
+            wait(
+                [item._delivery[0] for item in world.notifier._queues[1:] if item._delivery], WAIT_S
+            )
         assert said(hook) == [LOST_NEW]
         stuck.go.set()
         world.arrived()
