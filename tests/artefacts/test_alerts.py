@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,13 @@ RUNBOOKS_URL = (
 FLUSH_S = 60  # Connect's default offset.flush.interval.ms
 
 
+@cache  # each file is needed by some hundred tests, and takes 30 ms to parse
+def document(path: Path) -> dict[str, Any]:
+    return dict(yaml.safe_load(path.read_text(encoding="utf-8")))
+
+
 def groups(path: Path) -> list[dict[str, Any]]:
-    return list(yaml.safe_load(path.read_text(encoding="utf-8"))["groups"])
+    return list(document(path)["groups"])
 
 
 def rules(*paths: Path) -> list[dict[str, Any]]:
@@ -59,7 +65,7 @@ FIRES, QUIET = True, False
 FIRED = [  # what the promtool tests have each alert fire with
     pytest.param(case["alertname"], alert, id=f"{path.stem}-{case['alertname']}-{number}")
     for path in TEST_FILES
-    for test in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+    for test in document(path)["tests"]
     for case in test.get("alert_rule_test", ())
     for number, alert in enumerate(case["exp_alerts"])
 ]
@@ -138,7 +144,7 @@ def cases() -> set[tuple[str, bool]]:
     return {
         (case["alertname"], bool(case["exp_alerts"]))
         for path in TEST_FILES
-        for test in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+        for test in document(path)["tests"]
         for case in test.get("alert_rule_test", ())
     }
 
@@ -324,7 +330,7 @@ def test_no_alert_has_a_number_of_its_own_and_none_needs_another_recording_rule(
 
 def test_the_tests_evaluate_thresholds_before_what_uses_them():
     for path in TEST_FILES:
-        test = yaml.safe_load(path.read_text(encoding="utf-8"))
+        test = document(path)
         files = [(path.parent / name).resolve() for name in test["rule_files"]]
         assert test["group_eval_order"] == [
             group["name"] for file in files for group in groups(file)
@@ -374,7 +380,7 @@ def values() -> str:
     return "\n".join(
         case["expr"]
         for path in TEST_FILES
-        for test in yaml.safe_load(path.read_text(encoding="utf-8"))["tests"]
+        for test in document(path)["tests"]
         for case in test.get("promql_expr_test", ())
         if case["exp_samples"]
     )

@@ -48,8 +48,11 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+WHOLE = yaml.safe_load((HERE / "whole.yaml").read_text())
+
+
 def whole() -> Any:
-    return yaml.safe_load((HERE / "whole.yaml").read_text())
+    return deepcopy(WHOLE)
 
 
 def read(folder: Path, document: object = None) -> Config:
