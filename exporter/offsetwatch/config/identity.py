@@ -31,11 +31,16 @@ def format_cluster_hashes(config: Config) -> str:
 def describe_differences(ours: str, theirs: str) -> tuple[str, ...]:
     """Return in words how `theirs` differs; an empty tuple if both are about the same clusters."""
     mine, others = _parse_hashes(ours), _parse_hashes(theirs)
-    return tuple(
-        f"{_format_name(name)} {_describe_difference(mine.get(name), others.get(name))}"
-        for name in sorted({*mine, *others})
-        if mine.get(name) != others.get(name)
-    )
+    texts = []
+    for name in sorted({*mine, *others}):
+        kind, _, quoted = name.partition("/")
+        if name not in others:
+            texts.append(f"{kind} {unquote(quoted)} is not in its configuration")
+        elif name not in mine:
+            texts.append(f"{kind} {unquote(quoted)} is in its configuration alone")
+        elif mine[name] != others[name]:
+            texts.append(f"{kind} {unquote(quoted)} is at another address")
+    return tuple(texts)
 
 
 def _list_addresses(config: Config) -> Iterator[tuple[str, str, str]]:
@@ -49,14 +54,3 @@ def _list_addresses(config: Config) -> Iterator[tuple[str, str, str]]:
 def _parse_hashes(clusters: str) -> dict[str, str]:
     found = (cluster.partition("=") for cluster in clusters.split())
     return {name: digits for name, _, digits in found}
-
-
-def _format_name(name: str) -> str:
-    kind, _, quoted = name.partition("/")
-    return f"{kind} {unquote(quoted)}"
-
-
-def _describe_difference(mine: str | None, others: str | None) -> str:
-    if others is None:
-        return "is not in its configuration"
-    return "is in its configuration alone" if mine is None else "is at another address"

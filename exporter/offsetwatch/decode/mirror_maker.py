@@ -87,20 +87,18 @@ def decode_checkpoint(key: bytes | None, value: bytes | None) -> Checkpoint | Un
         if partition < 0:
             return Undecodable("key_partition_negative")
         body = _strip_version(value)
-        if len(body) < _OFFSET_PAIR.size:
-            return Undecodable("value_length")
         (metadata,) = _decode_strings(body[_OFFSET_PAIR.size :], 1, "value")
     except InvalidRecordError as exc:
         return Undecodable(str(exc))
-    upstream, downstream = _OFFSET_PAIR.unpack_from(body)
-    if upstream < 0 or downstream < 0:
-        return Undecodable("value_negative")
+    offsets = decode_sync_value(body[: _OFFSET_PAIR.size])
+    if isinstance(offsets, Undecodable):
+        return offsets
     return Checkpoint(
         group=group,
         topic=topic,
         partition=partition,
-        upstream_offset=upstream,
-        downstream_offset=downstream,
+        upstream_offset=offsets[0],
+        downstream_offset=offsets[1],
         metadata=metadata,
     )
 

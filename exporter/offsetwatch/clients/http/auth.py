@@ -31,7 +31,12 @@ def build_authorization_headers(auth: Auth | None) -> dict[str, str]:
         return {}
     if auth.username is None:
         token = _read_secret_value(auth.bearer_token, auth.bearer_token_file, "auth.bearer_token")
-        return {"Authorization": f"Bearer {_validate_token(token or '', 'bearer_token')}"}
+        # The error of httpx would quote it.
+        if not token or not token.isascii() or not token.isprintable():
+            raise UnusableCredentials(
+                "auth.bearer_token: empty, or characters that a header cannot carry"
+            )
+        return {"Authorization": f"Bearer {token}"}
     password = _read_secret_value(auth.password, auth.password_file, "auth.password") or ""
     pair = base64.b64encode(f"{auth.username}:{password}".encode()).decode()
     return {"Authorization": f"Basic {pair}"}
@@ -106,10 +111,3 @@ def _read_secret_value(value: SecretStr | None, path: Path | None, name: str) ->
         return read_secret(path)
     except (OSError, ValueError) as exc:
         raise UnusableCredentials(f"{name}_file: {describe_file_error(exc)}") from None
-
-
-def _validate_token(token: str, name: str) -> str:
-    """Return the token; raise if a header cannot carry it, as httpx's error would quote it."""
-    if not token or not token.isascii() or not token.isprintable():
-        raise UnusableCredentials(f"auth.{name}: empty, or characters that a header cannot carry")
-    return token

@@ -43,12 +43,12 @@ def align_sequences(up: Sequence[int], down: Sequence[int]) -> tuple[MatchingRun
         gap = _trim_matches(up, down, todo.pop(), matches)
         if gap.up == gap.up_end or gap.down == gap.down_end:
             continue
-        anchors = _select_increasing(_pair_unique_items(up, down, gap))
+        anchors = _select_increasing(_pair_items(up, down, gap, unique=True))
         if not anchors:
             if (gap.up_end - gap.up) * (gap.down_end - gap.down) <= CELLS_MAX:
                 matches += _match_longest(up, down, gap)
                 continue
-            anchors = _select_increasing(_pair_items_in_order(up, down, gap))
+            anchors = _select_increasing(_pair_items(up, down, gap, unique=False))
         matches += anchors
         todo += _split_gap(anchors, gap) if anchors else ()
     return _runs(sorted(matches))
@@ -79,37 +79,28 @@ def _trim_matches(
     return AlignmentGap(first_up, end_up, first_down, end_down)
 
 
-def _pair_unique_items(
-    up: Sequence[int], down: Sequence[int], gap: AlignmentGap
+def _pair_items(
+    up: Sequence[int], down: Sequence[int], gap: AlignmentGap, *, unique: bool
 ) -> list[tuple[int, int]]:
-    """Return pairs of items that occur exactly once on each side, in the order of `up`."""
-    ups = _index_items(up, gap.up, gap.up_end)
-    downs = _index_items(down, gap.down, gap.down_end)
-    return [
-        (places[0], downs[item][0])
-        for item, places in ups.items()
-        if len(places) == 1 and len(downs.get(item, ())) == 1
-    ]
+    """Return pairs of equal items: first with first, second with second; in the order of `up`.
 
-
-def _pair_items_in_order(
-    up: Sequence[int], down: Sequence[int], gap: AlignmentGap
-) -> list[tuple[int, int]]:
-    """Return pairs of equal items: first with first, second with second; in the order of `up`."""
+    With `unique` only those that occur exactly once on each side.
+    """
     ups = _index_items(up, gap.up, gap.up_end)
     downs = _index_items(down, gap.down, gap.down_end)
     return sorted(
         pair
-        for item, places in ups.items()
-        for pair in zip(places, downs.get(item, ()), strict=False)
+        for item, indices in ups.items()
+        if not unique or len(indices) == len(downs.get(item, ())) == 1
+        for pair in zip(indices, downs.get(item, ()), strict=False)
     )
 
 
 def _index_items(items: Sequence[int], first: int, end: int) -> dict[int, list[int]]:
-    found: dict[int, list[int]] = defaultdict(list)
-    for place in range(first, end):
-        found[items[place]].append(place)
-    return dict(found)
+    indices: dict[int, list[int]] = defaultdict(list)
+    for index in range(first, end):
+        indices[items[index]].append(index)
+    return dict(indices)
 
 
 def _select_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:

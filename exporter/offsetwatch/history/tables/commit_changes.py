@@ -42,33 +42,22 @@ def compute_changes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
 
 def _change(rows: pa.RecordBatch) -> pa.Array:
-    found = pc.if_else(
-        _find_numerically_ordered(rows), _compare_numbers(rows), pa.scalar(None, pa.string())
-    )
-    if not found.null_count:
-        return found
-    known = found.to_pylist()
+    # Their one number is all the order they have (decode/dialects.py).
+    mirrors = pc.or_(pc.is_null(rows[CLASS]), pc.is_in(rows[CLASS], value_set=_MIRROR_CLASSES))
+    by_number = pc.and_(pc.equal(rows["dialect"], MIRROR_SOURCE.name), mirrors)
+    differ = pc.fill_null(pc.not_equal(rows["pos"], rows["before_pos"]), fill_value=False)
+    ahead = pc.greater(rows["pos"], rows["before_pos"])
+    orders = pc.if_else(ahead, Order.AHEAD.value, Order.BEHIND.value)
+    known = pc.if_else(pc.and_(by_number, differ), orders, pa.scalar(None, pa.string()))
+    if not known.null_count:
+        return known
     columns = ("dialect", "source_offset", "tombstone", "error", "before", "before_offset", CLASS)
     others = zip(*(rows[name].to_pylist() for name in columns), strict=True)
     changes = [
         change if change is not None else change_of(*row)
-        for change, row in zip(known, others, strict=True)
+        for change, row in zip(known.to_pylist(), others, strict=True)
     ]
     return pa.array(changes, pa.string())
-
-
-def _find_numerically_ordered(rows: pa.RecordBatch) -> pa.Array:
-    """Return whether both positions are known, differ, and are the whole order of the offset."""
-    # Their one number is all the order they have (decode/offset_order.py).
-    mirrors = pc.or_(pc.is_null(rows[CLASS]), pc.is_in(rows[CLASS], value_set=_MIRROR_CLASSES))
-    by_number = pc.and_(pc.equal(rows["dialect"], MIRROR_SOURCE.name), mirrors)
-    differ = pc.fill_null(pc.not_equal(rows["pos"], rows["before_pos"]), fill_value=False)
-    return pc.and_(by_number, differ)
-
-
-def _compare_numbers(rows: pa.RecordBatch) -> pa.Array:
-    ahead = pc.greater(rows["pos"], rows["before_pos"])
-    return pc.if_else(ahead, Order.AHEAD.value, Order.BEHIND.value)
 
 
 def change_of(
