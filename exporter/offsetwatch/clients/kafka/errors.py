@@ -250,6 +250,12 @@ def client_error_from(target: str, error: ck.KafkaError) -> ClientError:
     return _ERRORS_BY_CODE.get(code, ServerError)(target, detail)
 
 
+def kafka_code_of(error: ClientError) -> int | None:
+    """Return librdkafka's code for the cause of an error; None if it has another cause."""
+    cause = error.__cause__
+    return cause.args[0].code() if isinstance(cause, ck.KafkaException) else None
+
+
 class ConnectionErrors(logging.Handler):
     """Newest connection failures of one client; bounded and thread-safe.
 

@@ -132,23 +132,20 @@ class LogBoundsReader:
         self, partitions: Sequence[TopicPartition], offset: int
     ) -> list[_ListOffsetsBatch]:
         size = PARTITIONS_PER_REQUEST_FAR if self._far else PARTITIONS_PER_REQUEST
-        known, known_size, questions = self._last
+        known, known_size, batches = self._last
         if partitions is known and size == known_size and offset == LATEST:
-            return questions
-        parts = (partitions[first : first + size] for first in range(0, len(partitions), size))
-        questions = [
-            _ListOffsetsBatch(
-                part,
-                [
-                    ck.TopicPartition(partition.topic, partition.partition, offset)
-                    for partition in part
-                ],
-            )
-            for part in parts
+            return batches
+        arguments = [
+            ck.TopicPartition(partition.topic, partition.partition, offset)
+            for partition in partitions
+        ]
+        batches = [
+            _ListOffsetsBatch(partitions[first : first + size], arguments[first : first + size])
+            for first in range(0, len(partitions), size)
         ]
         if isinstance(partitions, tuple) and offset == LATEST:  # another sequence may change
-            self._last = (partitions, size, questions)
-        return questions
+            self._last = (partitions, size, batches)
+        return batches
 
     def metadata(self, timeout_s: float) -> ClusterMetadata:
         """Return the metadata of the brokers and of one topic, the least that can be requested.
@@ -288,20 +285,14 @@ class LogBoundsReader:
     ) -> list[OffsetOrError]:
         """Return offsets after a refused request, which need not concern all its partitions."""
         why = self._convert_error(error)
-        if isinstance(
-            why, NotFound | LeaderNotAvailable
-        ):  # librdkafka says so where not one is there
+        if isinstance(why, NotFound | LeaderNotAvailable):  # of all of them
             return [why] * len(arguments)
-        if (
-            isinstance(why, ResponseTimeout | TargetUnreachable)
-            or error.code() in _CLUSTER_ERROR_CODES
-        ):
+        unreachable = isinstance(why, ResponseTimeout | TargetUnreachable)
+        if unreachable or error.code() in _CLUSTER_ERROR_CODES:
             raise ck.KafkaException(error)
         if len(arguments) == 1:
-            self._excluded[TopicPartition(arguments[0].topic, arguments[0].partition)] = (
-                why,
-                time.monotonic() + EXCLUSION_S,
-            )
+            partition = TopicPartition(arguments[0].topic, arguments[0].partition)
+            self._excluded[partition] = (why, time.monotonic() + EXCLUSION_S)
             return [why]
         self._splits += 1
         if self._splits > SPLITS_MAX:

@@ -136,7 +136,10 @@ def explain_refusal(properties: Mapping[str, str], said: str) -> RefusedProperty
     unknown = _UNKNOWN_PROPERTY.search(said)
     if unknown is not None:
         name = unknown["name"]
-        return RefusedProperty(name, _JAVA_PROPERTY_ADVICE.get(name) or _suggest_property(name))
+        near = difflib.get_close_matches(name, _KNOWN_PROPERTIES, n=1)
+        hint = f"did you mean {near[0]}?" if near else "see CONFIGURATION.md of librdkafka"
+        advice = f"librdkafka has no such property; {hint}"
+        return RefusedProperty(name, _JAVA_PROPERTY_ADVICE.get(name, advice))
     for words, names in _PROPERTIES_BY_WORDS.items():
         if words in said:
             name = next((name for name in names if name in properties), names[0])
@@ -161,9 +164,3 @@ def explain_refusal(properties: Mapping[str, str], said: str) -> RefusedProperty
     of_file = "failed: error:" in said
     words = next((words for part, words in _FILES.items() if of_file and part in said), said)
     return RefusedProperty(max(named, key=len), words)
-
-
-def _suggest_property(name: str) -> str:
-    near = difflib.get_close_matches(name, _KNOWN_PROPERTIES, n=1)
-    hint = f"did you mean {near[0]}?" if near else "see CONFIGURATION.md of librdkafka"
-    return f"librdkafka has no such property; {hint}"

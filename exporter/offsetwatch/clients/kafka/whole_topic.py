@@ -20,7 +20,7 @@ from offsetwatch.clients.kafka.clients import (
     parse_end_of_partition,
     timestamp_of,
 )
-from offsetwatch.clients.kafka.errors import client_error_from
+from offsetwatch.clients.kafka.errors import client_error_from, kafka_code_of
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.errors import (
     AccessDenied,
@@ -31,15 +31,13 @@ from offsetwatch.errors import (
 )
 from offsetwatch.model.topology import TopicPartition
 
-OWN_RECORD_HEADER: Final = (
-    "offsetwatch"  # on records that we wrote; Connect does not look at headers
-)
+OWN_RECORD_HEADER: Final = "offsetwatch"  # on our records; Connect does not look at headers
 READ_RECORDS_MAX: Final = 10_000
 READ_TIMEOUT_S: Final = 0.1
 # In a row: after 30 s without a record or an end nothing more is to be expected. An open
 # transaction ends a reader's way as well, and is given up by its broker after a minute.
 EMPTY_READS_MAX: Final = 300
-_OTHER_PROTOCOL_CODE: Final = ck.KafkaError._INVALID_ARG  # noqa: SLF001 - librdkafka's local code
+
 
 ProgressCallback = Callable[[int, int | None], None]
 
@@ -91,7 +89,8 @@ class StorageAdmin(KafkaInspector):
             return ()
         if isinstance(found, AccessDenied):
             raise AccessDenied(self.name, f"group {group}: {found.detail}") from found
-        if not _is_other_protocol_error(found):
+        # librdkafka's error about groups of another protocol, such as Connect workers.
+        if kafka_code_of(found) != ck.KafkaError._INVALID_ARG:  # noqa: SLF001
             raise found
         return self._listed(group)
 
@@ -117,12 +116,6 @@ class StorageAdmin(KafkaInspector):
         return tuple(
             sorted(f"{member.client_id} at {member.client_host}" for member in found.members)
         )
-
-
-def _is_other_protocol_error(error: ClientError) -> bool:
-    """Check for librdkafka's error about groups of another protocol, such as Connect workers."""
-    cause = error.__cause__
-    return isinstance(cause, ck.KafkaException) and cause.args[0].code() == _OTHER_PROTOCOL_CODE
 
 
 def read_topic_ends(admin: KafkaAdmin, topic: str) -> TopicEnds:

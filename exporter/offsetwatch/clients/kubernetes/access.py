@@ -200,9 +200,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 # --- access ---------------------------------------------------------------------------------------
 
 SERVICE_ACCOUNT_DIR: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-TIMEOUT_S: Final = (
-    30.0  # the API server itself gives up on a request after 60 s, and lists are paged
-)
+TIMEOUT_S: Final = 30.0  # the API server gives up on a request after 60 s, and lists are paged
 BODY_BYTES_MAX: Final = 32 * 1024 * 1024  # a page of 500 large resources stays far below
 
 Json = dict[str, Any]
@@ -267,18 +265,14 @@ class KubernetesAccess:
                 status = self.plugin.get()
                 cert, key = status.client_certificate_data, status.client_key_data
             if cert is not None and key is not None:
-                _load_client_certificate(context, cert, key)
+                # OpenSSL reads only files: through a short-lived one of mode 0600.
+                with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
+                    file.write(f"{cert}\n{key}\n")
+                    file.flush()
+                    context.load_cert_chain(file.name, password=lambda: "")
         except (OSError, ValueError) as exc:
             raise UnusableCredentials(f"its certificates: {_describe_problem(exc)}") from None
         return context
-
-
-def _load_client_certificate(context: ssl.SSLContext, cert: str, key: str) -> None:
-    """Load the certificate through a short-lived private file: OpenSSL reads only files."""
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:  # mode 0600
-        file.write(f"{cert}\n{key}\n")
-        file.flush()
-        context.load_cert_chain(file.name, password=lambda: "")
 
 
 def _describe_problem(error: OSError | ValueError) -> str:

@@ -18,7 +18,7 @@ import confluent_kafka as ck
 from confluent_kafka import admin as ck_admin
 
 from offsetwatch.clients.kafka.clients import REQUEST_TIMEOUT_S, create_client, silent_logger
-from offsetwatch.clients.kafka.errors import client_error_from
+from offsetwatch.clients.kafka.errors import client_error_from, kafka_code_of
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clients.kafka.journal_topic import RECORD_BYTES_MAX, JournalTopicRequirements
 from offsetwatch.errors import (
@@ -135,7 +135,7 @@ class RecordWriter(KafkaInspector):
                 )
             self._result(futures[topic])
         except ClientError as exc:
-            code = _kafka_code_of(exc)
+            code = kafka_code_of(exc)
             if code in _CREATION_REFUSAL_CODES:
                 raise RemoteRefusal(self.name, f"{topic}: {exc.detail}") from exc
             if code != ck.KafkaError.TOPIC_ALREADY_EXISTS:
@@ -217,11 +217,6 @@ def _build_delivery_error(target: str, error: ck.KafkaError) -> ClientError:
     return ResponseTimeout(target, f"not acknowledged: {found.detail}")
 
 
-def _kafka_code_of(error: ClientError) -> int | None:
-    cause = error.__cause__
-    return cause.args[0].code() if isinstance(cause, ck.KafkaException) else None
-
-
 # The broker says no and nothing happened; what else it may say is in doubt.
 _DELETION_REFUSAL_CODES: Final = {
     ck.KafkaError.TOPIC_DELETION_DISABLED,
@@ -258,7 +253,7 @@ class TopicDeleter(KafkaInspector):
                 )
             self._result(futures[topic])
         except ClientError as exc:
-            if _kafka_code_of(exc) in _DELETION_REFUSAL_CODES:
+            if kafka_code_of(exc) in _DELETION_REFUSAL_CODES:
                 raise RemoteRefusal(self.name, exc.detail) from exc.__cause__
             raise
 
