@@ -61,7 +61,7 @@ def test_a_group_that_only_an_early_sync_translates_would_have_read_nearly_every
     assert billing.figures["reread"].known == billing.figures["reread"].of == 11
     assert billing.unknown == {}
     outcome = first(usual(), tmp_path / "again")
-    assert (outcome.landing, outcome.landing_from, outcome.met.best) == (1, "checkpoint", 2700)
+    assert (outcome.landing, outcome.landing_from, outcome.cost.best) == (1, "checkpoint", 2700)
 
 
 def test_its_own_commit_on_the_target_comes_before_the_checkpoint(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_its_own_commit_on_the_target_comes_before_the_checkpoint(tmp_path: Path
     past.ends.clear()
     past.asked(0, 2700, own=2690)
     outcome = first(past, tmp_path)
-    assert (outcome.landing, outcome.landing_from, outcome.met.reread, outcome.met.skip) == (
+    assert (outcome.landing, outcome.landing_from, outcome.cost.reread, outcome.cost.skip) == (
         2690,
         "group",
         10,
@@ -105,7 +105,7 @@ def test_a_landing_behind_the_best_one_leaves_records_out(tmp_path: Path) -> Non
     past = usual()
     past.checkpoint(-50, 2800)
     outcome = first(past, tmp_path)
-    assert (outcome.met.reread, outcome.met.skip) == (0, 100)
+    assert (outcome.cost.reread, outcome.cost.skip) == (0, 100)
 
 
 def test_a_checkpoint_that_came_after_the_sample_is_not_held_against_it(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_there_is_no_number_where_nothing_tells(
     past.asked(0, None, partition=0 if arguments["partition"] else 7)
     (outcome, *_) = moments(told(past.write(tmp_path)), arguments["group"], arguments["partition"])
     assert outcome is not None
-    assert (outcome.met.reread, outcome.met.skip, outcome.why) == (None, None, why)
+    assert (outcome.cost.reread, outcome.cost.skip, outcome.why) == (None, None, why)
 
 
 def test_before_the_oldest_sync_nothing_is_translated(tmp_path: Path) -> None:
@@ -310,7 +310,7 @@ def dense() -> Past:
 # the group as the group is behind the newest sync.
 def translated(past: Past, base: Path) -> list[int | None]:
     return [
-        None if moment is None else moment.met.translated
+        None if moment is None else moment.cost.translated
         for moment in moments(told(past.write(base)))
     ]
 

@@ -75,7 +75,7 @@ def test_a_moment_is_what_the_daemon_said_at_it(steps, upstream, own, landed):
     moments, _ = replay_samples(known, 0.0, float(len(pairs)))
     (series,) = moments.values()
     assert [
-        (value.met.best, value.landing, value.landing_from, value.met.reread, value.met.skip)
+        (value.cost.best, value.landing, value.landing_from, value.cost.reread, value.cost.skip)
         for value in series.values
     ] == lived
 
@@ -99,8 +99,8 @@ def test_a_replay_up_to_a_moment_is_the_live_store_fed_with_what_there_was_by_th
     known.here[ORDERS] = known.there[ORDERS] = Series([float(seconds)], [LogBounds(0, 200, 200)])
     moments, _ = replay_samples(known, 0.0, 12.0)
     (moment,) = moments["billing", "orders", 0].values
-    assert moment.met.translated == live.at_least(upstream)
-    assert moment.met.best == live.history.best(upstream, 200)
+    assert moment.cost.translated == live.at_least(upstream)
+    assert moment.cost.best == live.history.best(upstream, 200)
 
 
 @given(steps=STEPS, upstream=OFFSETS, own=OFFSETS)

@@ -93,7 +93,7 @@ def test_the_report_of_a_moment_is_what_a_group_met_that_was_moved_at_it(
 
     result = reported(product.history, begin, last)
     sampled = {
-        moment: (outcome.position, outcome.landing, outcome.met.reread, outcome.met.skip)
+        moment: (outcome.position, outcome.landing, outcome.cost.reread, outcome.cost.skip)
         for moment, outcome in result.items()
     }
     for (since, till), expected in met.items():

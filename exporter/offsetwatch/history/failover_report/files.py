@@ -104,8 +104,8 @@ def _flatten_outcome(
     return (
         *(_micros(sampled_at), outcome.position, outcome.landing, outcome.landing_from),
         _micros(outcome.checkpoint_at),
-        *(outcome.met.best, outcome.met.translated, outcome.met.reread, outcome.met.skip),
-        *(outcome.pace, compute_reread_s(outcome)),
+        *(outcome.cost.best, outcome.cost.translated, outcome.cost.reread, outcome.cost.skip),
+        *(outcome.rate, compute_reread_s(outcome)),
         None if outcome.why is None else outcome.why.value,
     )
 

@@ -151,27 +151,27 @@ def plot(
 def _path(curve: Curve, top: float) -> str:
     """Return the path of a step curve: a value holds until the next; without one the line ends."""
     wide = WIDTH / len(curve)
-    found: list[str] = []
+    parts: list[str] = []
     pen = False
-    for place, value in enumerate(curve):
+    for step, value in enumerate(curve):
         if value is None:
             pen = False
             continue
         y = f"{HEIGHT * (1 - value / top):.1f}"
-        found.append(f"V{y}" if pen else f"M{place * wide:.1f} {y}")
-        found.append(f"H{(place + 1) * wide:.1f}")
+        parts.append(f"V{y}" if pen else f"M{step * wide:.1f} {y}")
+        parts.append(f"H{(step + 1) * wide:.1f}")
         pen = True
-    return "".join(found)
+    return "".join(parts)
 
 
 def _gaps(unknown: list[bool]) -> Iterator[str]:
     wide = WIDTH / len(unknown)
     for gap, steps in groupby(enumerate(unknown), key=lambda step: step[1]):
         if gap:
-            places = [number for number, _ in steps]
+            numbers = [number for number, _ in steps]
             yield (
-                f'<rect class="gap" x="{places[0] * wide:.1f}" y="0" '
-                f'width="{len(places) * wide:.1f}" height="{HEIGHT}"/>'
+                f'<rect class="gap" x="{numbers[0] * wide:.1f}" y="0" '
+                f'width="{len(numbers) * wide:.1f}" height="{HEIGHT}"/>'
             )
 
 
@@ -187,8 +187,8 @@ def _ticks(minutes: Sequence[float]) -> Iterator[str]:
     while position <= minutes[-1]:
         left = (position - minutes[0]) / STEP_S / span_min * 100
         if left <= 92:  # a label that began later would not end on the page
-            said = to_utc(position).strftime(form)
-            yield f'<span style="left:{left:.2f}%">{said}</span>'
+            label = to_utc(position).strftime(form)
+            yield f'<span style="left:{left:.2f}%">{label}</span>'
         position += every_s
 
 
@@ -303,20 +303,20 @@ def _describe_worst(report: Report, summary: FailoverSummary) -> Iterator[str]:
     members = [member for member in report.partitions if member.group == summary.group]
     for name in ("reread", "skip"):
         for worst in summary.worst[name]:
-            place = report.minutes.index(worst.at)
-            shares = "; ".join(_describe_shares(members, name, place))
+            minute = report.minutes.index(worst.at)
+            shares = "; ".join(_describe_shares(members, name, minute))
             yield (
                 f"{format_utc(worst.at)}: {format_figure(name, worst.value)} "
                 f"{CURVE_LABELS[name]} ({shares})"
             )
 
 
-def _describe_shares(members: list[PartitionMinutes], name: str, place: int) -> Iterator[str]:
+def _describe_shares(members: list[PartitionMinutes], name: str, minute: int) -> Iterator[str]:
     """Yield the partitions with the largest shares of a worst minute."""
     found = []
     for member in members:
-        sample = member.moments[place]
-        count = None if sample is None else getattr(sample[1].met, name)
+        sample = member.moments[minute]
+        count = None if sample is None else getattr(sample[1].cost, name)
         if sample is not None and count:
             found.append((count, member, sample[1]))
     found.sort(key=lambda share: (-share[0], share[1].topic, share[1].partition))
@@ -327,7 +327,7 @@ def _describe_shares(members: list[PartitionMinutes], name: str, place: int) -> 
         yield (
             f"{member.topic}-{member.partition}: {format_figure(name, count)}, from "
             f"{outcome.position} it lands on {outcome.landing} by {by}, best would be "
-            f"{outcome.met.best}"
+            f"{outcome.cost.best}"
         )
     if len(found) > PARTITIONS_MAX:
         yield f"and {len(found) - PARTITIONS_MAX} more"

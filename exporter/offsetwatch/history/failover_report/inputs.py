@@ -51,7 +51,7 @@ from offsetwatch.state.mirror.mm2_names import (
 # A sample counts for so long. One comes every minute; as with a series of Prometheus, what was said
 # five minutes ago is no longer shown.
 STALE_S: Final = 300.0
-RATE_WINDOW_S: Final = 600.0  # over how long a group's pace is measured
+RATE_WINDOW_S: Final = 600.0  # over how long a group's rate is measured
 
 T = TypeVar("T")
 ReportGroupPartition = tuple[str, str, int]  # group, topic upstream, partition

@@ -40,7 +40,7 @@ from offsetwatch.state.failover import FailoverCost, GroupPosition, compute_fail
 from offsetwatch.state.mirror.lag import compute_replication_lag
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 
-RATE_WINDOW_S_MIN: Final = 60.0  # a pace is measured over RATE_WINDOW_S, and over this at least
+RATE_WINDOW_S_MIN: Final = 60.0  # a rate is measured over RATE_WINDOW_S, and over this at least
 
 Logged = TypeVar("Logged", LoggedSync, LoggedCheckpoint, LoggedCommit)
 K = TypeVar("K")
@@ -65,7 +65,7 @@ class FailoverUnknownReason(StrEnum):
 class FailoverOutcome:
     """Failover cost of a group in one partition at one sample of its position.
 
-    pace      the group's rate of late, in records a second; None if it stood still, went back or
+    rate      the group's rate of late, in records a second; None if it stood still, went back or
               was not sampled for long enough
     why       why the re-read is unknown
     """
@@ -74,8 +74,8 @@ class FailoverOutcome:
     landing: int | None
     landing_from: str | None
     checkpoint_at: float | None
-    met: FailoverCost
-    pace: float | None
+    cost: FailoverCost
+    rate: float | None
     why: FailoverUnknownReason | None
 
 
@@ -171,8 +171,8 @@ class FailoverReplay:
             landing=group_position.landing,
             landing_from=group_position.landing_from,
             checkpoint_at=None if checkpoint is None or hidden else checkpoint.stamp,
-            met=cost,
-            pace=compute_group_rate(positions, index),
+            cost=cost,
+            rate=compute_group_rate(positions, index),
             why=None if cost.reread is not None else why,
         )
 

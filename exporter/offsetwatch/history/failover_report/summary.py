@@ -218,8 +218,8 @@ def _summarize_members(
     unreplicated = [(member.begun, member.exposures) for member in members]
     count = len(minutes)
     curves = Curves(
-        reread=_combine_partitions(outcomes, count, lambda outcome: outcome.met.reread, sum),
-        skip=_combine_partitions(outcomes, count, lambda outcome: outcome.met.skip, sum),
+        reread=_combine_partitions(outcomes, count, lambda outcome: outcome.cost.reread, sum),
+        skip=_combine_partitions(outcomes, count, lambda outcome: outcome.cost.skip, sum),
         reread_s=_combine_partitions(outcomes, count, compute_reread_s, max),
         missing=_combine_partitions(unreplicated, count, lambda ends: ends.records, sum),
         age_min=_combine_partitions(unreplicated, count, lambda ends: ends.age_s_min, max),
@@ -244,9 +244,9 @@ def _summarize_members(
 
 def compute_reread_s(outcome: FailoverOutcome) -> float | None:
     """Return the seconds to read the records again at the group's rate; None if one is unknown."""
-    if not outcome.met.reread:
-        return None if outcome.met.reread is None else 0.0
-    return None if outcome.pace is None else outcome.met.reread / outcome.pace
+    if not outcome.cost.reread:
+        return None if outcome.cost.reread is None else 0.0
+    return None if outcome.rate is None else outcome.cost.reread / outcome.rate
 
 
 def _combine_partitions(
