@@ -73,8 +73,8 @@ def _numbers() -> list[Panel]:
         ),
         stat(
             "Tasks failed",
-            "Connect does not restart them by itself. Read the trace first: `offsetwatch "
-            "connectors status CONNECTOR`.",
+            "Connect does not restart them by itself. Read the cause first: `offsetwatch "
+            "explain CONNECTOR`.",
             total(HERE.of(m.CONNECTOR_TASKS, state="failed")),
             bad=Bad({1: "red"}, runbooks=("ConnectorOrTaskFailed",)),
             unit="short",

@@ -111,7 +111,7 @@ def _groups() -> list[Panel]:
             "What each group would skip or read again, and how old its newest checkpoint "
             f"is. Read the worst first. {KNOWN}",
             [
-                Column("never read", total(HERE.of(mm2.GROUP_SKIP), *GROUP), "short", SKIPS),
+                Column("skipped", total(HERE.of(mm2.GROUP_SKIP), *GROUP), "short", SKIPS),
                 Column("read again", total(HERE.of(mm2.GROUP_REREAD), *GROUP), unit="short"),
                 Column("checkpoint's age", HERE.age(mm2.CHECKPOINT_AT, *GROUP), "s"),
             ],
@@ -126,7 +126,7 @@ def _groups() -> list[Panel]:
             "Alter the group's offset on the target before it moves.",
             [
                 Column(
-                    "never read",
+                    "skipped",
                     f"{greatest(HERE.of(mm2.GROUP_SKIP), *partition)} > 0",
                     "short",
                     SKIPS,

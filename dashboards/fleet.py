@@ -94,14 +94,14 @@ def _problems_now() -> list[Panel]:
         stat(
             "Connectors failed",
             "Connectors in state FAILED. Connect does not restart them by itself: read the "
-            "trace first (`offsetwatch connectors status`).",
+            "cause first (`offsetwatch explain CONNECTOR`).",
             total(HERE.of(m.CONNECTOR_STATE, state="failed")),
             bad=Bad(RED, runbooks=("ConnectorOrTaskFailed",)),
             unit="short",
         ),
         stat(
             "Tasks failed",
-            "Tasks in state FAILED: their partitions do not advance. Read the trace before "
+            "Tasks in state FAILED: their partitions do not advance. Read the cause before "
             "you restart one.",
             tasks,
             bad=Bad(RED, runbooks=("ConnectorOrTaskFailed",)),
@@ -182,9 +182,6 @@ def _numbers() -> list[Panel]:
 
 def _lists() -> list[Panel]:
     findings = greatest(HERE.of(m.FINDINGS), *CONNECTOR, "finding", "severity")
-    problems = "\nor\n".join(
-        f'label_replace({expr}, "problem", "{name}", "", "")' for name, expr in _problems().items()
-    )
     return [
         table(
             "Findings",
@@ -200,7 +197,10 @@ def _lists() -> list[Panel]:
             "Problems",
             f"One line per problem, by the thresholds of the alerts. {EMPTY_IS_GOOD} Begin at the "
             "top: what cannot be read hides the rest.",
-            [Column("value", problems, unit="short")],
+            [
+                Column("value", _named(_problems()), unit="short"),
+                Column("age", _named(_overdue()), unit="s"),
+            ],
             labels=(
                 *("problem", *CONNECTOR, "task", "state", "verdict"),
                 *(*DIRECTION, "kafka", "topic", "partition", "kind", "table"),
@@ -212,14 +212,29 @@ def _lists() -> list[Panel]:
     ]
 
 
-def _problems() -> dict[str, str]:
-    """What is wrong, by name, with the thresholds of the alerts."""
+def _named(problems: dict[str, str]) -> str:
+    return "\nor\n".join(
+        f'label_replace({expr}, "problem", "{name}", "", "")' for name, expr in problems.items()
+    )
+
+
+def _overdue() -> dict[str, str]:
+    """What is too old, by name, in seconds, with the thresholds of the alerts."""
     silence, age = thresholds.INPUT_SILENCE_SECONDS, thresholds.HISTORY_AGE_SECONDS
     of_topic = greatest(HERE.of(m.SINK_LAG_SECONDS), *CONNECTOR, "topic")
+    return {
+        "input silent": f"{HERE.age(m.INPUT_LAST_SUCCESS, *INPUT)} > {silence}",
+        "replication late": f"{oldest(HERE, *TOPIC)} > {thresholds.MM2_REPLICATION_LAG_SECONDS}",
+        "sink data late": f"{of_topic} > {thresholds.SINK_LAG_SECONDS}",
+        "history does not advance": f"{HERE.age(m.HISTORY_TABLE_AT, 'table')} > {age}",
+    }
+
+
+def _problems() -> dict[str, str]:
+    """What else is wrong, by name, with the thresholds of the alerts."""
     state = m.CONNECTOR_STATE
     return {
         "input down": f"{least(HERE.of(m.INPUT_UP), *INPUT)} == 0",
-        "input silent": f"{HERE.age(m.INPUT_LAST_SUCCESS, *INPUT)} > {silence}",
         "tail not caught up": f"{least(HERE.of(m.TAIL_CAUGHT_UP), *TAIL)} == 0",
         "tail behind": (
             f"{greatest(HERE.of(m.TAIL_BEHIND), *TAIL)} > {thresholds.TAIL_BEHIND_RECORDS}"
@@ -242,16 +257,13 @@ def _problems() -> dict[str, str]:
             f"{least(HERE.of(mm2.HEADROOM), *MIRROR, 'topic', 'partition')} < 0"
         ),
         "replication lag high": f"{lag_by_topic(HERE)} > {thresholds.MM2_REPLICATION_LAG_RECORDS}",
-        "replication late": f"{oldest(HERE, *TOPIC)} > {thresholds.MM2_REPLICATION_LAG_SECONDS}",
         "sink lag high": (
             f"{total(HERE.of(m.SINK_LAG), *CONNECTOR, 'topic')} > {thresholds.SINK_LAG_RECORDS}"
         ),
-        "sink data late": f"{of_topic} > {thresholds.SINK_LAG_SECONDS}",
         "internal topic": (
             f"{greatest(HERE.of(m.TOPIC_PROBLEM), 'kafka', 'topic', 'problem')} == 1"
         ),
         "plan parked": f"{greatest(HERE.of(m.REMEDIATION_PLANS, state='parked'))} > 0",
-        "history does not advance": f"{HERE.age(m.HISTORY_TABLE_AT, 'table')} > {age}",
         "paused or stopped": (
             f"{greatest(HERE.of(state, state='paused|stopped'), *CONNECTOR, 'state')} == 1"
         ),

@@ -267,11 +267,11 @@ def _positions() -> list[Panel]:
             "Records replicated since the last offset sync",
             "Records that are replicated and that offset translation does not reach yet. "
             "Groups that move would read as many again at least. Growing: check "
-            "offset.lag.max, and the syncs topic.",
+            "offset.lag.max, and the syncs topic. 0 also where a sync is newer than the commit.",
             [
                 Query(
-                    f"{greatest(HERE.of(mm2.REPLICATED), *OF_PARTITION)} - on (topic, partition) "
-                    f"group_left () {greatest(HERE.of(mm2.SYNC_UPSTREAM), *synced)}",
+                    f"clamp_min({greatest(HERE.of(mm2.REPLICATED), *OF_PARTITION)} - on (topic, "
+                    f"partition) group_left () {greatest(HERE.of(mm2.SYNC_UPSTREAM), *synced)}, 0)",
                     f"{LEGEND} {{{{partition}}}}",
                 )
             ],

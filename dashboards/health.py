@@ -98,7 +98,7 @@ def _topic_numbers() -> list[Panel]:
         stat(
             "Internal topics with a problem",
             "Internal topics whose configuration will lose offsets or slow workers down. The table "
-            "below names them; `offsetwatch doctor` has the fix of each.",
+            "above names them; `offsetwatch doctor` has the fix of each.",
             f"count({greatest(HERE.of(m.TOPIC_PROBLEM), 'kafka', 'topic', 'problem')}) or "
             f"0 * count({HERE.of(m.BUILD_INFO)})",
             bad=Bad(
@@ -153,7 +153,8 @@ def _series() -> list[Panel]:
     return [
         stat(
             "Series exported",
-            "Samples of the greatest scrape. Growing without end: see README, bounds on series.",
+            "Samples of the greatest scrape. Growing without end: bound them by "
+            "`limits.series_max`.",
             greatest(HERE.scraped("scrape_samples_scraped")),
             unit="short",
         ),

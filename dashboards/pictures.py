@@ -160,7 +160,10 @@ def _add_plot(axes: Axes, remaining: float, top: float, bottom: float, source: S
     backs = (source.seconds, source.seconds / 2, 0)
     plot.set(xlim=(-source.seconds, 0), xticks=[-back for back in backs])
     plot.set_xticklabels([f"-{back / 60:.0f} min" if back else "now" for back in backs])
+    for label, side in zip(plot.get_xticklabels(), ("left", "center", "right"), strict=True):
+        label.set_horizontalalignment(side)
     plot.tick_params(labelsize=9, length=0)
+    plot.tick_params(axis="x", pad=7)
     plot.spines[:].set_visible(False)
     return plot
 
@@ -257,7 +260,8 @@ def _lines(panel: Json, source: Source, axes: Axes) -> None:
     defaults, colours = panel["fieldConfig"]["defaults"], _coloured(panel)
     values = [value for _, points in series for _, value in points]
     newest = [shown(points[-1][1], defaults["unit"]) for _, points in series]
-    if "stacking" in defaults["custom"]:
+    stacked = "stacking" in defaults["custom"]
+    if stacked:
         series, values = _stacked(series)
     low, high = min(0.0, *values), max(values) if any(values) else 1.0
     legends = min(len(series), LEGENDS_MAX)
@@ -270,11 +274,17 @@ def _lines(panel: Json, source: Source, axes: Axes) -> None:
         if low <= step["value"] <= high:
             plot.axhline(step["value"], color=COLOURS[step["color"]], linestyle="--", linewidth=1)
     keys = []
+    floor: dict[float, float] = {}
     for number, (name, points) in enumerate(series):
         colour = colours.get(name, PALETTE[number % len(PALETTE)])
         for part in _unbroken(points, source):
             times = [t - source.at for t, _ in part]
-            drawn = plot.plot(times, [value for _, value in part], color=colour, linewidth=1)
+            tops = [value for _, value in part]
+            drawn = plot.plot(times, tops, color=colour, linewidth=1)
+            if stacked:
+                below = [floor.get(t, 0.0) for t in times]
+                plot.fill_between(times, below, tops, color=colour, alpha=0.4, linewidth=0)
+                floor.update(zip(times, tops, strict=True))
         keys.append((drawn[0], f"{name}  {newest[number]}"))
     if len(series) > legends:
         keys[legends - 1] = (keys[legends - 1][0], f"and {len(series) - legends + 1} more")

@@ -20,7 +20,7 @@ from dashboards.panels import (
     word,
 )
 from dashboards.queries import CLUSTER, Choice, Scope, found, greatest, total
-from dashboards.words import CELL_CONNECTOR, MODES, ONE_CONNECTOR
+from dashboards.words import CELL_CONNECTOR, MODES, ONE_CONNECTOR, PLANS
 from offsetwatch.serve.metrics import catalog as m
 from offsetwatch.serve.metrics.metric import CONNECTOR
 
@@ -203,7 +203,9 @@ def _plans() -> list[Panel]:
             "Proposed ones that pile up: they are not approved, or many connectors fail at once.",
             [Query(total(HERE.of(m.REMEDIATION_PLANS), "state"), "{{state}}")],
             stacked=True,
+            colours=PLANS,
             unit="short",
+            bad=Bad(runbooks=("RemediationPlanParked", "RemediationProposalWaits")),
         ),
         lines(
             "Plans completed by result",

@@ -42,6 +42,12 @@ STATES: Final = {
     "restarting": "yellow",
 }
 SEVERITIES: Final = {"critical": "red", "warning": "orange", "info": "blue"}
+PLANS: Final = {
+    "proposed": "orange",
+    "approved": "blue",
+    "running": "green",
+    "parked": "red",
+}
 MODES: Final = {"observe": "blue", "propose": "yellow", "auto": "green"}
 # Sixty intervals (judge.interval_s) of a minute: when the finding mm2_retention_near is made.
 RETENTION_NEAR_SECONDS: Final = 3600

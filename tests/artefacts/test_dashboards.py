@@ -12,11 +12,11 @@ import yaml
 
 from dashboards import build, remediation
 from dashboards.build import boards, main
-from dashboards.words import BLUE_GREY, MODES, STATES, UNWELL, VERDICTS
+from dashboards.words import BLUE_GREY, MODES, PLANS, STATES, UNWELL, VERDICTS
 from offsetwatch.model import connectors
 from offsetwatch.model.findings import FindingName, Verdict
 from offsetwatch.remedy.guards import GUARDS
-from offsetwatch.remedy.model.service_api import Mode
+from offsetwatch.remedy.model.service_api import Mode, PlanState
 from offsetwatch.serve.metrics.catalog import CATALOG
 from tools.promtool import check_rules
 
@@ -90,7 +90,6 @@ NEITHER = {
         "Findings that remediation handles",
         "Journal lag of replicas",
         "Plans approved or running",
-        "Plans by state",
         "Plans completed by result",
         "Refusals by connector",
         "Refusals by guard",
@@ -476,6 +475,7 @@ def test_words_on_the_boards_are_those_of_the_code():
     assert VERDICTS.keys() == {verdict.value for verdict in Verdict}
     assert STATES.keys() == set(connectors.STATES)
     assert MODES.keys() == {mode.value for mode in Mode}
+    assert PLANS.keys() < {state.value for state in PlanState}
     assert set(UNWELL.split("|")) < VERDICTS.keys()
     guards = {guard.name for guard in GUARDS}
     assert {*remediation.HALTS.split("|"), *remediation.SAFETY.split("|")} <= guards
@@ -493,6 +493,25 @@ def test_exceptions_from_the_linter_are_written_down_with_their_reasons():
         assert {entry["dashboard"] for entry in exclusion["entries"]} == {
             BOARDS[name]["title"] for name in without
         }
+
+
+def test_ages_among_the_problems_have_a_column_of_their_own():
+    (panel,) = (panel for panel in panels(BOARDS["fleet"]) if panel["title"] == "Problems")
+    numbers, ages = (target["expr"] for target in panel["targets"])
+    assert set(re.findall('"problem", "([^"]*)"', ages)) == {
+        "history does not advance",
+        "input silent",
+        "replication late",
+        "sink data late",
+    }
+    assert "lag_seconds" not in numbers
+    units = [
+        (override["matcher"]["options"], property_["value"])
+        for override in panel["fieldConfig"]["overrides"]
+        for property_ in override["properties"]
+        if property_["id"] == "unit"
+    ]
+    assert units == [("value", "short"), ("age", "s")]
 
 
 def test_states_and_verdicts_have_the_same_colour_on_every_board():
