@@ -90,8 +90,28 @@ def test_a_plan_is_one_line_until_it_is_opened(page, site):
     assert page.run(f"{plans}.length") > 0
     assert page.run(f"[...{plans}].filter((at) => at.open).length") == 0
     folded = text_of(page, "remedies")
-    assert worlds.PLAN.connector in folded
+    assert folded.count(worlds.PLAN.connector) == 1
+    assert re.search(r"east/invoices-2, expires .*\d\d:\d\d", folded)
     assert worlds.PLAN.sha256 not in folded
+
+
+def test_the_page_has_one_way_to_write_a_moment(page, site):
+    opened(page, site)
+    assert "since 2" in site.now.findings[0].summary
+    assert not re.search(r"\d{4}-\d\d-\d\dT", text_of(page, "findings"))
+
+
+def test_an_opened_row_says_why_first_and_names_tasks(page, site):
+    opened(page, site)
+    page.run(
+        "[...document.querySelectorAll('#connectors tr[data-key] button')]"
+        ".find((button) => button.textContent.includes('invoices-to-s3')).click()"
+    )
+    page.until("document.querySelector('.detail table')")
+    detail = page.run("document.querySelector('.detail').innerText")
+    (judged,) = (at for at in site.now.judgements if at.connector == "invoices-to-s3")
+    assert detail.startswith(judged.reason)
+    assert "task 0: " in detail
 
 
 def test_digits_of_numbers_are_grouped(page, site):

@@ -2,7 +2,7 @@
 
 import { boardLink } from "./boards.js";
 import { element, list, plainTable } from "./dom.js";
-import { UNKNOWN, amount, clock, counted, duration, field, parsed, since, size } from "./words.js";
+import { UNKNOWN, amount, clock, counted, duration, field, local, parsed, since, size } from "./words.js";
 
 const PARTITIONS_MAX = 50;
 
@@ -33,8 +33,8 @@ function focusable(cell) {
 function judged(row, at) {
   if (row.verdict === null) return [element("p", { kind: "faint" }, "There is no verdict yet.")];
   return [
+    element("p", {}, local(row.reason)),
     list(row.evidence),
-    element("p", {}, row.reason),
     element("p", { kind: "faint" }, `${row.verdict} by rule ${row.rule} since ${clock(row.since)} (${since(row.since, at)})`),
   ];
 }
@@ -77,7 +77,7 @@ function connectorParts(own, at) {
   const parts = [];
   if (own.class) parts.push(element("p", { kind: "faint" }, `${own.class} ${own.version ?? ""}`));
   if (own.tasks.length) {
-    parts.push(element("p", {}, `Tasks: ${own.tasks.slice(0, PARTITIONS_MAX).map(({ task, state }) => `${task} ${state}`).join(", ")}`));
+    parts.push(element("p", {}, own.tasks.slice(0, PARTITIONS_MAX).map(({ task, state }) => `task ${task}: ${state === "failed" ? "FAILED" : state}`).join(", ")));
   }
   if (own.source_partitions.length) {
     const shown = own.source_partitions.slice(0, PARTITIONS_MAX).map((each) => [

@@ -2,7 +2,7 @@
 
 import { boardLink } from "./boards.js";
 import { element, list, write } from "./dom.js";
-import { UNKNOWN, clock, counted, since } from "./words.js";
+import { UNKNOWN, clock, counted, local, since } from "./words.js";
 
 const CARDS_MAX = 30;
 const cards = new Map();
@@ -44,7 +44,7 @@ function card(key, finding, { at, boards_url: boards }) {
     const node = element(
       "article",
       { kind: `finding ${finding.severity}` },
-      element("h3", {}, element("span", { kind: "badge" }, finding.severity), ` ${finding.summary}`),
+      element("h3", {}, element("span", { kind: "badge" }, finding.severity), ` ${local(finding.summary)}`),
       list(finding.evidence),
       ...advice(finding, boards),
       element("p", { kind: "faint" }, element("code", {}, finding.name), ` ${whose}, since ${clock(finding.since)} (`, age, ")"),
@@ -77,7 +77,7 @@ function rest(root, announced, overview, count) {
 function announce(announced, found, leftOut) {
   const now = new Map(found.map((finding) => [keyOf(finding), finding]));
   if (heard !== null) {
-    const fresh = [...now].filter(([key]) => !heard.has(key)).map(([, finding]) => `${finding.severity}: ${finding.summary}`);
+    const fresh = [...now].filter(([key]) => !heard.has(key)).map(([, finding]) => `${finding.severity}: ${local(finding.summary)}`);
     const over = leftOut ? 0 : [...heard].filter((key) => !now.has(key)).length; // what is not listed may stand
     const said = [...fresh.slice(0, 3)];
     if (fresh.length > 3) said.push(`and ${counted(fresh.length - 3, "more finding", "more findings")}`);
@@ -127,7 +127,10 @@ function folded(kind, key, line, parts) {
 }
 
 function plan(at) {
-  const line = [element("span", { kind: "badge" }, at.state), ` ${at.connect_cluster} / ${at.connector}: ${at.verb}`];
+  const expires = at.approve && at.expires_at !== null ? `, expires ${clock(at.expires_at)}` : "";
+  const ending = ` for ${at.connector}`;
+  const verb = at.verb.endsWith(ending) ? at.verb.slice(0, -ending.length) : at.verb;
+  const line = [element("span", { kind: "badge" }, at.state), ` ${at.connect_cluster} / ${at.connector}: ${verb}${expires}`];
   const parts = [
     element("p", { kind: "faint" }, `${at.connect_cluster} / ${at.connector}, planned ${clock(at.created_at)} by ${at.created_by}${at.said && at.said !== at.verb ? `. ${at.said}` : ""}`),
   ];

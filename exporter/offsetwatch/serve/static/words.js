@@ -99,10 +99,16 @@ export function clock(at) {
   return Math.abs(Date.now() - then.getTime()) < A_DAY_S * 1000 ? TIME.format(then) : DAY.format(then);
 }
 
+// A text of the daemon with the moments in it as on the rest of the page: those are RFC 3339 in UTC.
+export function local(text) {
+  return text.replace(/\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z/g, (at) => clock(at));
+}
+
 // The value of a piece of evidence with its unit.
 export function measured({ value, unit }) {
   if (value === null) return "none";
-  if (unit === null || unit === "time") return String(value);
+  if (unit === "time") return clock(value);
+  if (unit === null) return String(value);
   return unit === "offset" ? amount(value) : `${amount(value)} ${value === 1 ? unit.replace(/s$/, "") : unit}`;
 }
 
