@@ -160,8 +160,9 @@ def _add_plot(axes: Axes, remaining: float, top: float, bottom: float, source: S
     backs = (source.seconds, source.seconds / 2, 0)
     plot.set(xlim=(-source.seconds, 0), xticks=[-back for back in backs])
     plot.set_xticklabels([f"-{back / 60:.0f} min" if back else "now" for back in backs])
-    for label, side in zip(plot.get_xticklabels(), ("left", "center", "right"), strict=True):
-        label.set_horizontalalignment(side)
+    first, _, last = plot.get_xticklabels()
+    first.set_horizontalalignment("left")
+    last.set_horizontalalignment("right")
     plot.tick_params(labelsize=9, length=0)
     plot.tick_params(axis="x", pad=7)
     plot.spines[:].set_visible(False)

@@ -159,9 +159,13 @@ class ResponseTimeout(AmbiguousOutcome):
 class NoReadableCluster(ResponseTimeout):
     """Error: no cluster could be read. `lines` has one line for each, with the cause."""
 
-    def __init__(self, lines: Iterable[str]) -> None:
+    def __init__(self, lines: Iterable[str], doctor: str = "offsetwatch doctor") -> None:
         self.lines = tuple(lines)
-        super().__init__("no cluster could be read", "; ".join(self.lines))
+        super().__init__(
+            "no cluster could be read",
+            "; ".join(self.lines),
+            f"`{doctor}` checks each of them and says what to do",
+        )
 
 
 class ServerError(AmbiguousOutcome):

@@ -16,7 +16,8 @@ from dashboards.words import BLUE_GREY, MODES, PLANS, STATES, UNWELL, VERDICTS
 from offsetwatch.model import connectors
 from offsetwatch.model.findings import FindingName, Verdict
 from offsetwatch.remedy.guards import GUARDS
-from offsetwatch.remedy.model.service_api import Mode, PlanState
+from offsetwatch.remedy.model.plan import PlanStatus
+from offsetwatch.remedy.model.service_api import Mode
 from offsetwatch.serve.metrics.catalog import CATALOG
 from tools.promtool import check_rules
 
@@ -475,7 +476,7 @@ def test_words_on_the_boards_are_those_of_the_code():
     assert VERDICTS.keys() == {verdict.value for verdict in Verdict}
     assert STATES.keys() == set(connectors.STATES)
     assert MODES.keys() == {mode.value for mode in Mode}
-    assert PLANS.keys() < {state.value for state in PlanState}
+    assert PLANS.keys() < {status.value for status in PlanStatus}
     assert set(UNWELL.split("|")) < VERDICTS.keys()
     guards = {guard.name for guard in GUARDS}
     assert {*remediation.HALTS.split("|"), *remediation.SAFETY.split("|")} <= guards

@@ -204,6 +204,21 @@ def _describe_yaml_error(error: yaml.YAMLError, text: str) -> str:
     return f"{where}: {_QUOTED.sub('what is there', problem)}"
 
 
+def format_mistakes(errors: Iterable[dict[str, Any]], top: type[ConfigSection]) -> list[str]:
+    """Return a line for each mistake; a misspelt key is not reported as missing as well."""
+    errors = tuple(errors)
+    misspelt = {
+        (*error["loc"][:-1], _find_similar_key(error["loc"], top))
+        for error in errors
+        if error["type"] == "extra_forbidden"
+    }
+    return [
+        format_mistake(error, top)
+        for error in errors
+        if error["type"] != "missing" or error["loc"] not in misspelt
+    ]
+
+
 def format_mistake(error: dict[str, Any], top: type[ConfigSection]) -> str:
     """Return one line: the path, the mistake, and a suggestion if a similar name exists."""
     location = tuple(part for part in error["loc"] if part != "[key]")
@@ -233,11 +248,21 @@ def format_mistake(error: dict[str, Any], top: type[ConfigSection]) -> str:
         return f"{path}: {_describe_choices(error['ctx']['expected'], error['input'])}"
     if error["type"] != "extra_forbidden":
         return f"{path}: {error['msg'][0].lower()}{error['msg'][1:]}"
-    fields = _find_section(location[:-1], top).model_fields
-    known = tuple(field.alias or name for name, field in fields.items())
-    near = difflib.get_close_matches(str(location[-1]), known, n=1)
-    hint = f', did you mean "{near[0]}"?' if near else f" (known: {', '.join(known)})"
+    near = _find_similar_key(location, top)
+    known = ", ".join(_list_keys(location[:-1], top))
+    hint = f', did you mean "{near}"?' if near else f" (known: {known})"
     return f"{path}: unknown key{hint}"
+
+
+def _list_keys(location: tuple[str | int, ...], top: type[ConfigSection]) -> tuple[str, ...]:
+    fields = _find_section(location, top).model_fields
+    return tuple(field.alias or name for name, field in fields.items())
+
+
+def _find_similar_key(location: tuple[str | int, ...], top: type[ConfigSection]) -> str | None:
+    """Return the key that an unknown key probably stands for."""
+    near = difflib.get_close_matches(str(location[-1]), _list_keys(location[:-1], top), n=1)
+    return near[0] if near else None
 
 
 def _describe_choices(expected: str, given: object) -> str:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from offsetwatch.config.checks import check_sections, fill_from_files
-from offsetwatch.config.document import format_mistake, read_yaml
+from offsetwatch.config.document import format_mistakes, read_yaml
 from offsetwatch.config.schema.root import Config
 from offsetwatch.config.schema.types import FOLDER_KEY
 from offsetwatch.errors import ConfigError
@@ -118,7 +118,7 @@ def parse(
     try:
         config = Config.model_validate(complete, context={FOLDER_KEY: folder})
     except ValidationError as exc:
-        wrong = (format_mistake(dict(error), Config) for error in exc.errors())
+        wrong = format_mistakes(map(dict, exc.errors()), Config)
         mistakes.extend(text for text in wrong if text.partition(": ")[0] not in unset)
     mistakes.extend(check_sections(filled, folder))
     if config is None or mistakes:

@@ -76,7 +76,7 @@ def parse_document(
                 about a connector named `offsets`
     list_of     the connector that a list alone is about: KIP-995's `initial_offsets`
     """
-    parsed = _parse_json(raw)
+    parsed = parse_json(raw)
     if isinstance(parsed, ValidationProblem):
         return (parsed,)
     found: list[ValidationProblem] = []
@@ -101,7 +101,7 @@ def parse_pair(
     partition: str, offset: str, where: str
 ) -> PartitionOffset | tuple[ValidationProblem, ...]:
     """Parse a partition and an offset given apart, as on a command line; return problems if any."""
-    halves = [_parse_json(half.encode(errors="surrogatepass")) for half in (partition, offset)]
+    halves = [parse_json(half.encode(errors="surrogatepass")) for half in (partition, offset)]
     found = [
         ValidationProblem(f"{where}.{name}", half.wrong, half.right)
         for name, half in zip(_ENTRY, halves, strict=True)
@@ -151,7 +151,7 @@ def _format_block(left: str, right: str, indent: str, lines: list[str]) -> str:
     return f"{left}\n{inside}\n{indent}{right}"
 
 
-def _parse_json(raw: bytes) -> Any:
+def parse_json(raw: bytes) -> Any:
     """Parse any JSON value, objects as _JsonObject; return a ValidationProblem if it is invalid."""
     try:
         text = raw.decode("utf-8-sig")

@@ -39,7 +39,12 @@ from offsetwatch.remedy.model.plan import (
     Watch,
 )
 from offsetwatch.toolbox.change import Author, PreparedChange, build_plan, compute_changes
-from offsetwatch.toolbox.documents import OffsetsDocument, OffsetsSection, parse_document
+from offsetwatch.toolbox.documents import (
+    OffsetsDocument,
+    OffsetsSection,
+    parse_document,
+    parse_json,
+)
 from offsetwatch.toolbox.store.rest import (
     RestOffsetStore,
     check_strimzi_ownership,
@@ -261,7 +266,9 @@ def parse_request(name: str, raw: bytes) -> CreationRequest | tuple[ValidationPr
             return (ValidationProblem("--config-file", "it is no JSON object", right),)
         parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return (ValidationProblem("--config-file", "it is not JSON", ""),)
+        place = parse_json(raw)
+        wrong = place.wrong if isinstance(place, ValidationProblem) else "it is not JSON"
+        return (ValidationProblem("--config-file", wrong, ""),)
     if not isinstance(parsed.get("config"), dict):
         return tuple(_find_wrong_settings(name, parsed)) or CreationRequest(
             {**parsed, "name": name}

@@ -287,7 +287,7 @@ def test_switches_are_set_from_afar(elsewhere):
 
 def test_a_role_that_may_not_is_denied(elsewhere):
     elsewhere.bureau.proposed()
-    with pytest.raises(AccessDenied, match="your role does not allow this"):
+    with pytest.raises(AccessDenied, match="your role viewer does not allow this: the role"):
         elsewhere.desk("eve").reject("p1", "", "no")
     with pytest.raises(AccessDenied, match="valid bearer token"):
         elsewhere.desk("mallory").plans()

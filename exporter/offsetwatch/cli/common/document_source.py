@@ -8,7 +8,7 @@ is older than STALE_S. The inspection starts from the state that a daemon left i
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,11 +81,15 @@ class UnreadCluster(msgspec.Struct, frozen=True):
         since = (
             "never read" if self.since is None else f"last read {output.format_moment(self.since)}"
         )
-        split = (input_name.partition(" ") for input_name in self.inputs)
-        names = [_describe_input(kind, name) for kind, _, name in split]
-        missing = f"; missing: {', '.join(names)}" if names else ""
+        missing = f"; missing: {self.missing}" if self.inputs else ""
         why = self.why.removeprefix(f"{self.cluster}: ")
         return f"not read: {self.kind} cluster {self.cluster}{where}: {why}; {since}{missing}"
+
+    @property
+    def missing(self) -> str:
+        """Return the missing inputs by name; "" if the cluster could not be read at all."""
+        split = (input_name.partition(" ") for input_name in self.inputs)
+        return ", ".join(_describe_input(kind, name) for kind, _, name in split)
 
 
 def _describe_input(kind: str, name: str) -> str:
@@ -107,9 +111,11 @@ def collect_unread_clusters(
     """Return the clusters of unread inputs, of lines of `waiting_for`, and those in `silent`."""
     silent = silent or {}
     missing: dict[ClusterName, dict[str, UnreadInput]] = {cluster: {} for cluster in silent}
-    for unread_input in (*(_parse_waiting_line(text) for text in waiting_for), *inputs):
-        names = find_input_clusters(unread_input.kind, unread_input.input, config)
-        cluster = next((name for name in names if name in silent), names[0])
+    unread_inputs = (*(_parse_waiting_line(text) for text in waiting_for), *inputs)
+    clusters = [find_input_clusters(each.kind, each.input, config) for each in unread_inputs]
+    failing = {*silent, *(cluster for cluster, *others in clusters if not others)}
+    for unread_input, candidates in zip(unread_inputs, clusters, strict=True):
+        cluster = _choose_cluster(candidates, unread_input.last_error, failing, config)
         found = missing.setdefault(cluster, {})
         name = f"{unread_input.kind} {unread_input.input}"
         if name not in found or unread_input.last_error is not None:
@@ -118,6 +124,24 @@ def collect_unread_clusters(
         _build_unread_cluster(cluster, found, silent.get(cluster), config)
         for cluster, found in sorted(missing.items())
     )
+
+
+def _choose_cluster(
+    candidates: tuple[ClusterName, ...],
+    error: str | None,
+    failing: Collection[ClusterName],
+    config: Config | None,
+) -> ClusterName:
+    """Return the cluster that an input is missing for.
+
+    That is the one whose address the error names, or one that fails otherwise, or the first.
+    """
+    if config is not None and error is not None and len(candidates) > 1:
+        for cluster in candidates:
+            addresses = (_find_address(config, cluster) or "").replace(",", " ").split()
+            if any(address in error for address in addresses):
+                return cluster
+    return next((cluster for cluster in candidates if cluster in failing), candidates[0])
 
 
 def _build_unread_cluster(

@@ -81,9 +81,7 @@ def print_client_error(failed: ClientError, then: str = "") -> None:
     if isinstance(failed, NoReadableCluster):
         for line in failed.lines:
             print_error(line)
-        print_error(
-            f"{failed.target}: `offsetwatch doctor` checks each of them and says what to do"
-        )
+        print_error(f"{failed.target}: {failed.advice}")
         return
     print_error(format_client_error(failed, then))
 

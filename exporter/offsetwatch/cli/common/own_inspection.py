@@ -24,6 +24,7 @@ from offsetwatch.cli.common.document_source import (
     collect_unread_clusters,
     find_awaited_clusters,
 )
+from offsetwatch.cli.common.options import add_config_option
 from offsetwatch.cli.common.parallel import record_remaining_threads
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.clients.kafka.inspector import KafkaInspector
@@ -144,7 +145,7 @@ class OwnInspection:
         """Return an error that names what is missing."""
         lines = tuple(cluster.text for cluster in self.unread)
         if self.empty:
-            return NoReadableCluster(lines)
+            return NoReadableCluster(lines, add_config_option("offsetwatch doctor"))
         return ResponseTimeout("the clusters could not be read whole", "; ".join(lines))
 
 

@@ -25,6 +25,7 @@ import click
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
+from offsetwatch.cli.common.document_source import collect_unread_clusters
 from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.options import config_option, output_options, timeout_option
 from offsetwatch.cli.common.output import OutputFormat
@@ -62,6 +63,7 @@ from offsetwatch.remedy.drivers.strimzi.resources import (
     read_cluster_resource,
 )
 from offsetwatch.remedy.replicas.replica import ReplicaSettings
+from offsetwatch.serve.documents.status import list_unread_inputs
 from offsetwatch.state.internal_topics import SHARED, find_internal_topics, find_topic_problems
 from offsetwatch.state.snapshot import Snapshot
 
@@ -72,6 +74,7 @@ _BAD_VERDICTS: Final = {"fail", "warn"}
 _PHASE_PART: Final = 0.5  # of the time that is left, for clusters and workers, then for topics
 _INSPECTION_PART: Final = 0.7
 
+_CATCH_UP: Final = "catch-up"
 _WAITING_ADVICE: Final = (
     "see what fails above for its cluster; nothing of it is shown until it answers"
 )
@@ -99,6 +102,11 @@ def doctor(config_path: Path, output_format: OutputFormat, timeout_s: float) -> 
     return compute_exit_code(lines)
 
 
+def _urgency(line: DoctorCheck) -> tuple[int, bool]:
+    """Return the sort key of a line: failures first, and causes before what follows from them."""
+    return _VERDICT_ORDER.index(line.verdict), line.about == _CATCH_UP
+
+
 def format_report(title: str, lines: Collection[DoctorCheck]) -> str:
     """Return the checks as text of at most WIDTH columns, failures first."""
     counts = Counter(line.verdict for line in lines)
@@ -107,7 +115,7 @@ def format_report(title: str, lines: Collection[DoctorCheck]) -> str:
     )
     text = [f"{output.escape_controls(title)}: {find_worst_verdict(lines)} ({counted})"]
     wrap = partial(textwrap.wrap, width=WIDTH, subsequent_indent=" " * 8, break_on_hyphens=False)
-    for line in sorted(lines, key=lambda line: _VERDICT_ORDER.index(line.verdict)):
+    for line in sorted(lines, key=_urgency):
         bad = line.verdict in _BAD_VERDICTS
         head = output.escape_controls(f"{line.about}, {line.check}: {line.found}")
         verdict = line.verdict.upper() if bad else line.verdict
@@ -185,7 +193,7 @@ class Doctor:
                 snapshot = inspection.snapshot
                 lines = list(self._check_inputs(snapshot))
         except SettingsRefused as exc:
-            return [report_failed_check("catch-up", "inputs", exc)]
+            return [report_failed_check(_CATCH_UP, "inputs", exc)]
         lines += self._all(
             [
                 (f"kafka {name}", partial(self._check_topics, name, snapshot))
@@ -380,16 +388,15 @@ class Doctor:
                 == (flow.connect_cluster, flow.connector)
             }
             yield from diagnosis.check_copies(flow, copied, () if target is None else target.topics)
-        line = partial(DoctorCheck, "catch-up")
-        for text in snapshot.waiting_for:
-            yield line("inputs", "fail", text, _WAITING_ADVICE)
-        waiting = " ".join(snapshot.waiting_for)
-        for view in snapshot.inputs:
-            name = f"{view.id.kind} {view.id.input}"
-            if not view.up and view.last_error is not None and f"{name}:" not in waiting:
-                yield line(name, "fail", view.last_error, _WAITING_ADVICE)
+        unread_clusters = collect_unread_clusters(
+            list_unread_inputs(snapshot), snapshot.waiting_for, config=self._config
+        )
+        for unread in unread_clusters:
+            about = f"{unread.kind} cluster {unread.cluster}"
+            found = f"not read: {unread.missing}: {unread.why}"
+            yield DoctorCheck(_CATCH_UP, about, "fail", found, _WAITING_ADVICE)
         if snapshot.ready:
-            yield line("inputs", "ok", "every topic was read to its end")
+            yield DoctorCheck(_CATCH_UP, "inputs", "ok", "every topic was read to its end")
 
 
 def _run_check(about: str, check: CheckFunction) -> list[DoctorCheck]:

@@ -375,7 +375,8 @@ def _read_states(
     missing = collect_unread_clusters(inputs, (), config=loaded)
     if len(failed) == len(connects) > 0:
         denied = (error for error in failed.values() if isinstance(error, AccessDenied))
-        raise next(denied, NoReadableCluster(cluster.text for cluster in missing))
+        doctor = add_config_option("offsetwatch doctor")
+        raise next(denied, NoReadableCluster((cluster.text for cluster in missing), doctor))
     return rows, "Connect itself, just now", missing
 
 

@@ -41,9 +41,10 @@ from offsetwatch.cli.plans.service_access import (
     listener_options,
     optional_because_option,
 )
+from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.errors import ConfigError
 from offsetwatch.model.commands import format_connector_command
-from offsetwatch.remedy.gather.live_queries import compute_config_sha256
+from offsetwatch.remedy.gather.live_queries import READ_TIMEOUT_S, compute_config_sha256
 from offsetwatch.remedy.model.plan import Create, Delete, Plan, RequestedState
 from offsetwatch.toolbox import lifecycle
 from offsetwatch.toolbox.change import Author, PreparedChange
@@ -68,7 +69,10 @@ class ConnectorChangeOptions:
 
 @contextmanager
 def _open_connect_cluster(options: ConnectorChangeOptions) -> Iterator[RestOffsetStore]:
-    """Yield the named Connect cluster, or the only one with a URL. Raises ConfigError."""
+    """Yield the named Connect cluster, or the only one with a URL. Raises ConfigError.
+
+    Raises ClientError if it does not answer within a timeout that is shorter than a request's.
+    """
     loaded = config.load(options.config_path)
     known = {cluster.name: cluster for cluster in loaded.connect if cluster.worker_urls}
     name = options.connect_cluster
@@ -79,6 +83,9 @@ def _open_connect_cluster(options: ConnectorChangeOptions) -> Iterator[RestOffse
     if name not in known:
         right = suggest_name(name, known, "known")
         raise ConfigError((f"--connect: no Connect cluster {name} with a url ({right})",))
+    if options.timeout_s < READ_TIMEOUT_S:
+        with closing(reader_of(known[name], options.timeout_s)) as reader:
+            reader.root()
     with closing(RestOffsetStore(loaded, known[name])) as store:
         yield store
 

@@ -23,6 +23,7 @@ from offsetwatch.cli.common.document_source import (
 )
 from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.options import (
+    add_config_option,
     daemon_options,
     output_options,
     take_read_options,
@@ -225,7 +226,8 @@ class _OffsetListing:
         rows = [row for offsets in self._rows.values() for row in offsets]
         if self._failed and not self._rows:
             denied = (error for error in self._failed if isinstance(error, AccessDenied))
-            raise next(denied, NoReadableCluster(self._unread))
+            doctor = add_config_option("offsetwatch doctor")
+            raise next(denied, NoReadableCluster(self._unread, doctor))
         if self._names and len(self.by) == 1 and not self._unread:  # the daemon told all offsets it
             self._unread += (
                 f"no connector {name} ({suggest_name(name, self._names)})"

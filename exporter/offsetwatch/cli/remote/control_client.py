@@ -77,6 +77,9 @@ from offsetwatch.remedy.model.service_api import (
 PREFIX: Final = "/api/v1"
 TIMEOUT_S: Final = 120.0  # a plan is made while we wait, and Connect may take 90 s to answer
 BODY_BYTES_MAX: Final = 16 * 1024 * 1024  # four times the largest page of the journal
+_CREDENTIALS_ADVICE: Final = (
+    "give --token-file or OFFSETWATCH_TOKEN_FILE, or --cert-file; control.tokens has the tokens"
+)
 _ADVICE: Final = "check the address, and that the daemon's configuration has a section control"
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 
@@ -207,7 +210,8 @@ class ControlClient:
             if is_html(answer.body):
                 said = f"HTTP {status} with {HTML_PAGE}, and not a control listener's answer"
         if status in {401, 403}:
-            return AccessDenied(self._url, said)
+            advice = _CREDENTIALS_ADVICE if status == httpx.codes.UNAUTHORIZED else None
+            return AccessDenied(self._url, said, advice)
         if status == httpx.codes.TOO_MANY_REQUESTS:
             return TooManyRequests(self._url, said)
         if error == "journal_unavailable":

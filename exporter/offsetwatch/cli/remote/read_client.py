@@ -30,6 +30,7 @@ from offsetwatch.clients.http.client import (
     is_html,
     read_body_blocking,
 )
+from offsetwatch.clients.http.exchange import build_connection_error
 from offsetwatch.config import Config, OwnAccess, Tls
 from offsetwatch.config.files import describe_file_error, read_secret
 from offsetwatch.config.identity import CLUSTERS_HEADER
@@ -192,8 +193,12 @@ def fetch_document(
         raise ConfigError((said,))
     refused = refusals.get(answer.status)
     if refused is not None:
-        said = f"HTTP {answer.status} with {page}" if page else "it does not know us"
-        raise refused(listener.where, f"{said}: see own_access")
+        said = (
+            f"HTTP {answer.status} with {page}" if page else "user name and password are required"
+        )
+        raise refused(
+            listener.where, f"{said}: own_access has them; `control.listen` has no such document"
+        )
     if answer.status == HTTPStatus.NOT_FOUND:
         return None
     raise TargetUnreachable(listener.where, f"HTTP {answer.status}: {page or said}")
@@ -224,9 +229,11 @@ def _send_get(url: str, path: str, access: OwnAccess, timeout_s: float) -> Daemo
             body = read_body_blocking(response, BODY_BYTES_MAX)
             status = response.status_code
     except httpx.HTTPError as exc:
-        said = str(exc) or type(exc).__name__
-        advice = "check the address, which is `listen` of the daemon's configuration"
-        raise TargetUnreachable(url, said, advice) from exc
+        failed = build_connection_error(url, exc)
+        advice = failed.advice or (
+            "check the address, which is `listen` of the daemon's configuration"
+        )
+        raise TargetUnreachable(url, failed.detail, advice) from exc
     if len(body) > BODY_BYTES_MAX:
         raise SizeLimitExceeded(url, f"an answer of more than {BODY_BYTES_MAX} bytes")
     return DaemonResponse(status, body)

@@ -136,7 +136,7 @@ def translate_http_errors(name: str, timeout_s: float) -> Iterator[None]:
         raise ResponseTimeout(name, f"no whole answer within {timeout_s:g} s") from exc
     # OSError, because a TLS alert after the handshake passes through httpx as it is.
     except (httpx.TransportError, httpx.InvalidURL, OSError) as exc:
-        raise _build_connection_error(name, exc) from exc
+        raise build_connection_error(name, exc) from exc
     except httpx.DecodingError as exc:
         raise MalformedResponse(name, "the encoding of the answer is broken") from exc
 
@@ -176,7 +176,11 @@ async def _end_generators() -> None:
         await asyncio.wait(ending, timeout=CLOSE_S)
 
 
-def _build_connection_error(name: str, error: Exception) -> ClientError:
+# What OpenSSL calls an answer that is no TLS, by version.
+_PLAIN_HTTP: Final = frozenset({"HTTP_REQUEST", "WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
+
+
+def build_connection_error(name: str, error: Exception) -> ClientError:
     """Return the error of a failed connection or an incomplete answer, from its first cause."""
     before = isinstance(error, httpx.ConnectError | httpx.UnsupportedProtocol | httpx.InvalidURL)
     kind: type[ClientError] = TargetUnreachable if before else IncompleteResponse
@@ -191,6 +195,10 @@ def _build_connection_error(name: str, error: Exception) -> ClientError:
                 return AccessDenied(
                     name, f"it refuses the client certificate, or requires one: {reason}"
                 )
+            if reason in _PLAIN_HTTP:
+                return TargetUnreachable(
+                    name, "the server does not speak TLS", "write http:// in place of https://"
+                )
             return kind(name, f"TLS failed: {reason}")
         if isinstance(cause, socket.gaierror):
             return kind(name, f"its host name cannot be resolved: {cause.strerror}")
@@ -198,6 +206,9 @@ def _build_connection_error(name: str, error: Exception) -> ClientError:
             return kind(name, os.strerror(cause.errno))
     if isinstance(error, httpx.LocalProtocolError):
         return kind(name, "the request could not be sent")  # the error's text quotes headers
+    if isinstance(error, httpx.RemoteProtocolError) and "without sending" in str(error):
+        said = "the server closed the connection without an answer, as a port without HTTP does"
+        return kind(name, said)
     return kind(name, str(error) or type(error).__name__)
 
 

@@ -110,7 +110,8 @@ def find_refused_settings(name: str, properties: Mapping[str, str]) -> tuple[Set
     errors: list[SettingsRefused] = []
     while (error := _find_first_refusal(name, remaining)) is not None:
         refused = error.detail.partition(": ")[0]
-        if refused not in remaining:  # what is missing, perhaps since a wrong one was left out
+        missing = refused not in remaining or "must be set" in error.detail
+        if missing:  # perhaps since a wrong one was left out
             return tuple(errors) or (error,)
         errors.append(error)
         del remaining[refused]

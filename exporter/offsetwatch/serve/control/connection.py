@@ -64,6 +64,15 @@ THROTTLED: Final = build_problem(
 )
 NOT_FOUND: Final = build_problem(404, "not_found", "there is no such path or object")
 FORBIDDEN: Final = build_problem(403, "forbidden", "your role does not allow this")
+
+
+def build_role_refusal(role: str, needed: str) -> ControlHttpAnswer:
+    """Build the answer to a principal whose role is too low."""
+    return build_problem(
+        403, "forbidden", f"your role {role} does not allow this: the role {needed} does"
+    )
+
+
 SCOPE_TOO_SMALL: Final = build_problem(
     403, "forbidden", "your role covers some connectors, and this needs all"
 )

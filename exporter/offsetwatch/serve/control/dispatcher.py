@@ -261,7 +261,7 @@ class ControlDispatcher:
         if route is None:
             return _refuse_method(by_method), "malformed"
         if not by.role.allows(route.role):
-            return self._forbidden(by, route.path)
+            return self._forbidden(by, route.path, route.role)
         why_not = None if route.method == "GET" else self._why_not()
         if why_not is not None:
             return connection.build_not_leader_answer(why_not), "not_leader"
@@ -298,9 +298,13 @@ class ControlDispatcher:
                 return (match[1] if match.re.groups else "", by_method)
         return "", {}
 
-    def _forbidden(self, by: AuthenticatedPrincipal, path: str) -> tuple[ControlHttpAnswer, str]:
+    def _forbidden(
+        self, by: AuthenticatedPrincipal, path: str, needed: UserRole | None = None
+    ) -> tuple[ControlHttpAnswer, str]:
         log.warning("control_forbidden", principal=by.name, role=by.role.value, path=path)
-        return connection.FORBIDDEN, "forbidden"
+        if needed is None:
+            return connection.FORBIDDEN, "forbidden"
+        return connection.build_role_refusal(by.role.value, needed.value), "forbidden"
 
 
 async def _run_in_worker(

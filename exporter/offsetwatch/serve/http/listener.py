@@ -8,7 +8,9 @@ daemon is restarted. So each connection has a deadline, and their number is boun
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 import threading
 from collections.abc import Callable, Coroutine
@@ -115,7 +117,12 @@ def _bind_socket(listen: str) -> socket.socket:
         family, _, _, _, address = found[0]
         return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
-        raise TargetUnreachable(f"listen {listen}", str(error)) from error
+        if error.errno == errno.EADDRINUSE:
+            raise ConfigError(
+                (f"listen {listen}: another process listens there: end it, or change the port",)
+            ) from error
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        raise TargetUnreachable(f"listen {listen}", reason) from error
 
 
 class AcceptLoop:

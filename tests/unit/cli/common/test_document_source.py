@@ -229,6 +229,7 @@ def test_a_daemon_that_stands_still_is_not_believed(tmp_path, daemon):
     daemon[1][0] = replace(seen(), at=time.time() - 3600.0)
     done = typed("connectors", "status", "-c", str(config(tmp_path, daemon[0])), "--timeout", "5")
     assert isinstance(done.exception, NoReadableCluster)
+    assert f"doctor --config {tmp_path}" in str(done.exception.advice)
 
 
 # --- no daemon: one cluster of two is frozen ------------------------------------------------------
@@ -375,6 +376,27 @@ def test_groups_of_a_flow_wait_for_its_upstream_too(tmp_path):
     assert not _is_wait_over(snapshot, {}, loaded, 1.0)
     sinks = replace(snapshot, waiting_for=("groups lab: waiting for a first attempt",))
     assert not _is_wait_over(sinks, silent, loaded, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("error", "others"),
+    [
+        ("{west} takes connections and does not answer", ()),
+        ("no answer", ((LOG_ENDS, "west"),)),
+    ],
+)
+def test_a_healthy_cluster_is_not_blamed_for_groups_of_a_flow(tmp_path, error, others):
+    from offsetwatch.cli.common.document_source import collect_unread_clusters
+    from offsetwatch.config import load
+    from offsetwatch.model.observations import GROUPS
+    from offsetwatch.serve.documents.status import UnreadInput
+
+    loaded = load(config(tmp_path, free_port()), {})
+    said = error.format(west=loaded.kafka["west"].bootstrap)
+    groups = UnreadInput(GROUPS, "lab/west->east", None, said)
+    ends = tuple(UnreadInput(kind, name, None, "timed out") for kind, name in others)
+    (missing,) = collect_unread_clusters((groups, *ends), (), config=loaded)
+    assert missing.cluster == "west"
 
 
 def test_findings_that_are_only_worth_knowing_are_no_failure(tmp_path, daemon):

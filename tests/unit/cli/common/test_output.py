@@ -117,12 +117,11 @@ def test_an_error_of_the_operating_system_is_printed_as_that_and_not_as_pythons(
 
 
 def test_clusters_of_which_none_could_be_read_have_a_line_each(capsys):
-    output.print_client_error(
-        NoReadableCluster(("not read: Kafka cluster a", "not read: Kafka cluster b"))
-    )
+    lines = ("not read: Kafka cluster a", "not read: Kafka cluster b")
+    output.print_client_error(NoReadableCluster(lines, "offsetwatch doctor --config a.yaml"))
     first, second, last = capsys.readouterr().err.splitlines()
     assert (first, second) == ("not read: Kafka cluster a", "not read: Kafka cluster b")
-    assert last.startswith("no cluster could be read: `offsetwatch doctor`")
+    assert last.startswith("no cluster could be read: `offsetwatch doctor --config a.yaml`")
 
 
 def test_yaml_has_the_content_of_json_with_its_numbers_as_they_were(capsys):

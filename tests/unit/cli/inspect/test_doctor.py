@@ -160,6 +160,7 @@ def test_a_question_that_takes_too_long_does_not_hide_the_others(
 def test_what_fails_stands_first_within_100_columns_and_each_says_what_to_do() -> None:
     lines = [
         DoctorCheck("history", "extra", "ok", "pyspark and java are there"),
+        DoctorCheck("catch-up", "Kafka cluster east", "fail", "not read: log ends", "see above"),
         DoctorCheck("clock", "records", "unknown", "no record was read"),
         DoctorCheck("kafka west", "topic ids", "warn", "topics have no ids", "upgrade " * 30),
         report_failed_check(
@@ -168,10 +169,15 @@ def test_what_fails_stands_first_within_100_columns_and_each_says_what_to_do() -
     ]
     text = format_report("a.yaml", lines)
     assert max(map(len, text.splitlines())) <= 100
-    assert text.splitlines()[0] == "a.yaml: fail (1 fail, 1 warn, 1 unknown, 1 ok)"
+    assert text.splitlines()[0] == "a.yaml: fail (2 fail, 1 warn, 1 unknown, 1 ok)"
     assert text.splitlines()[1].startswith("FAIL    kafka east, reachable: unreachable: nothing")
     assert "[red]b:1" in text
-    assert text.index("-> check that it runs") < text.index("WARN") < text.index("unknown clock")
+    assert (
+        text.index("-> check that it runs")
+        < text.index("catch-up")
+        < text.index("WARN")
+        < text.index("unknown clock")
+    )
     assert text.index("unknown clock") < text.index("ok      history")
 
 

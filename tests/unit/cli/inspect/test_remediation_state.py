@@ -99,6 +99,15 @@ def test_each_guard_is_told_with_its_answer_and_why_those_against_it_first(burea
     ]
 
 
+def test_a_refusal_ends_with_the_proposal_that_follows_it(bureau):
+    bureau.proposed("p3")
+    (plan,) = told(bureau).plans
+    trouble(bureau, at=plan.created_at - 30.0)
+    assert told(bureau).refusals == ()
+    trouble(bureau, at=plan.created_at + 30.0)
+    assert len(told(bureau).refusals) == 1
+
+
 def test_what_would_be_done_is_told_as_that(bureau, capsys):
     trouble(
         bureau,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +16,7 @@ from lab.processes.ports import free_port
 from offsetwatch.cli import cli
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect, Kafka
+from offsetwatch.errors import ResponseTimeout
 from offsetwatch.remedy.drivers.rest import driver
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.execute.runner import Runner
@@ -338,3 +340,17 @@ def test_a_worker_that_gives_no_answer_is_named_before_a_person_says_yes(shell, 
     done = shell.change("connectors", "stop", "src")
     assert done.exit_code == 0, done.output
     assert f"the worker at {unauthenticated} gives no answer" in done.stderr
+
+
+def test_a_short_timeout_counts_for_a_worker_that_never_answers(tmp_path: Path) -> None:
+    with closing(socket.create_server(("127.0.0.1", 0), backlog=8)) as silent:
+        config = tmp_path / "config.yaml"
+        config.write_text(
+            'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
+            "connect: [{name: cc, kafka: k, "
+            f"url: 'http://127.0.0.1:{silent.getsockname()[1]}'}}]\n"
+        )
+        words = ["connectors", "stop", "c", "--yes", "--timeout", "1s", "--config", str(config)]
+        found = CliRunner().invoke(cli, words)
+    assert isinstance(found.exception, ResponseTimeout)
+    assert "no whole answer within 1 s" in str(found.exception)

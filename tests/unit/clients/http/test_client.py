@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import ssl
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
 
+import httpx
 import pytest
 
 from offsetwatch.cli.remote.control_client import ControlClient, ControlEndpoint
 from offsetwatch.cli.remote.read_client import ReadListener, fetch_document
 from offsetwatch.clients.connect.offsets_sweep import ConnectSweep, OffsetsSweepListener
 from offsetwatch.clients.connect.reader import ConnectReader, read_worker_clock
+from offsetwatch.clients.http.exchange import build_connection_error
 from offsetwatch.clients.http.webhook import WebhookClient
 from offsetwatch.clients.kubernetes.access import KubernetesAccess, send_kubernetes_request
 from offsetwatch.clients.write.connect import ConnectWriter
-from offsetwatch.errors import ClientError, OffsetwatchError
+from offsetwatch.errors import ClientError, OffsetwatchError, TargetUnreachable
 from offsetwatch.remedy.drivers.rest.driver import classify_offsets_reply, classify_request_reply
 from offsetwatch.remedy.model.driver import AttemptResult
 from tests.fakes.worker import ok, serving
@@ -127,3 +130,27 @@ def test_a_cookie_is_not_even_parsed(ask: Ask, capfd: pytest.CaptureFixture[str]
         with serving(ok(b"{}", status=f"200 OK\r\nSet-Cookie: {cookie}")) as server:
             ask(server.url)
     assert capfd.readouterr().err == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "advice"),
+    [
+        ("WRONG_VERSION_NUMBER", "the server does not speak TLS", "write http:// in place"),
+        ("HTTP_REQUEST", "the server does not speak TLS", "write http:// in place"),
+        ("NO_CIPHERS", "TLS failed: NO_CIPHERS", ""),
+    ],
+)
+def test_tls_with_a_port_that_speaks_none_is_named(reason: str, said: str, advice: str) -> None:
+    error = httpx.ConnectError("[SSL] (_ssl.c:1006)")
+    error.__cause__ = ssl.SSLError(1, "x")
+    error.__cause__.reason = reason
+    found = build_connection_error("http://a:1", error)
+    assert isinstance(found, TargetUnreachable)
+    assert found.detail == said
+    assert (found.advice or "").startswith(advice)
+
+
+def test_a_port_that_is_no_http_server_is_named() -> None:
+    error = httpx.RemoteProtocolError("Server disconnected without sending a response.")
+    found = build_connection_error("http://a:1", error)
+    assert "as a port without HTTP does" in found.detail

@@ -234,6 +234,12 @@ def test_all_that_librdkafka_refuses_is_found_at_once():
     assert "hunter2" not in str(results)
 
 
+def test_a_misspelt_user_name_is_one_mistake():
+    login = {"sasl.mechanism": "PLAIN", "sasl.usrname": "ada", "sasl.password": "hunter2"}
+    (found,) = find_refused_settings("east", {"security.protocol": "SASL_SSL", **login})
+    assert "did you mean sasl.username?" in found.detail
+
+
 @pytest.mark.parametrize(
     "properties", [{}, {"client.id": "x"}, {**SASL, "sasl.mechanism": "OAUTHBEARER"}]
 )

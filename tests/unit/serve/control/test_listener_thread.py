@@ -13,7 +13,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from lab.cluster.certificates import Authority
-from offsetwatch.errors import ConfigError, TargetUnreachable
+from offsetwatch.errors import ConfigError
 from offsetwatch.model.observations import ControlRequestsCounted
 from offsetwatch.serve.control.connection import ControlConnectionBounds
 from offsetwatch.serve.control.dispatcher import _list_host_names
@@ -28,7 +28,7 @@ def test_the_port_is_free_again_when_it_has_stopped():
     with serving() as stage:
         port = stage.server.port
         taken = control().model_copy(update={"listen": f"127.0.0.1:{port}"})
-        with pytest.raises(TargetUnreachable):
+        with pytest.raises(ConfigError):
             Stage(taken, ControlConnectionBounds()).server.start()
         stage.server.stop()
         again = Stage(taken, ControlConnectionBounds())
