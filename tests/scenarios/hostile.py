@@ -82,6 +82,16 @@ class HostileVerbs:
             connector.site.leftovers.setdefault(connector.name, {})[inputs["task"]] = trace
             connector.site.say(f"task-{connector.name}-{inputs['task']}", "FAILED", trace, self.now)
 
+    def do_other_site_says(self, told: Any) -> None:
+        """Have another Connect cluster write the state of a task of its own into the status topic
+        that we read, in which the task has the same name.
+        """
+        given = only("other_site_says", told, "connector", "task", "state", "failure")
+        for at in self._named(given["connector"]):
+            trace = trace_of(given["failure"]) if "failure" in given else None
+            key = f"task-{at.name}-{given.get('task', 0)}"
+            at.site.say(key, given["state"], trace, self.now)
+
     # --- connectors ------------------------------------------------------------------------------
 
     def do_start_jvm(self, report: Any) -> None:

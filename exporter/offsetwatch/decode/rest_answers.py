@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 
@@ -69,11 +69,11 @@ class _Offsets(msgspec.Struct):
 
 class _ConsumedPartition(msgspec.Struct):
     kafka_topic: str
-    kafka_partition: int
+    kafka_partition: Annotated[int, msgspec.Meta(ge=0, lt=2**31)]
 
 
 class _ConsumedOffset(msgspec.Struct):
-    kafka_offset: int
+    kafka_offset: Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 @dataclass(frozen=True, slots=True)

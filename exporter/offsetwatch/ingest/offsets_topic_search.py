@@ -16,6 +16,7 @@ from offsetwatch.clients.kafka.clients import KafkaAdmin, TailReader, parse_end_
 from offsetwatch.clock import UnixClock
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.errors import (
+    AccessDenied,
     ClientError,
     OffsetsTopicNotIdentified,
     ResponseTimeout,
@@ -50,10 +51,12 @@ def find_offsets_topic(
     """
     topics, _ = admin.topics()
     named = [name for name in topics if not name.startswith("__") and name not in dedicated]
+    try:
+        compacted = admin.compacted(named)
+    except AccessDenied as exc:
+        raise _explain_topic_error(exc, exc.detail) from exc
     partitions = [
-        TopicPartition(name, number)
-        for name in sorted(admin.compacted(named))
-        for number in range(topics[name])
+        TopicPartition(name, number) for name in sorted(compacted) for number in range(topics[name])
     ]
     if len(partitions) > CANDIDATE_PARTITIONS_MAX:
         raise OffsetsTopicNotIdentified(
@@ -116,8 +119,8 @@ def _find_matching_topics(
     """
     refused: dict[TopicPartition, ClientError] = {}
     bounds = admin.bounds(partitions, stable=True, refused=refused)
-    if refused:
-        raise next(iter(refused.values()))
+    for partition, error in refused.items():
+        raise _explain_topic_error(error, f"topic {partition.topic}: {error.detail}")
     starts = {
         partition: max(log.start, log.stable_end - SAMPLE_PER_PARTITION)
         for partition, log in bounds.items()
@@ -135,7 +138,11 @@ def _find_matching_topics(
         while open_ends and 0 < deadline - clock.now() <= SAMPLE_DEADLINE_S:
             for message in reader.read(READ_RECORDS_MAX, 0.1):
                 topic_partition = TopicPartition(str(message.topic()), message.partition() or 0)
-                position = parse_end_of_partition(message)
+                try:
+                    position = parse_end_of_partition(message)
+                except ClientError as exc:
+                    detail = f"topic {topic_partition.topic}: {exc.detail}"
+                    raise _explain_topic_error(exc, detail) from exc
                 if position is None:
                     position = (message.offset() or 0) + 1
                     key = message.key()
@@ -153,6 +160,12 @@ def _find_matching_topics(
             f"{SAMPLE_DEADLINE_S:.0f} s: name the offsets topic in connect[].offsets_topic",
         )
     return found
+
+
+def _explain_topic_error(error: ClientError, detail: str) -> ClientError:
+    """Return the error of one topic, which ends the search, with how to do without a search."""
+    how = "name the offsets topic in connect[].offsets_topic"
+    return type(error)(error.target, f"{detail}: {how}", error.advice)
 
 
 def derive_listing_topic_names(offsets_topic: str) -> tuple[str, str] | None:

@@ -392,6 +392,11 @@ class Book:
             by_rest=by_rest,
             topic_doubts=dict(self._topic_doubts),
             rest_checks=self._checks.views(),
+            state_doubts={
+                (cluster.name, name): doubt
+                for cluster in sites
+                for name, doubt in cluster.state_doubts().items()
+            },
             lists=tuple(view for cluster in sites if (view := cluster.list_view()) is not None),
             wants_connector=self._wants_connector,
             index_parts=self._index_parts,

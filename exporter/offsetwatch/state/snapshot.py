@@ -189,6 +189,20 @@ class RestCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class StateDifference:
+    """Lasting difference between a state by REST and the newest one in the status topic.
+
+    `task` is None for the connector itself. The first was noticed at `since`, the newest at `at`.
+    """
+
+    task: int | None
+    rest: str
+    topic: str
+    since: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectorWithoutState:
     """Connector that Connect has listed without a state since `since`.
 
@@ -595,6 +609,8 @@ class Snapshot:
     replica         state of this daemon among those that share a journal; None where it is alone
     by_rest         the connectors whose offsets are polled over REST
     rest_checks     by (Connect cluster, connector): offsets by REST, compared with the topic's
+    state_doubts    by (Connect cluster, connector): how its states by REST and those in the status
+                    topic differ; its histories are left out
     topic_doubts    by Connect cluster whose offsets topic was searched again: why it may be the
                     wrong one, in words; None: it was found again
     lists           how far lists of connectors can be believed, of Connect clusters that are polled
@@ -643,6 +659,7 @@ class Snapshot:
     replica: ReplicaReported | None = None
     by_rest: tuple[RestConnector, ...] = ()
     rest_checks: Mapping[tuple[str, str], RestCheck] = field(default_factory=dict)
+    state_doubts: Mapping[tuple[str, str], StateDifference] = field(default_factory=dict)
     topic_doubts: Mapping[str, str | None] = field(default_factory=dict)
     lists: tuple[ConnectorListView, ...] = ()
     wants_connector: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from offsetwatch.decode.rest_answers import (
     decode_task_numbers,
     decode_traces,
     format_config_texts,
+    parse_consumed_partition,
 )
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.decode.stack_trace import TRACE_CHARS_MAX
@@ -834,3 +835,20 @@ def test_a_configuration_is_compared_as_the_texts_that_connect_keeps():
     assert retained == {"tasks.max": "1", "a": "true", "b": None}
     assert retained == format_config_texts({"tasks.max": 1, "a": True, "b": None})
     assert decode_config_texts(b"[]") == Undecodable("config_shape")
+
+
+@pytest.mark.parametrize(
+    ("partition", "offset", "expected"),
+    [
+        (0, 5, ("t", 0, 5)),
+        (-1, 5, None),
+        (2**31, 5, None),
+        (0, -5, None),
+        (0, 2**63, None),
+        (True, 5, None),
+    ],
+)
+def test_a_sinks_entry_beyond_what_kafka_numbers_is_none(partition, offset, expected):
+    identity = json.dumps({"kafka_topic": "t", "kafka_partition": partition})
+    found = parse_consumed_partition(identity, json.dumps({"kafka_offset": offset}))
+    assert found == expected

@@ -18,7 +18,7 @@ from offsetwatch.ingest.offsets_topic_search import (
     SAMPLE_PER_PARTITION,
     find_offsets_topic,
 )
-from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.model.topology import KafkaTopic, TopicPartition
 from tests.fakes.kafka import FakeAdmin, FakeKafka, FakeReader
 
 
@@ -156,6 +156,24 @@ def test_what_is_no_offsets_key_is_passed_over(kafka):
 def test_a_cluster_that_does_not_answer_is_an_error_of_its_own_kind(kafka):
     kafka.down = AccessDenied("east", "no ACL")
     with pytest.raises(AccessDenied):
+        find(kafka)
+
+
+def test_a_topic_that_ends_the_search_is_named_and_so_is_the_way_without_one(kafka, monkeypatch):
+    def refuse(_, __, *, stable, refused):
+        refused[TopicPartition("connect-status", 1)] = AccessDenied("east", "not authorized")
+        return {}
+
+    how = r"not authorized: name the offsets topic in connect\[\]\.offsets_topic$"
+    monkeypatch.setattr(FakeAdmin, "bounds", refuse)
+    with pytest.raises(AccessDenied, match=f"topic connect-status: {how}"):
+        find(kafka)
+
+    def deny(_, __):
+        raise AccessDenied("east", "DescribeConfigs of topic orders: not authorized")
+
+    monkeypatch.setattr(FakeAdmin, "compacted", deny)
+    with pytest.raises(AccessDenied, match=f"DescribeConfigs of topic orders: {how}"):
         find(kafka)
 
 

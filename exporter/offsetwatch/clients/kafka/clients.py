@@ -190,9 +190,15 @@ class KafkaAdmin:
         """Return those of `topics` whose cleanup.policy includes compact."""
         compacted = set()
         for name, future in self._describe_configs(topics).items():
-            with suppress(NotFound):  # deleted since it was listed
-                if "compact" in str(read_cleanup_policy(self._result(future))).split(","):
-                    compacted.add(name)
+            try:
+                policy = read_cleanup_policy(self._result(future))
+            except NotFound:  # deleted since it was listed
+                continue
+            except AccessDenied as exc:
+                detail = f"DescribeConfigs of topic {name}: {exc.detail}"
+                raise AccessDenied(self.name, detail) from exc
+            if "compact" in str(policy).split(","):
+                compacted.add(name)
         return frozenset(compacted)
 
     def topic_ids(self, topics: Collection[str]) -> dict[str, str]:

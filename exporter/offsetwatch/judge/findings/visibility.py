@@ -69,6 +69,7 @@ _INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
     Name.CONNECTOR_STATE_MISSING: (FindingInput.LIST,),
     Name.CONNECTOR_NOT_LISTED: (FindingInput.LIST,),
     Name.REST_OFFSETS_DIFFER: (FindingInput.LIST, FindingInput.OFFSETS),
+    Name.REST_STATES_DIFFER: (FindingInput.LIST,),
     Name.OFFSETS_TOPIC_DOUBTED: (),
     Name.INPUT_DOWN: (),
     Name.SERIES_DROPPED: (),

@@ -49,13 +49,19 @@ from offsetwatch.state.connect.source_offsets import (
     accept_all,
     build_superseded_views,
 )
+from offsetwatch.state.connect.state_consistency import StateConsistencyChecks
 from offsetwatch.state.connect.state_history import ConnectorStateHistories
 from offsetwatch.state.connect.topic_listing import Listing
 from offsetwatch.state.inputs import Inputs
 from offsetwatch.state.memo import Memo, TupleMemo
 from offsetwatch.state.mirror.flows import find_cluster_at
 from offsetwatch.state.mirror.lag import MirrorPosition
-from offsetwatch.state.snapshot import ConnectorListView, RestConnector, SourcePartitionView
+from offsetwatch.state.snapshot import (
+    ConnectorListView,
+    RestConnector,
+    SourcePartitionView,
+    StateDifference,
+)
 
 # Of a topic that lists connectors: there is none, or it is not for us, as it holds secrets. What it
 # tells can be done without.
@@ -147,6 +153,7 @@ class ConnectClusterState:
         self._status_topic = of.status
         self._histories = ConnectorStateHistories(of.name)
         self._wanted_histories: Memo[tuple[StateHistory, ...]] = Memo()
+        self._state_checks = StateConsistencyChecks()
         self._checkpoint_tasks: tuple[tuple[str, tuple[Task, ...]], ...] = ()
 
     # --- taking in -------------------------------------------------------------------------------
@@ -155,6 +162,9 @@ class ConnectClusterState:
         self, answer: ConnectorsListed, now: float, elsewhere: frozenset[str] = frozenset()
     ) -> None:
         """Apply a response of the REST API. `elsewhere` has the connectors of other clusters."""
+        ended = self._state_checks.read(answer.connectors, self.all_histories(now), now)
+        if ended:
+            self._histories.cut(ended)
         self.enlist(self._list.read(answer, _TopicEvidence(self, now, elsewhere), now))
 
     def enlist(self, connectors: tuple[Connector, ...]) -> None:
@@ -351,12 +361,25 @@ class ConnectClusterState:
 
         Returns the same tuple while nothing changes.
 
-        Empty unless their status topic is read to its end.
+        Empty unless their status topic is read to its end. Without connectors whose states by REST
+        contradict it.
         """
         found, wants = self.all_histories(now), self.of.wants_connector
+        doubts = self._state_checks.doubts
         return self._wanted_histories.get(
-            found, make=lambda: tuple(history for history in found if wants(history.connector))
+            *(found, doubts),
+            make=lambda: tuple(
+                history
+                for history in found
+                if wants(history.connector) and history.connector not in doubts
+            ),
         )
+
+    def state_doubts(self) -> dict[str, StateDifference]:
+        """Return the included connectors whose states by REST and in the status topic differ."""
+        return {
+            name: doubt for name, doubt in self._state_checks.doubts.items() if name in self.by_name
+        }
 
     def all_histories(self, now: float) -> tuple[StateHistory, ...]:
         """Return the state histories, including connectors that the configuration leaves out."""

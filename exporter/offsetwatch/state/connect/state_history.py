@@ -7,7 +7,7 @@ restarted and fails again between two polls, nothing seems to have happened.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 from offsetwatch.model.connectors import (
@@ -49,6 +49,14 @@ class ConnectorStateHistories:
         for known in (self._changes, self._conditions, self._views, self._partitions):
             known.clear()
         self._all = None
+
+    def cut(self, connectors: Collection[str]) -> None:
+        """Forget all changes of these connectors and their tasks but the newest."""
+        for key in [key for key in self._changes if key[0] in connectors]:
+            while len(self._changes[key]) > 1:
+                self._changes[key].popleft()
+            self._views.pop(key, None)
+            self._all = None
 
     def hide(self, partitions: frozenset[int]) -> None:
         """Hide the histories in these Kafka partitions: newer statuses there may be unread."""

@@ -1,4 +1,4 @@
-"""Rules 27 to 31: answers of Connect's REST API that are incomplete or contradict its topics."""
+"""Rules 27 to 31, and 33: Connect's REST API is incomplete or contradicts its topics."""
 
 from __future__ import annotations
 
@@ -151,6 +151,34 @@ def find_differing_rest_offsets(context: RuleContext) -> Iterator[Finding]:
                 build_time_item("first differed", check.since),
                 EvidenceItem(
                     "compare", "connect[].offsets_topic with the workers' offset.storage.topic"
+                ),
+            ),
+        )
+
+
+def find_differing_rest_states(context: RuleContext) -> Iterator[Finding]:
+    """Rule 33: in three answers in a row REST gave another state of a connector or a task than its
+    status topic, which had no newer record meanwhile.
+    """
+    topics = {
+        status.connect_cluster: str(status.at) for status in context.snapshot.topology.statuses
+    }
+    for key, found in context.snapshot.state_doubts.items():
+        subject = "connector" if found.task is None else f"task {found.task}"
+        topic = topics.get(key[0], "its status topic")
+        yield context.found(
+            FindingName.REST_STATES_DIFFER,
+            Severity.WARNING,
+            key,
+            f"has had other states over REST than in {topic} since {format_moment(found.since)}: "
+            "this may be the status topic of another Connect cluster. Its failures are known from "
+            "REST alone.",
+            evidence=(
+                EvidenceItem(f"{subject} over REST", found.rest),
+                EvidenceItem(f"{subject} in the topic", found.topic),
+                build_time_item("first differed", found.since),
+                EvidenceItem(
+                    "compare", "connect[].status_topic with the workers' status.storage.topic"
                 ),
             ),
         )

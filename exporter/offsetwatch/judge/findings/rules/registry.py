@@ -56,6 +56,7 @@ RULES: Final[tuple[tuple[int, FindingRule], ...]] = (
     (30, connect.find_differing_rest_offsets),
     (31, connect.find_doubtful_offsets_topics),
     (32, missing_inputs.find_dropped_series),
+    (33, connect.find_differing_rest_states),
 )
 _STALL_FINDINGS: Final = frozenset(
     {

@@ -488,6 +488,16 @@ def rest_gives_other_offsets(rounds: int = 3) -> Play:
     return play
 
 
+def rest_gives_other_states() -> Play:
+    play = filed()
+    play.status_followed()
+    play.told(task("failed", failure=BAD))
+    for _ in range(3):
+        play.world.listed(source("files"))
+        play.run(0.2)
+    return play
+
+
 def another_topic_has_them_too() -> Play:
     play = filed()
     play.world.see(OffsetsTopicCompared("lab", "several topics hold offsets of these connectors"))
@@ -543,6 +553,7 @@ FOUND = [
     (30, rest_gives_other_offsets, FindingName.REST_OFFSETS_DIFFER),
     (31, another_topic_has_them_too, FindingName.OFFSETS_TOPIC_DOUBTED),
     (32, series_are_left_out, FindingName.SERIES_DROPPED),
+    (33, rest_gives_other_states, FindingName.REST_STATES_DIFFER),
 ]
 IDS = [play.__name__ for _, play, _ in FOUND]
 
