@@ -67,8 +67,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except ConfigError as exc:
-        for mistake in exc.mistakes:
-            output.print_error(mistake)
+        output.print_error(*exc.mistakes)
         sys.exit(USAGE)
     except ClientError as exc:
         output.print_client_error(exc)

@@ -79,10 +79,12 @@ def _redraw_screen(draw: DrawFunction, every_s: float, wait: Callable[[float], N
     try:
         with drawn:
             while True:
-                last = _capture_output(draw)
-                head = (
-                    f"Every {format_duration(every_s)}, {output.format_moment(SystemClock().now())}"
-                )
+                frame = _TerminalBuffer()
+                with redirect_stdout(frame), redirect_stderr(_ErrorStream(frame)):
+                    _draw_or_print_error(draw)
+                last = frame.getvalue()
+                now = output.format_moment(SystemClock().now())
+                head = f"Every {format_duration(every_s)}, {now}"
                 lines = last.count("\n")
                 if lines >= console.height:
                     head += f", the first of {lines} lines"
@@ -90,14 +92,6 @@ def _redraw_screen(draw: DrawFunction, every_s: float, wait: Callable[[float], N
                 wait(every_s)
     finally:
         sys.stdout.write(last)
-
-
-def _capture_output(draw: DrawFunction) -> str:
-    """Return the output of one drawing, with its errors, as for a terminal."""
-    frame = _TerminalBuffer()
-    with redirect_stdout(frame), redirect_stderr(_ErrorStream(frame)):
-        _draw_or_print_error(draw)
-    return frame.getvalue()
 
 
 class _TerminalBuffer(io.StringIO):

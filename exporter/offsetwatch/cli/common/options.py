@@ -345,6 +345,7 @@ change_options = combine_options(
 )
 
 
+TIME_HELP: Final = "ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d)."
 _FORMS: Final = "ISO 8601 with a zone, Unix seconds, or how long ago: 10m ago"
 
 

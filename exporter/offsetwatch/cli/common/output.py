@@ -55,13 +55,14 @@ def escape_controls(text: str) -> str:
     )
 
 
-def print_error(text: str) -> None:
-    """Print one line on standard error.
+def print_error(*texts: str) -> None:
+    """Print each text as one line on standard error.
 
     Remove the error number and the quotes that Python puts around an operating system's message.
     """
-    plain = _PATH_OF_ERROR.sub(r": \1", _ERROR_NUMBER.sub("", text))
-    sys.stderr.write(f"{escape_controls(plain)}\n")
+    for text in texts:
+        plain = _PATH_OF_ERROR.sub(r": \1", _ERROR_NUMBER.sub("", text))
+        sys.stderr.write(f"{escape_controls(plain)}\n")
 
 
 def format_client_error(failed: ClientError, then: str = "") -> str:

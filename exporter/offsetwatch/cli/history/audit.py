@@ -88,8 +88,7 @@ def print_audit(**given: Any) -> int:
         output.print_error(
             f"{flow.connector} may copy partitions that are not known here: not audited"
         )
-    for note in (*scope.notes, *_describe_cost(scope)):
-        output.print_error(note)
+    output.print_error(*scope.notes, *_describe_cost(scope))
     spec = AuditSpec(
         pinned=scope,
         clusters=_build_clusters(flow, sides, headers=options.headers),

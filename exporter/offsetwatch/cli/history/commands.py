@@ -8,6 +8,7 @@ import click
 
 from offsetwatch.cli.common.options import (
     FILE_TYPE,
+    TIME_HELP,
     WholeNumber,
     calls,
     config_option,
@@ -36,12 +37,7 @@ def history_run() -> None:
 
 @click.command()
 @config_option
-@click.option(
-    "--time",
-    "moment",
-    required=True,
-    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
-)
+@click.option("--time", "moment", required=True, help=TIME_HELP)
 @click.option("--connector", help="Only this connector.")
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several were read.")
 @click.option("--topic", help="Read this offsets topic, whichever the connector uses now.")
@@ -68,12 +64,7 @@ def history_as_of() -> None:
 @click.argument("connector")
 @config_option
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several were read.")
-@click.option(
-    "--since",
-    default="1d ago",
-    show_default=True,
-    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
-)
+@click.option("--since", default="1d ago", show_default=True, help=TIME_HELP)
 @click.option("--until", help="The same forms; default: now.")
 @output_options
 @calls("history.queries.timeline:print_timeline")
@@ -88,13 +79,7 @@ def history_timeline() -> None:
 @click.option("--flow", required=True, help="SOURCE->TARGET, by MirrorMaker's aliases.")
 @click.option("--connect", "connect_cluster", help="Its Connect cluster, if several have it.")
 @click.option("--group", "groups", multiple=True, help="Only this consumer group; repeatable.")
-@click.option(
-    "--from",
-    "since",
-    default="1d ago",
-    show_default=True,
-    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
-)
+@click.option("--from", "since", default="1d ago", show_default=True, help=TIME_HELP)
 @click.option("--to", "until", help="The same forms; default: now.")
 @click.option("--html", type=FILE_TYPE, help="Write a page with plots here.")
 @click.option("--parquet", type=FILE_TYPE, help="Write every minute of every partition here.")

@@ -245,8 +245,7 @@ def _print_report(report: RunReport, *, output_format: OutputFormat) -> None:
         ("table", "rows#"),
         (("progress", report.progress_rows), ("flow_progress", report.flow_rows)),
     )
-    for notice in report.notices:
-        output.print_error(notice)
+    output.print_error(*report.notices)
 
 
 _ROLES = {InternalTopicRole.CONFIG: TopicKind.CONFIGS, InternalTopicRole.STATUS: TopicKind.STATUS}

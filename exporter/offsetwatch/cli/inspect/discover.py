@@ -67,8 +67,7 @@ def discover(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -
     sys.stdout.write(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     for (connect, connector), owner in sorted(found.owners.items()):
         output.print_error(f"{connect}/{connector}: owned by {owner}")
-    for note in found.notes:
-        output.print_error(note)
+    output.print_error(*found.notes)
     if secrets_to is None:
         for name, parts in sorted(found.files.items()):
             named = ", ".join(f"{key} of Secret {secret}" for secret, key in parts)

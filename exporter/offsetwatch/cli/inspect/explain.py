@@ -92,8 +92,7 @@ def explain_connector(
     build = partial(_build_explanation, name=connector, cluster=connect_cluster)
     with open_document(reading, f"/api/v1/explain?{urlencode(named)}", build) as sourced:
         if not sourced.body:
-            for unread in sourced.unread:
-                output.print_error(unread.text)
+            output.print_error(*(unread.text for unread in sourced.unread))
             raise ResponseTimeout(f"connector {connector}", "it is not in what could be read")
         found = sourced.decode(ExplainBody)
         key = (found["connect_cluster"], found["name"])
@@ -122,8 +121,7 @@ def explain_connector(
         _print_tables(found)
         print_connector_remediation(journal)
         print_previews(previews)
-        for problem in problems:
-            output.print_error(problem)
+        output.print_error(*problems)
     loud = any(map(is_loud, found["findings"]))
     return FINDINGS if problems or loud else OK
 

@@ -192,8 +192,7 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
         else:
             print_findings(status.findings, found.by, status.findings_left_out)
             _print_tables(status)
-            for said in (*(cluster.text for cluster in found.unread), *status.problems):
-                output.print_error(said)
+            output.print_error(*(cluster.text for cluster in found.unread), *status.problems)
         loud = any(map(is_loud, status.findings))
         return FINDINGS if found.unread or status.problems or loud else OK
 
@@ -349,8 +348,7 @@ def print_connectors_status(
             ),
         ),
     )
-    for cluster in missing:
-        output.print_error(cluster.text)
+    output.print_error(*(cluster.text for cluster in missing))
     return FINDINGS if missing or any(row.failed for row in rows) else OK
 
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -18,7 +17,7 @@ import click
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import change_options
 from offsetwatch.cli.offsets import execute
-from offsetwatch.cli.offsets.execute import DENIED, OK, UNAUTHORISED
+from offsetwatch.cli.offsets.execute import DENIED, OK, UNAUTHORISED, ChangeOptions
 from offsetwatch.cli.offsets.export import (
     DocumentOptions,
     connectors_option,
@@ -62,17 +61,6 @@ from offsetwatch.toolbox.documents import (
 from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.suggestions import find_nearest, format_names
 from offsetwatch.toolbox.validation import OffsetsRequest, ValidationProblem
-
-
-@dataclass(frozen=True, slots=True)
-class ChangeOptions:
-    """Options of a change of offsets; `--help` of the verbs describes them."""
-
-    dry_run: bool
-    yes: bool
-    state_dir: Path | None
-    timeout_s: float
-    allow_new: bool
 
 
 def take_change_options(options: dict[str, Any]) -> ChangeOptions:
@@ -230,13 +218,7 @@ def run_changes(
     connectors  all that may be changed
     typed       standard input is free for a person to type there
     """
-    how = execute.ExecutionOptions(
-        folder=execute.find_state_folder(changing.state_dir, load_optional_config(where)),
-        options=where.options,
-        yes=changing.yes,
-        dry_run=changing.dry_run,
-        timeout_s=changing.timeout_s,
-    )
+    how = changing.build_execution(load_optional_config(where), where.options)
     try:
         earlier = _finish_earlier_plans(where, connectors, how)
         if isinstance(earlier, int):
@@ -311,19 +293,18 @@ def _finish_earlier_plans(
         return done
     with closing(Journal(how.folder)) as journal, open_offset_store(where) as store:
         for name in connectors:
-            plan_id = journal.open_plan(store.lock_name(name), name)
+            key = (store.lock_name(name), name)
+            plan_id = journal.open_plan(*key)
             if plan_id is None:
                 continue
             if how.dry_run:
                 output.print_error(f"{name}: plan {plan_id} is open, and would be finished first")
                 continue
-            key = (store.lock_name(name), name)
-            earlier = execute.finish_plan(how, journal, partial(store.driver, name), plan_id, key)
-            if earlier is not None:
-                if not earlier.over:
-                    return earlier.exit_code
-                if earlier.ending is PlanStatus.SUCCEEDED:
-                    done[name] = read_plan(journal, plan_id)
+            earlier = execute.finish_plan(how, journal, partial(store.driver, name), key)
+            if earlier is not None and not earlier.over:
+                return earlier.exit_code
+            if earlier is not None and earlier.ending is PlanStatus.SUCCEEDED:
+                done[name] = read_plan(journal, plan_id)
     return done
 
 

@@ -54,17 +54,13 @@ from offsetwatch.toolbox.suggestions import suggest_name
 INEFFECTIVE = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectorChangeOptions:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorChangeOptions(execute.ChangeOptions):
     """The options of a `connectors` verb as they were given."""
 
     name: str
     config_path: Path
     connect_cluster: str | None
-    state_dir: Path | None
-    yes: bool
-    dry_run: bool
-    timeout_s: float
 
 
 @contextmanager
@@ -233,13 +229,7 @@ def _change_connector(
     create_config: Mapping[str, Any] | None = None,
     is_done: Callable[[Plan], bool] = lambda _earlier: False,
 ) -> int:
-    how = execute.ExecutionOptions(
-        folder=execute.find_state_folder(options.state_dir, store.config),
-        options=shlex.join(("--config", str(options.config_path))),
-        yes=options.yes,
-        dry_run=options.dry_run,
-        timeout_s=options.timeout_s,
-    )
+    how = options.build_execution(store.config, shlex.join(("--config", str(options.config_path))))
     driver = store.driver(options.name, create_config=create_config)
     return execute.change_connector(
         how,
@@ -277,8 +267,6 @@ def connectors_create(
     config_file: Path,
     offsets_file: Path | None,
     initial_state: str | None,
-    *,
-    allow_new: bool,
     **typed: Any,
 ) -> int:
     """Create a connector that begins at given offsets (KIP-995). It is created stopped (Kafka 3.7);
@@ -305,7 +293,7 @@ def connectors_create(
             config=request.config,
             offsets=offsets,
             state=RequestedState(initial_state or request.state or RequestedState.RUNNING),
-            allow_new=allow_new,
+            allow_new=options.allow_new,
         )
         step = Create(compute_config_sha256(options.name, request.config))
         return _change_connector(

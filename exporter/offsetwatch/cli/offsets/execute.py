@@ -59,6 +59,22 @@ class ExecutionOptions:
     timeout_s: float = 180.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeOptions:
+    """Options of a change; `--help` of the verbs describes them."""
+
+    dry_run: bool
+    yes: bool
+    state_dir: Path | None
+    timeout_s: float
+    allow_new: bool = False
+
+    def build_execution(self, loaded: Config | None, options: str) -> ExecutionOptions:
+        """Return the options of its execution; `options` as in ExecutionOptions."""
+        folder = find_state_folder(self.state_dir, loaded)
+        return ExecutionOptions(folder, options, self.yes, self.dry_run, self.timeout_s)
+
+
 def find_state_folder(path: Path | None, loaded: Config | None) -> Path:
     """Return the folder of journal and backups: as given, as configured, or the user's own.
 
@@ -165,8 +181,7 @@ def _finish_earlier_plan(
     if not (how.folder / FILE_NAME).exists():
         return None
     with closing(Journal(how.folder)) as journal:
-        plan_id = journal.open_plan(place, connector)
-        earlier = finish_plan(how, journal, lambda: driver, plan_id, (place, connector))
+        earlier = finish_plan(how, journal, lambda: driver, (place, connector))
         if earlier is None:
             return None
         succeeded = earlier.ending is PlanStatus.SUCCEEDED
@@ -178,11 +193,10 @@ def finish_plan(
     how: ExecutionOptions,
     journal: Journal,
     open_driver: Callable[[], Driver],
-    plan_id: str | None,
     key: tuple[str, str],
 ) -> PlanResult | None:
     """Finish the open plan of a (place, connector), and print how it ended; None without a plan."""
-    refuse_daemon_plan(journal, plan_id, how.options)
+    refuse_daemon_plan(journal, journal.open_plan(*key), how.options)
     earlier = build_runner(how, journal, open_driver()).finish_earlier(*key)
     if earlier is not None:
         output.print_error(earlier.said)
@@ -209,12 +223,10 @@ def refuse_daemon_plan(journal: Journal, plan_id: str | None, options: str) -> N
 
 def print_prepared(prepared: PreparedChange) -> int | None:
     """Print problems, notes and changes; return the exit code if nothing remains to be done."""
-    for problem in prepared.problems:
-        output.print_error(str(problem))
+    output.print_error(*(str(problem) for problem in prepared.problems))
     if prepared.problems:
         return DENIED
-    for note in prepared.notes:
-        output.print_error(note)
+    output.print_error(*prepared.notes)
     if prepared.plan is not None and prepared.changes:
         rows = ((prepared.connector, change) for change in prepared.changes)
         print_changes("Offsets", rows, after="then")

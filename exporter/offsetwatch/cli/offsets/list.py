@@ -234,8 +234,7 @@ class _OffsetListing:
                 for name in sorted((self._connectors or frozenset()) - self._names)
             )
         print_rows(rows, "; ".join(self.by), output_format=output_format)
-        for said in self._unread:
-            output.print_error(said)
+        output.print_error(*self._unread)
         return UNREAD if self._unread or self._failed else OK
 
 

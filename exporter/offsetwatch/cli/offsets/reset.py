@@ -13,6 +13,7 @@ import click
 
 from offsetwatch.cli.common import output
 from offsetwatch.cli.common.options import (
+    TIME_HELP,
     WholeNumber,
     change_options,
     combine_options,
@@ -20,7 +21,8 @@ from offsetwatch.cli.common.options import (
     parse_time,
 )
 from offsetwatch.cli.offsets import change, execute
-from offsetwatch.cli.offsets.change import ChangeOptions, take_change_options
+from offsetwatch.cli.offsets.change import take_change_options
+from offsetwatch.cli.offsets.execute import ChangeOptions
 from offsetwatch.cli.offsets.export import parse_names
 from offsetwatch.cli.offsets.offset_store import (
     OffsetStoreOptions,
@@ -271,12 +273,7 @@ def print_counts(rows: list[tuple[str, CopyCost]]) -> None:
 @click.command()
 @click.argument("connector")
 @store_options
-@click.option(
-    "--to",
-    "moment",
-    required=True,
-    help="ISO 8601 with a zone, Unix seconds, or how long ago: '10m ago' (s, m, h, d).",
-)
+@click.option("--to", "moment", required=True, help=TIME_HELP)
 @_allow_skip_option
 @change_options
 def offsets_rewind(connector: str, moment: str, *, allow_skip: bool, **options: Any) -> int:

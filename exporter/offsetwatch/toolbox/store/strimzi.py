@@ -97,22 +97,22 @@ class StrimziOffsetStore(OffsetStore):
     def cluster(self) -> ConnectClusterResource:
         """Return the cluster's resource. Raises ConfigError if there is none, or two."""
         if self._cluster is None:
-            found = find_cluster_resources(self._read, self._connect.namespace, self._connect.name)
-            if len(found) != 1:
-                raise ConfigError((self._not_one(len(found)),))
+            namespace = self._connect.namespace
+            found = find_cluster_resources(self._read, namespace, self._connect.name)
+            if len(found) > 1:
+                both = f"{self.name} is a KafkaConnect, and a KafkaMirrorMaker2 as well"
+                raise ConfigError((f"--strimzi: {both}",))
+            if not found:
+                names = [
+                    str((document.get("metadata") or {}).get("name"))
+                    for plural in (KAFKA_CONNECTS, KAFKA_MIRROR_MAKERS)
+                    for document in self._read.resources(plural, namespace)
+                ]
+                none = f"no KafkaConnect or KafkaMirrorMaker2 {self.name}"
+                there = format_names(names) or "none"
+                raise ConfigError((f"--strimzi: {none} (there: {there})",))
             self._cluster = found[0]
         return self._cluster
-
-    def _not_one(self, count: int) -> str:
-        if count:
-            return f"--strimzi: {self.name} is a KafkaConnect, and a KafkaMirrorMaker2 as well"
-        names = [
-            str((document.get("metadata") or {}).get("name"))
-            for plural in (KAFKA_CONNECTS, KAFKA_MIRROR_MAKERS)
-            for document in self._read.resources(plural, self._connect.namespace)
-        ]
-        has = format_names(names) or "none"
-        return f"--strimzi: no KafkaConnect or KafkaMirrorMaker2 {self.name} (there: {has})"
 
     def settings(self, connector: str) -> ConnectorSettings | None:
         """Return the connector's configuration from its resource."""

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from offsetwatch.cli.offsets import change, execute
-from offsetwatch.cli.offsets.change import ChangeOptions
+from offsetwatch.cli.offsets.execute import ChangeOptions
 from offsetwatch.cli.offsets.offset_store import OffsetStoreOptions
 from offsetwatch.errors import AccessDenied
 

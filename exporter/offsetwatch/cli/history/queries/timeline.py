@@ -91,8 +91,7 @@ def print_timeline(
         return UNKNOWN
     journal = _read_journal_events(find_state_folder(None, loaded), found.connect_cluster, query)
     events = merge_events(found.events, journal)
-    for note in found.notes:
-        output.print_error(note)
+    output.print_error(*found.notes)
     output.print_result(
         output_format,
         {
