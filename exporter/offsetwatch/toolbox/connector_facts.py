@@ -135,7 +135,7 @@ def gather_facts(
     upstream: str | None = None,
     assigned: frozenset[TopicPartition] | None = None,
 ) -> ValidationFacts:
-    """Gather the facts about one connector, with log bounds of the existing `wanted` partitions.
+    """Gather the facts about one connector, with log bounds of the existing `partitions`.
 
     settings    None where its configuration cannot be read
     home        the configured name of the cluster that its workers use; None if it has none

@@ -149,7 +149,7 @@ class OffsetStore(ABC):
         partitions: Collection[TopicPartition],
         settings: ConnectorSettings | None = None,
     ) -> ValidationFacts:
-        """Gather the facts for checking its offsets, with the logs of the `wanted` partitions.
+        """Gather the facts for checking its offsets, with the logs of the `partitions`.
 
         settings    of a connector that does not exist yet
         """
