@@ -222,36 +222,16 @@ class CreationRequest:
     """A body of `POST /connectors` (KIP-980), with the `initial_offsets` of KIP-995.
 
     config      with the connector's name in it; it may hold secrets, and is not shown
-    offsets     the JSON list of pairs, as it was written; None if there is none
-    state       None if it is not named
+    offsets     the JSON list of pairs as it was written, or another document; None for none
+    state       its final state; None if it is not named
     """
 
-    config: Mapping[str, Any]
+    config: Mapping[Any, Any]
     offsets: bytes | None = None
     state: RequestedState | None = None
 
     def __repr__(self) -> str:
         return f"CreationRequest({self.state!r})"
-
-
-@dataclass(frozen=True, slots=True)
-class NewConnector:
-    """The connector to create. Its configuration may hold secrets, and is not shown.
-
-    config      for Connect
-    offsets     the document: KIP-199, the body of a PATCH, or a list of pairs; None for none
-    state       its final state
-    allow_new   as in OffsetsRequest
-    """
-
-    name: str
-    config: Mapping[Any, Any]
-    offsets: bytes | None
-    state: RequestedState
-    allow_new: bool = False
-
-    def __repr__(self) -> str:
-        return f"Wanted({self.name!r}, {self.state!r})"
 
 
 def parse_request(name: str, raw: bytes) -> CreationRequest | tuple[ValidationProblem, ...]:
@@ -312,10 +292,18 @@ def _find_wrong_settings(name: str, config: Mapping[str, Any]) -> Iterator[Valid
 
 
 def prepare_create(
-    store: RestOffsetStore, connector: NewConnector, author: Author
+    store: RestOffsetStore,
+    name: str,
+    connector: CreationRequest,
+    author: Author,
+    *,
+    allow_new: bool,
 ) -> PreparedChange:
-    """Prepare the creation, with every check that is possible before the connector exists."""
-    name, state = connector.name, connector.state
+    """Prepare the creation, with every check that is possible before the connector exists.
+
+    `allow_new` is as in OffsetsRequest.
+    """
+    state = connector.state or RequestedState.RUNNING
     owned = check_strimzi_ownership(store.connect, name)
     if owned is not None:
         return PreparedChange(name, (owned,))
@@ -327,13 +315,13 @@ def prepare_create(
         found.append(
             ValidationProblem("connector.class", f"{store.name} has no {class_name}", right)
         )
-    section = _find_section(connector)
+    section = _find_section(name, connector.offsets)
     if not isinstance(section, OffsetsSection):
         return PreparedChange(name, (*found, *section))
     if found:
         return PreparedChange(name, tuple(found))
     settings = parse_connector_settings(name, connector.config, kind=kind or "")
-    request = OffsetsRequest(name, section.pairs, section.where, allow_new=connector.allow_new)
+    request = OffsetsRequest(name, section.pairs, section.where, allow_new=allow_new)
     wrong, notes = _check_offsets(store, request, settings, state)
     if wrong:
         return PreparedChange(name, wrong)
@@ -385,20 +373,20 @@ def _check_offsets(
     return (*find_problems(request, facts), *nulls), (said, *collect_notes(request, facts))
 
 
-def _find_section(connector: NewConnector) -> OffsetsSection | tuple[ValidationProblem, ...]:
+def _find_section(
+    name: str, offsets: bytes | None
+) -> OffsetsSection | tuple[ValidationProblem, ...]:
     """Return the pairs of this connector, none where no offsets are given."""
-    if connector.offsets is None:
-        return OffsetsSection(connector.name, (), "")
-    document = parse_document(connector.offsets, patch_of=connector.name, list_of=connector.name)
+    if offsets is None:
+        return OffsetsSection(name, (), "")
+    document = parse_document(offsets, patch_of=name, list_of=name)
     if not isinstance(document, OffsetsDocument):
         return document
     for section in document.sections:
-        if section.connector == connector.name and section.pairs:
+        if section.connector == name and section.pairs:
             return section
     others = format_names(document.connectors()) or "no connector"
-    return (
-        ValidationProblem("--initial-offsets", f"it has none for {connector.name}: {others}", ""),
-    )
+    return (ValidationProblem("--initial-offsets", f"it has none for {name}: {others}", ""),)
 
 
 def _find_obstacles(store: RestOffsetStore, name: str) -> Iterator[ValidationProblem]:

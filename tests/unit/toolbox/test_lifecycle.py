@@ -18,7 +18,6 @@ from offsetwatch.remedy.model.plan import Create, PlanStatus, RequestedState
 from offsetwatch.toolbox.change import Author, PreparedChange
 from offsetwatch.toolbox.lifecycle import (
     CreationRequest,
-    NewConnector,
     parse_request,
     prepare_create,
 )
@@ -54,15 +53,14 @@ BEGIN = document((HERE, {"position": 7}))
 def prepared(worker: fake.Connect, offsets: bytes | None = BEGIN, **more: Any) -> PreparedChange:
     connect = Connect(name="cc", kafka="k", url=worker.url)
     config = Config(kafka={"k": Kafka(bootstrap="127.0.0.1:1")}, connect=[connect])
-    expected = NewConnector(
-        name="new",
+    request = CreationRequest(
         config={**FILE, **more.pop("config", {})},
         offsets=offsets,
         state=more.pop("state", RequestedState.RUNNING),
-        **more,
     )
     store = RestOffsetStore(config, connect, clock=CLOCK)
-    return prepare_create(store, expected, Author("p-1", 0.0, "me"))
+    author = Author("p-1", 0.0, "me")
+    return prepare_create(store, "new", request, author, **{"allow_new": False, **more})
 
 
 def carried_out(change: PreparedChange, folder: Path) -> tuple[PlanResult, list[str]]:
@@ -272,5 +270,5 @@ def test_a_configuration_that_is_none_is_refused_without_its_values(raw, wrong):
 
 
 def test_a_plan_that_was_made_does_not_show_the_configuration():
-    expected = NewConnector("new", FILE, b"", RequestedState.RUNNING)
+    expected = CreationRequest(FILE, b"", RequestedState.RUNNING)
     assert "hunter2" not in repr(expected)

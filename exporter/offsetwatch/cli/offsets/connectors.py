@@ -8,7 +8,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -285,21 +285,18 @@ def connectors_create(
             twice = f"--initial-state: --config-file says {request.state}"
         if twice is not None:
             raise ConfigError((f"{twice}: leave one of them out",))
-        offsets = request.offsets
         if offsets_file is not None:
-            offsets = _read_file(offsets_file, "--initial-offsets")
-        connector = lifecycle.NewConnector(
-            name=options.name,
-            config=request.config,
-            offsets=offsets,
-            state=RequestedState(initial_state or request.state or RequestedState.RUNNING),
-            allow_new=options.allow_new,
+            request = replace(request, offsets=_read_file(offsets_file, "--initial-offsets"))
+        if initial_state is not None:
+            request = replace(request, state=RequestedState(initial_state))
+        prepare = partial(
+            lifecycle.prepare_create, store, options.name, request, allow_new=options.allow_new
         )
         step = Create(compute_config_sha256(options.name, request.config))
         return _change_connector(
             options,
             store,
-            partial(lifecycle.prepare_create, store, connector),
+            prepare,
             create_config=request.config,
             is_done=lambda plan: step in plan.steps,
         )
