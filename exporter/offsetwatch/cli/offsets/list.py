@@ -228,7 +228,7 @@ class _OffsetListing:
             denied = (error for error in self._failed if isinstance(error, AccessDenied))
             doctor = add_config_option("offsetwatch doctor")
             raise next(denied, NoReadableCluster(self._unread, doctor))
-        if self._names and len(self.by) == 1 and not self._unread:  # the daemon told all offsets it
+        if self._names and len(self.by) == 1 and not self._unread:  # the daemon had all of it
             self._unread += (
                 f"no connector {name} ({suggest_name(name, self._names)})"
                 for name in sorted((self._connectors or frozenset()) - self._names)
