@@ -91,3 +91,10 @@ def test_offsets_of_an_unknown_connector_are_not_just_no_rows(capsys, name, answ
     assert output.print(output_format=OutputFormat.TABLE) == (UNREAD if answer else OK)
     unknown = [line for line in capsys.readouterr().err.splitlines() if "no connector" in line]
     assert unknown == ([answer] if answer else [])
+
+
+def test_a_state_that_was_not_read_is_not_known_and_not_inapplicable():
+    row = status.ConnectorRow("lab", "orders", "source")
+    assert (row.state_in_words, row.tasks_in_words) == ("not known", "not known")
+    running = status.ConnectorRow("lab", "orders", "source", state="running")
+    assert (running.state_in_words, running.tasks_in_words) == ("running", "none")

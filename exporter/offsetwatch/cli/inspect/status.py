@@ -59,6 +59,7 @@ OK, FINDINGS, UNAUTHORISED, UNREACHABLE = 0, 1, 6, 7
 
 
 NULL: Final = msgspec.Raw(b"null")
+_NOT_KNOWN: Final = "not known"
 
 
 def format_raw_json(raw: msgspec.Raw) -> str | None:
@@ -111,7 +112,14 @@ class ConnectorRow(msgspec.Struct):
     @property
     def tasks_in_words(self) -> str:
         """Return number and state of each task."""
-        return " ".join(f"{task.task}:{task.state}" for task in self.tasks) or "none"
+        if not self.tasks:
+            return _NOT_KNOWN if self.state is None else "none"
+        return " ".join(f"{task.task}:{task.state}" for task in self.tasks)
+
+    @property
+    def state_in_words(self) -> str:
+        """Return the most urgent state for people; a dash would mean that it has none."""
+        return format_state(self.worst_state) or _NOT_KNOWN
 
     @property
     def worst_state(self) -> str | None:
@@ -218,7 +226,7 @@ def _print_tables(status: StatusDocument) -> None:
         "Connectors",
         ("cluster", "connector", "state", "verdict", "kind", "tasks"),
         (
-            (*row.key, format_state(row.worst_state), verdict_of(row), row.kind, row.tasks_in_words)
+            (*row.key, row.state_in_words, verdict_of(row), row.kind, row.tasks_in_words)
             for row in rows
         ),
     )
@@ -339,7 +347,7 @@ def print_connectors_status(
             (
                 (
                     *row.key,
-                    format_state(row.worst_state),
+                    row.state_in_words,
                     row.kind,
                     row.tasks_in_words,
                     row.class_name,

@@ -192,7 +192,9 @@ class _OffsetListing:
                 self.by.append(f"{connect.name} itself, just now")
             except ClientError as exc:
                 self._failed.append(exc)
-                hint = "" if connect.offsets_topic else "; offsets_topic is not configured"
+                hint = (
+                    "" if connect.offsets_topic else "; name its offsets_topic to read that instead"
+                )
                 self._unread.append(f"not read: Connect cluster {exc}{hint}")
                 if not isinstance(exc, AccessDenied):
                     self._remaining.append(connect)

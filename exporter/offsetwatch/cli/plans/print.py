@@ -11,6 +11,7 @@ from offsetwatch.cli.common import output
 from offsetwatch.model.findings import format_value
 from offsetwatch.remedy.guards import AUTOMATIC_GUARDS
 from offsetwatch.remedy.model.plan import Plan, PlanStatus
+from offsetwatch.remedy.model.plan_templates import DETECTOR
 from offsetwatch.remedy.model.service_api import (
     GuardAnswerRow,
     PlanDetails,
@@ -94,6 +95,8 @@ def _describe_approval(plan_details: PlanDetails) -> str | None:
     """Return who may approve the plan; None if it no longer waits for approval."""
     if plan_details.row.state is not PlanStatus.PROPOSED:
         return None
+    if plan_details.row.created_by == DETECTOR:
+        return "by any approver"
     if plan_details.second_person:
         return (
             f"by another operator than {plan_details.row.created_by} (remedy.second_person: true)"

@@ -244,3 +244,8 @@ def test_why_is_in_the_journal(bureau):
     (entry,) = bureau.bench.journal.tail(1)
     assert isinstance(entry.record, PlanProposed)
     assert entry.record.because == "it is poison"
+
+
+def test_a_plan_of_the_detector_is_for_any_approver(bureau):
+    bureau.proposed("p7")
+    assert "by any approver" in typed("plan", "show", "p7", bureau=bureau).stdout
