@@ -165,7 +165,7 @@ def test_a_restart_elsewhere_is_a_plan_that_another_operator_approves(elsewhere)
 
 def test_a_restart_elsewhere_that_one_operator_may_approve_is_followed(elsewhere, monkeypatch):
     elsewhere.bureau.office._second_person = False
-    monkeypatch.setattr(approve, "follow_plan", lambda _at, plan_id: {"q1": 1}[plan_id])
+    monkeypatch.setattr(approve, "follow_plan", lambda _at, plan_id, pause: {"q1": 1}[plan_id])
     done = elsewhere.typed("ada", *RESTART, "--yes")
     assert done.exit_code == 1
     (row,) = elsewhere.bureau.another().plans()
