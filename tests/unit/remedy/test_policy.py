@@ -28,7 +28,6 @@ from offsetwatch.remedy.model.policy import (
     Window,
     classify_sink,
     find_exceeded_budget,
-    find_exceeded_fleet_budget,
     is_selected,
     update_mass_failure,
 )
@@ -193,58 +192,54 @@ def test_a_budget_of_a_connector_is_counted_over_its_time(bound, window_s):
     policy = Policy(budgets=replace(wide, **{bound: 2}))
     nothing: frozenset[tuple[str, str]] = frozenset()
     inside, outside = skip(NOW - window_s + 1), skip(NOW - window_s)
-    assert find_exceeded_budget(policy, (inside,), nothing, ME, NOW) is None
-    assert find_exceeded_budget(policy, (inside, outside), nothing, ME, NOW) is None
-    assert find_exceeded_budget(policy, (inside, skip(NOW, ("lab", "x"))), nothing, ME, NOW) is None
-    assert find_exceeded_budget(policy, (inside, inside), nothing, ME, NOW) is not None
+    assert find_exceeded_budget(policy, (inside,), nothing, NOW, ME) is None
+    assert find_exceeded_budget(policy, (inside, outside), nothing, NOW, ME) is None
+    assert find_exceeded_budget(policy, (inside, skip(NOW, ("lab", "x"))), nothing, NOW, ME) is None
+    assert find_exceeded_budget(policy, (inside, inside), nothing, NOW, ME) is not None
 
 
 @pytest.mark.parametrize(("bound", "window_s"), [("fleet_hour", 3_600), ("fleet_day", 86_400)])
 def test_a_budget_of_all_is_counted_over_all(bound, window_s):
     policy = Policy(budgets=replace(Budgets(99, 99, 99, 99, 99), **{bound: 2}))
     inside = [skip(NOW - window_s + 1, ("lab", name)) for name in "ab"]
-    assert find_exceeded_fleet_budget(policy, inside[:1], frozenset(), NOW) is None
-    assert find_exceeded_fleet_budget(policy, inside, frozenset(), NOW) is not None
+    assert find_exceeded_budget(policy, inside[:1], frozenset(), NOW) is None
+    assert find_exceeded_budget(policy, inside, frozenset(), NOW) is not None
 
 
 def test_a_plan_that_is_not_over_holds_its_budget_however_old_its_skip_is():
     policy = Policy(budgets=Budgets(1, 99, 99, 1, 99))
     held = frozenset({ME})
-    assert find_exceeded_budget(policy, (skip(NOW - 9e6),), held, ME, NOW) is not None
-    assert find_exceeded_fleet_budget(policy, (skip(NOW - 9e6),), held, NOW) is not None
+    assert find_exceeded_budget(policy, (skip(NOW - 9e6),), held, NOW, ME) is not None
+    assert find_exceeded_budget(policy, (skip(NOW - 9e6),), held, NOW) is not None
 
 
 def test_all_that_was_skipped_for_whose_plan_is_not_over_counts_however_old_it_is():
     policy = Policy(budgets=Budgets(99, 99, 99, 2, 99))
     held = frozenset({ME})
-    assert find_exceeded_fleet_budget(policy, (skip(NOW - 9e6),), held, NOW) is None
+    assert find_exceeded_budget(policy, (skip(NOW - 9e6),), held, NOW) is None
+    assert find_exceeded_budget(policy, (skip(NOW - 9e6), skip(NOW - 8e6)), held, NOW) is not None
     assert (
-        find_exceeded_fleet_budget(policy, (skip(NOW - 9e6), skip(NOW - 8e6)), held, NOW)
-        is not None
-    )
-    assert (
-        find_exceeded_fleet_budget(policy, (skip(NOW - 9e6), skip(NOW - 8e6)), frozenset(), NOW)
-        is None
+        find_exceeded_budget(policy, (skip(NOW - 9e6), skip(NOW - 8e6)), frozenset(), NOW) is None
     )
 
 
 def test_a_plan_that_is_about_to_skip_counts_as_a_skip_and_not_as_two():
     policy = Policy(budgets=Budgets(99, 99, 99, 2, 99))
     held = frozenset({("lab", "x")})
-    assert find_exceeded_fleet_budget(policy, (), held, NOW) is None
-    assert find_exceeded_fleet_budget(policy, (skip(NOW, ("lab", "x")),), held, NOW) is None
-    assert find_exceeded_fleet_budget(policy, (skip(NOW),), held, NOW) is not None
+    assert find_exceeded_budget(policy, (), held, NOW) is None
+    assert find_exceeded_budget(policy, (skip(NOW, ("lab", "x")),), held, NOW) is None
+    assert find_exceeded_budget(policy, (skip(NOW),), held, NOW) is not None
 
 
 def test_a_skip_of_the_future_counts_as_one_of_now():
     policy = Policy(budgets=Budgets(1, 99, 99, 99, 99))
-    assert find_exceeded_budget(policy, (skip(NOW + 7_200),), frozenset(), ME, NOW) is not None
+    assert find_exceeded_budget(policy, (skip(NOW + 7_200),), frozenset(), NOW, ME) is not None
 
 
 def test_a_budget_of_nothing_is_always_used_up():
     policy = Policy(budgets=Budgets(0, 0, 0, 0, 0))
-    assert find_exceeded_budget(policy, (), frozenset(), ME, NOW) is not None
-    assert find_exceeded_fleet_budget(policy, (), frozenset(), NOW) is not None
+    assert find_exceeded_budget(policy, (), frozenset(), NOW, ME) is not None
+    assert find_exceeded_budget(policy, (), frozenset(), NOW) is not None
 
 
 # --- storms ---------------------------------------------------------------------------------------

@@ -18,7 +18,6 @@ from offsetwatch.remedy.model.policy import (
     MassFailure,
     Policy,
     find_exceeded_budget,
-    find_exceeded_fleet_budget,
     scope_of,
     update_mass_failure,
 )
@@ -94,7 +93,7 @@ def budget_connector(
     in_remedy: frozenset[ConnectorKey],
 ) -> GuardReply:
     """The records skipped of one connector are limited by hour, day and week."""
-    over = find_exceeded_budget(policy, skips, in_remedy, (connect, connector), now)
+    over = find_exceeded_budget(policy, skips, in_remedy, now, (connect, connector))
     return allow("within its budgets") if over is None else deny(f"of this connector {over}")
 
 
@@ -102,7 +101,7 @@ def budget_fleet(
     *, policy: Policy, now: float, skips: tuple[RecordSkip, ...], in_remedy: frozenset[ConnectorKey]
 ) -> GuardReply:
     """The records skipped of all connectors are limited by hour and day."""
-    over = find_exceeded_fleet_budget(policy, skips, in_remedy, now)
+    over = find_exceeded_budget(policy, skips, in_remedy, now)
     return allow("within the budgets of all") if over is None else deny(f"of all {over}")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from fnmatch import fnmatchcase
@@ -205,46 +205,29 @@ def classify_sink(policy: Policy, class_name: str) -> SinkProfile:
 
 def find_exceeded_budget(
     policy: Policy,
-    skips: Iterable[RecordSkip],
+    skips: Sequence[RecordSkip],
     held: frozenset[ConnectorKey],
-    key: ConnectorKey,
     now: float,
+    key: ConnectorKey | None = None,
 ) -> str | None:
-    """Return which budget of this connector one more skip would exceed; None if none.
+    """Return which budget one more skip would exceed; None if none.
 
     held    connectors whose plans are not over: what these skipped, or are about to, always counts
+    key     a connector, for its own budgets; None for those of all connectors together
     """
-    bounds = policy.budgets
-    return _find_exceeded(
-        [skip for skip in skips if skip.connector_key == key],
-        held & {key},
-        now,
-        (bounds.connector_hour, _HOUR_S, "hour"),
-        (bounds.connector_day, _DAY_S, "day"),
-        (bounds.connector_week, WEEK_S, "7 days"),
+    budgets = policy.budgets
+    bounds: tuple[tuple[int, int, str], ...] = (
+        (budgets.fleet_hour, _HOUR_S, "hour"),
+        (budgets.fleet_day, _DAY_S, "day"),
     )
-
-
-def find_exceeded_fleet_budget(
-    policy: Policy, skips: Iterable[RecordSkip], held: frozenset[ConnectorKey], now: float
-) -> str | None:
-    """Return which budget of all connectors together one more skip would exceed; None if none."""
-    bounds = policy.budgets
-    return _find_exceeded(
-        list(skips),
-        held,
-        now,
-        (bounds.fleet_hour, _HOUR_S, "hour"),
-        (bounds.fleet_day, _DAY_S, "day"),
-    )
-
-
-def _find_exceeded(
-    skips: list[RecordSkip],
-    held: frozenset[ConnectorKey],
-    now: float,
-    *bounds: tuple[int, int, str],
-) -> str | None:
+    if key is not None:
+        skips = [skip for skip in skips if skip.connector_key == key]
+        held &= {key}
+        bounds = (
+            (budgets.connector_hour, _HOUR_S, "hour"),
+            (budgets.connector_day, _DAY_S, "day"),
+            (budgets.connector_week, WEEK_S, "7 days"),
+        )
     for most, window_s, name in bounds:
         # What seems to lie ahead, by a clock that was set back since, counts as just now.
         counted = [skip for skip in skips if skip.connector_key in held or skip.at > now - window_s]
