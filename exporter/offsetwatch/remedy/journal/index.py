@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.journal.journal import Journal, LinePublisher
@@ -23,8 +22,6 @@ from offsetwatch.remedy.model.journal_records import (
 from offsetwatch.remedy.model.plan import Copy, Plan
 from offsetwatch.remedy.model.quarantine import COPY_NOTE_PREFIX
 from offsetwatch.remedy.model.service_api import QuarantineRow
-
-_AT_ONCE: Final = 1000  # records read in one go
 
 
 class JournalIndex:
@@ -47,12 +44,8 @@ class JournalIndex:
 
     def read_on(self) -> None:
         """Apply the records that were written since the last call."""
-        while True:
-            entries = self.journal.since(self._seq + 1, _AT_ONCE)
-            for seq, plan_id, record in entries:
-                self._apply(seq, plan_id, record)
-            if len(entries) < _AT_ONCE:
-                return
+        for entry in self.journal.every(self._seq + 1):
+            self._apply(*entry)
 
     def dossier(self, plan_id: str) -> PlanHistory | None:
         """Return the history of any plan; None if there is no such plan."""

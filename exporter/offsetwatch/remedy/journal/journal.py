@@ -214,9 +214,8 @@ class Journal:
         """Return up to `count` records from this one on, in order."""
         return tuple(self._entries("WHERE seq >= ?", seq, count))
 
-    def every(self) -> Iterator[JournalEntry]:
-        """Yield all records in order, with at most one batch (1000 records) in memory."""
-        seq = 1
+    def every(self, seq: int = 1) -> Iterator[JournalEntry]:
+        """Yield all records from this one on, in order, with at most 1000 of them in memory."""
         while found := self.since(seq, _AT_ONCE):
             seq = found[-1].seq + 1
             yield from found

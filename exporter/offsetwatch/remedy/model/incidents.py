@@ -131,10 +131,8 @@ def is_target(kind: ConnectorKind, class_name: str) -> bool:
 
     MirrorMaker's checkpoint and heartbeat connectors cannot: they have no progress of their own.
     """
-    simple = class_name.rpartition(".")[2]
-    if kind is ConnectorKind.UNKNOWN:
-        return False
-    return simple not in {"MirrorCheckpointConnector", "MirrorHeartbeatConnector"}
+    internal = {"MirrorCheckpointConnector", "MirrorHeartbeatConnector"}
+    return kind is not ConnectorKind.UNKNOWN and class_name.rpartition(".")[2] not in internal
 
 
 def _compute_key(*parts: str) -> str:

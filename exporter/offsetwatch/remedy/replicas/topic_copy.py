@@ -249,10 +249,7 @@ class JournalTopicFollower:
 
 def _find_last_leader(copy: JournalTopicCopy, since: int) -> tuple[str, float] | None:
     found: tuple[str, float] | None = None
-    seq = since
-    while entries := copy.since(seq, READ_MAX):
-        seq = entries[-1].seq + 1
-        for entry in entries:
-            if isinstance(entry.record, LeadershipTaken):
-                found = (entry.record.name, entry.record.at)
+    for entry in copy.every(since):
+        if isinstance(entry.record, LeadershipTaken):
+            found = (entry.record.name, entry.record.at)
     return found
