@@ -27,9 +27,14 @@ from rich.table import Table
 from offsetwatch.daemon import tuning
 from offsetwatch.model.connectors import ConnectorKind, Task
 from offsetwatch.model.offsets import SourceOffset
-from offsetwatch.serve.metrics.exposition import Exposition, collect_process_families
+from offsetwatch.serve.metrics.exposition import (
+    OPENMETRICS_1_0_0,
+    TEXT_0_0_4,
+    Exposition,
+    Format,
+    collect_process_families,
+)
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
-from offsetwatch.serve.metrics.negotiate import OPENMETRICS_1_0_0, TEXT_0_0_4, Format
 from offsetwatch.state.snapshot import (
     EMPTY_SNAPSHOT,
     ConnectorView,

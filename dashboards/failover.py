@@ -19,7 +19,7 @@ from dashboards.queries import (
     total,
 )
 from dashboards.words import CELL_FLOW, EMPTY_IS_GOOD, OLD_HEARTBEAT, ONE_FLOW, SAWTOOTH
-from offsetwatch.serve.metrics import catalog_mirrors as mm2
+from offsetwatch.serve.metrics import mirror_families as mm2
 from offsetwatch.serve.metrics.metric import FLOW
 
 HERE: Final = Scope(

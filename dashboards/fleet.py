@@ -40,7 +40,7 @@ from dashboards.words import (
     VERDICTS,
 )
 from offsetwatch.serve.metrics import catalog as m
-from offsetwatch.serve.metrics import catalog_mirrors as mm2
+from offsetwatch.serve.metrics import mirror_families as mm2
 from offsetwatch.serve.metrics.metric import CONNECTOR, INPUT, TAIL
 
 HERE: Final = Scope((CLUSTER, Choice("connector", "Connector", m.CONNECTOR_INFO)))

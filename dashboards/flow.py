@@ -22,7 +22,7 @@ from dashboards.queries import (
     zeros,
 )
 from dashboards.words import OLD_HEARTBEAT, RETENTION_NEAR_SECONDS, SAWTOOTH
-from offsetwatch.serve.metrics import catalog_mirrors as mm2
+from offsetwatch.serve.metrics import mirror_families as mm2
 from offsetwatch.serve.metrics.metric import MetricSpec
 
 # Every topic with a position has this metric, however its lag is exported.

@@ -9,7 +9,7 @@ from dashboards.grafana import Row, dashboard
 from dashboards.panels import Bad, Column, Json, Panel, Query, lines, stat, table
 from dashboards.queries import Choice, Scope, greatest, least, total, zeros
 from offsetwatch.serve.metrics import catalog as m
-from offsetwatch.serve.metrics import catalog_mirrors as mm2
+from offsetwatch.serve.metrics import mirror_families as mm2
 from offsetwatch.serve.metrics.metric import INPUT, TAIL
 
 HERE: Final = Scope((Choice("instance", "Instance", m.BUILD_INFO),))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from offsetwatch.serve.metrics import catalog as m
-from offsetwatch.serve.metrics import catalog_mirrors as mm2
+from offsetwatch.serve.metrics import mirror_families as mm2
 from offsetwatch.serve.metrics.metric import CONNECTOR, MetricSpec
 
 DIRECTION: Final = ("source", "target")

@@ -15,8 +15,7 @@ from pathlib import Path
 import yaml
 
 from dashboards.pictures import main
-from offsetwatch.serve.metrics.exposition import Exposition
-from offsetwatch.serve.metrics.negotiate import OPENMETRICS_1_0_0
+from offsetwatch.serve.metrics.exposition import OPENMETRICS_1_0_0, Exposition
 from offsetwatch.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.scenarios.daemon import Daemon

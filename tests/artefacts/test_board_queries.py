@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from dashboards import pictures
-from offsetwatch.serve.metrics.exposition import Exposition
+from offsetwatch.serve.metrics.exposition import OPENMETRICS_1_0_0, Exposition
 from offsetwatch.serve.metrics.metric import INPUT
-from offsetwatch.serve.metrics.negotiate import OPENMETRICS_1_0_0
 from offsetwatch.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.unit.serve.worlds import BUILD, RELOADED, full

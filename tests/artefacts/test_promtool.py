@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from offsetwatch.serve.metrics.exposition import Exposition
-from offsetwatch.serve.metrics.negotiate import TEXT_0_0_4
+from offsetwatch.serve.metrics.exposition import TEXT_0_0_4, Exposition
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.unit.serve.worlds import BUILD, RELOADED, full
 from tools import debian

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Final
 
 from offsetwatch.serve.metrics import catalog as c
-from offsetwatch.serve.metrics import catalog_mirrors as m
+from offsetwatch.serve.metrics import mirror_families as m
 from offsetwatch.serve.metrics.metric import MetricSpec
 
 

@@ -13,8 +13,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from offsetwatch.serve.http import listener, read_listener
-from offsetwatch.serve.metrics import render_cache
-from offsetwatch.serve.metrics.render_cache import ChunkedBody
+from offsetwatch.serve.metrics import exposition
+from offsetwatch.serve.metrics.exposition import ChunkedBody
 from tests.changed import replace
 from tests.unit.serve.http.test_read_listener import World, samples, serving
 from tests.waiting import DEADLINE_S, until
@@ -151,7 +151,7 @@ def test_who_does_not_take_the_answer_is_cut_off(client, world, monkeypatch):
 
 
 def test_while_answers_are_not_taken_no_more_are_made(client, world, monkeypatch):
-    monkeypatch.setattr(render_cache, "UNTAKEN_BYTES_MAX", 1)
+    monkeypatch.setattr(exposition, "UNTAKEN_BYTES_MAX", 1)
     world.now = replace(full(), dropped=tuple((f"{n}".zfill(200), n) for n in range(60_000)))
     with connect(client) as deaf:
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -168,13 +168,13 @@ def test_while_answers_are_not_taken_no_more_are_made(client, world, monkeypatch
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
 def test_a_connection_that_rests_holds_no_answer(client, monkeypatch, method):
     built: list[ChunkedBody] = []
-    answer = render_cache.RenderCache.answer
+    answer = exposition.RenderCache.answer
 
     def noted(self, body, content_type):
         built.append(answer(self, body, content_type))
         return built[-1]
 
-    monkeypatch.setattr(render_cache.RenderCache, "answer", noted)
+    monkeypatch.setattr(exposition.RenderCache, "answer", noted)
     assert client.request(method, "/metrics").status_code == 200
     until(lambda: not built[0]._body, "its bytes are gone")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Final
 
@@ -87,13 +87,22 @@ class Principals:
     def who(
         self, authorization: Sequence[str], certificate: Mapping[str, Any] | None, now: float
     ) -> AuthenticatedPrincipal | None:
-        """Return the principal of these headers and this verified certificate; None if unknown.
+        """Return the principal of these headers and this verified certificate.
 
-        If there is a header, it alone counts: a certificate does not make up for a wrong token.
+        None if it is unknown, or if the certificate names several. If there is a header, it alone
+        counts: a certificate does not make up for a wrong token.
         """
         if authorization:
             return self._by_token(authorization, now)
-        return None if not certificate else self._by_certificate(certificate)
+        if not certificate:
+            return None
+        names = {
+            _normalise_name(f"{_SANS[kind]}:{value}")
+            for kind, value in certificate.get("subjectAltName", ())
+            if kind in _SANS
+        }
+        found = [principal for san, principal in self._clients if _normalise_name(san) in names]
+        return found[0] if len(found) == 1 else None
 
     @property
     def users(self) -> bool:
@@ -115,12 +124,6 @@ class Principals:
                 found = holder.principal
         return found
 
-    def _by_certificate(self, certificate: Mapping[str, Any]) -> AuthenticatedPrincipal | None:
-        """Return the principal that a certificate names; None if it names no one or several."""
-        names = set(_format_alternative_names(certificate.get("subjectAltName", ())))
-        found = [principal for san, principal in self._clients if _normalise_name(san) in names]
-        return found[0] if len(found) == 1 else None
-
 
 class _TokenVerifier:
     """Verifier of the tokens of one principal. Reads their file again when it has changed."""
@@ -136,11 +139,11 @@ class _TokenVerifier:
 
     def has(self, sha256: bytes, now: float) -> bool:
         if self._path is not None:
-            self._look()
+            self._read_again()
         same = [hmac.compare_digest(sha256, own) for own in self._hashes]
         return any(same) and (self._expires_at is None or now < self._expires_at)
 
-    def _look(self) -> None:
+    def _read_again(self) -> None:
         assert self._path is not None
         now = read_file_stamp(self._path)
         if now is not None and now == self._stamp:
@@ -156,12 +159,6 @@ class _TokenVerifier:
             )
             return
         self._hashes = tuple(hashlib.sha256(token.encode()).digest() for token in tokens)
-
-
-def _format_alternative_names(alternatives: Iterable[tuple[str, str]]) -> Iterator[str]:
-    for kind, value in alternatives:
-        if kind in _SANS:
-            yield _normalise_name(f"{_SANS[kind]}:{value}")
 
 
 def _normalise_name(san: str) -> str:

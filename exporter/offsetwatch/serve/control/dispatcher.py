@@ -76,7 +76,7 @@ class ControlWorkers:
     def end(self, at_end: Callable[[], None]) -> None:
         """Accept no more work; each worker calls `at_end` last. Idempotent."""
         for worker in (self.hints, self.slow, self.rest):
-            with suppress(RuntimeError):  # it has been told before
+            with suppress(RuntimeError):  # it was shut down before
                 worker.submit(at_end)
             worker.shutdown(wait=False)
 
@@ -92,7 +92,7 @@ class ControlRequestCounters:
         self.hooks: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
 
-    def seen(self) -> ControlRequestsCounted:
+    def current(self) -> ControlRequestsCounted:
         """Return the current counts."""
         return ControlRequestsCounted(
             tuple(sorted(self.hooks.items())), tuple(sorted(self.refused.items()))
@@ -120,7 +120,7 @@ class ControlDispatcher:
         why_not: Callable[[], str | None] = lambda: None,
     ) -> None:
         self._why_not = why_not
-        self._desk = remediation_api
+        self._service = remediation_api
         self._clock = clock
         self._counts = counts
         self._workers = workers
@@ -176,8 +176,10 @@ class ControlDispatcher:
         if web is not None and not is_certificate_allowed(request.certificate, web):
             request.cut()  # before anything is said, as all other listeners with such a file do
             return connection.UNAUTHORISED, "unauthorised"
+        # On loopback only local names count: that of a web page may resolve to this listener.
         hosts = request.headers.getall("Host", [])
-        if len(hosts) != 1 or not self._is_ours(hosts[0]):
+        host = _HOST.fullmatch(hosts[0]) if len(hosts) == 1 else None
+        if host is None or (self._names is not None and host[1].lower() not in self._names):
             return connection.MISDIRECTED, "misdirected"
         if "Origin" in request.headers:  # a browser would add its user's certificate by itself
             return connection.NO_BROWSERS, "misdirected"
@@ -192,21 +194,12 @@ class ControlDispatcher:
         else:
             by = self._principals.who(authorization, request.certificate, now)
         if by is None:
-            return self._unknown(request, now)
+            return self._refuse_unknown(request, now)
         if path == HOOK:
             return await self._hook(request, by)
-        return await self._asked(request, path, by, now)
+        return await self._run_endpoint(request, path, by, now)
 
-    def _is_ours(self, host: str) -> bool:
-        """Check the Host header.
-
-        On loopback only local names count, as the DNS name of a web page may resolve to this
-        listener.
-        """
-        found = _HOST.fullmatch(host)
-        return found is not None and (self._names is None or found[1].lower() in self._names)
-
-    def _unknown(self, request: ControlRequest, now: float) -> tuple[ControlHttpAnswer, str]:
+    def _refuse_unknown(self, request: ControlRequest, now: float) -> tuple[ControlHttpAnswer, str]:
         if self._failures.again(request.address, now):
             return connection.THROTTLED, "throttled"
         log.warning("control_unauthorised", address=request.address)
@@ -237,22 +230,29 @@ class ControlDispatcher:
 
         Return the number of alerts by outcome.
         """
-        known = self._desk.inventory()
-        found = parse_payload(parse_json(body), lambda *at: at in known and by.sees(*at))
+        known = self._service.inventory()
+        found = parse_payload(parse_json(body), lambda *key: key in known and by.sees(*key))
         reasons = Counter(
-            "duplicate" if not self._desk.hint(hint) else "new" if hint.firing else "resolved"
+            "duplicate" if not self._service.hint(hint) else "new" if hint.firing else "resolved"
             for hint in found.hints
         )
         if found.unknown:
             reasons["unknown_subject"] = found.unknown
         return reasons
 
-    async def _asked(
+    async def _run_endpoint(
         self, request: ControlRequest, path: str, by: AuthenticatedPrincipal, now: float
     ) -> tuple[ControlHttpAnswer, str | None]:
         if path == DOCUMENT and request.method == "GET" and by.role.allows(UserRole.VIEWER):
             return self._document, None
-        plan_id, by_method = self._found(path)
+        # The path is matched as it was sent: one with encoded characters or `..` has no routes.
+        matches = (
+            (match, by_method)
+            for pattern, by_method in self._paths
+            if (match := pattern.fullmatch(path)) is not None
+        )
+        match, by_method = next(matches, (None, {}))
+        plan_id = match[1] if match is not None and match.re.groups else ""
         if not by_method:
             if by.role is UserRole.HOOK:
                 return self._forbidden(by, "other")
@@ -273,7 +273,7 @@ class ControlDispatcher:
             return routes.run_route(
                 route,
                 Call(
-                    desk=self._desk,
+                    service=self._service,
                     by=by,
                     now=now,
                     plan_id=plan_id,
@@ -286,17 +286,6 @@ class ControlDispatcher:
         worker = self._workers.slow if route.slow else self._workers.rest
         found = await _run_in_worker(worker, request, run)
         return found, "forbidden" if found.status == 403 else None
-
-    def _found(self, path: str) -> tuple[str, dict[str, Route]]:
-        """Return the plan that a path names, "" if none, and the routes of the path by method.
-
-        The path is matched as it was sent: one with encoded characters or `..` has no routes.
-        """
-        for pattern, by_method in self._paths:
-            match = pattern.fullmatch(path)
-            if match is not None:
-                return (match[1] if match.re.groups else "", by_method)
-        return "", {}
 
     def _forbidden(
         self, by: AuthenticatedPrincipal, path: str, needed: UserRole | None = None

@@ -14,7 +14,7 @@ from typing import Final
 import structlog
 
 from offsetwatch.clock import UnixClock
-from offsetwatch.config import Control, WebConfig
+from offsetwatch.config import Control
 from offsetwatch.model.observations import ControlRequestsCounted
 from offsetwatch.remedy.service import RemediationService
 from offsetwatch.serve.control.connection import ControlConnectionBounds, ControlHttpServer
@@ -70,7 +70,8 @@ class ControlServer:
             clock,
             self._counts,
             self._workers,
-            web=self._web,
+            # follow() may replace it.
+            web=lambda: None if self._web_config is None else self._web_config.get().web,
             why_not=why_not,
         )
         self._listening = ListenerThread("control-listener", control.listen, self._serve)
@@ -110,7 +111,7 @@ class ControlServer:
         server = ControlHttpServer(
             self._listener.answer, self._bounds, headers=self._listener.headers
         )
-        telling = asyncio.create_task(self._tell(stopping))
+        reporting = asyncio.create_task(self._report_counts(stopping))
         self._accepting = AcceptLoop(
             listener,
             lambda connection: self._take(connection, server),
@@ -126,11 +127,7 @@ class ControlServer:
             server.pre_shutdown()  # who has not asked yet need not be waited for
             await server.shutdown(STOP_S_MAX)
             await self._accepting.cancel()
-            await asyncio.gather(telling, return_exceptions=True)
-
-    def _web(self) -> WebConfig | None:
-        """Return the current web config file, if there is one; follow() may replace it."""
-        return None if self._web_config is None else self._web_config.get().web
+            await asyncio.gather(reporting, return_exceptions=True)
 
     async def _take(self, connection: socket.socket, server: ControlHttpServer) -> bool:
         """Serve one connection until it is closed."""
@@ -150,16 +147,15 @@ class ControlServer:
             await made.cut()
         return False
 
-    async def _tell(self, stopping: asyncio.Event) -> None:
+    async def _report_counts(self, stopping: asyncio.Event) -> None:
         """Report the counters until the snapshot has them, as a report may be dropped."""
         while not stopping.is_set():
-            control_requests_counted = self._counts.seen()
-            snapshot = self._snapshot()
+            counts, snapshot = self._counts.current(), self._snapshot()
             if (snapshot.hooks_received, snapshot.control_refused) != (
-                control_requests_counted.hooks,
-                control_requests_counted.refused,
+                counts.hooks,
+                counts.refused,
             ):
-                self._report(control_requests_counted)
+                self._report(counts)
             with suppress(TimeoutError):
                 await asyncio.wait_for(stopping.wait(), REPORT_INTERVAL_S)
 

@@ -31,7 +31,7 @@ from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.remedy.model.service_api import AlertHint, Mode, PlanRequest, Wish
 
 DEPTH_MAX: Final = 32  # an Alertmanager's payload has four levels
-_INT_MAX: Final = 2**63 - 1
+_NUMBERS_MAX: Final = 2**63 - 1
 _INT_CHARS_MAX: Final = 20
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NO_BRACKET = re.compile(rb"[^\[\]{}]+")
@@ -95,7 +95,7 @@ def _has_surrogate(value: Any) -> bool:
 
 
 def _parse_integer(text: str) -> int:
-    if len(text) > _INT_CHARS_MAX or abs(int(text)) > _INT_MAX:
+    if len(text) > _INT_CHARS_MAX or abs(int(text)) > _NUMBERS_MAX:
         raise MalformedRequest("a number that does not fit in 64 bits")
     return int(text)
 
@@ -119,10 +119,8 @@ _LINE: Final = (
     r"^(?=.*\S)[^\u0000-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]"
     r"+$(?!\n)"
 )
-_NUMBERS_MAX: Final = 2**63 - 1
 _PARTITIONS_MAX: Final = 2**31 - 1
-_TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
-_ALIAS = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")  # of a topic, or of a cluster
 # What MirrorMaker's checkpoint and heartbeat connectors name their source partitions by: their
 # offsets say nothing, and Connect takes none for them but 0.
 _RECORDLESS_KEYS: Final = frozenset({"consumerGroup", "sourceClusterAlias", "targetClusterAlias"})
@@ -202,7 +200,7 @@ AnyBody = TypeVar("AnyBody", bound=msgspec.Struct)
 
 
 def convert_body(kind: type[AnyBody], document: Any) -> AnyBody:
-    """A body of this kind. Raises Wrong."""
+    """Return a body of this kind. Raises MalformedRequest."""
     try:
         return documents.convert(document, kind)
     except msgspec.ValidationError as exc:
@@ -210,17 +208,16 @@ def convert_body(kind: type[AnyBody], document: Any) -> AnyBody:
 
 
 def build_plan_request(body: WantPlan, key: str) -> PlanRequest:
-    """What is asked of the desk. Raises Wrong for what does not go together."""
+    """Return the request for the service. Raises MalformedRequest if its fields do not fit."""
     skip, restore = body.action is Wish.SKIP_ONE, body.action is Wish.RESTORE
-    for name, value, wanted in (
+    for name, value, required in (
         ("partition", body.partition, skip),
         ("offset", body.offset, skip),
         ("backup", body.backup, restore),
     ):
-        if wanted and value is UNSET:
-            raise MalformedRequest(f"{name}: required for {body.action.value}")
-        if not wanted and value is not UNSET:
-            raise MalformedRequest(f"{name}: of no use for {body.action.value}")
+        if required is (value is UNSET):
+            what = "required for" if required else "of no use for"
+            raise MalformedRequest(f"{name}: {what} {body.action.value}")
     return PlanRequest(
         wish=body.action,
         connect_cluster=body.connect_cluster,
@@ -255,22 +252,22 @@ def _build_pair(partition: Any, offset: Any) -> PartitionOffset:
     return PartitionOffset(encode_sorted(partition).decode(), encode_sorted(offset).decode())
 
 
-def _check_fields(fields: dict[str, Any], at: str, wanted: dict[str, Any]) -> None:
-    if fields.keys() != wanted.keys():
-        raise MalformedRequest(f"{at}: expected {' and '.join(wanted)}, and nothing else")
-    for name, check in wanted.items():
+def _check_fields(fields: dict[str, Any], where: str, checks: dict[str, Any]) -> None:
+    if fields.keys() != checks.keys():
+        raise MalformedRequest(f"{where}: expected {' and '.join(checks)}, and nothing else")
+    for name, check in checks.items():
         problem = check(fields[name])
         if problem is not None:
-            raise MalformedRequest(f"{at}.{name}: expected {problem}")
+            raise MalformedRequest(f"{where}.{name}: expected {problem}")
 
 
 def _check_topic(value: object) -> str | None:
-    fits = isinstance(value, str) and _TOPIC.fullmatch(value) and value not in {".", ".."}
+    fits = isinstance(value, str) and _NAME.fullmatch(value) and value not in {".", ".."}
     return None if fits else "the name of a topic"
 
 
 def _check_alias(value: object) -> str | None:
-    return None if isinstance(value, str) and _ALIAS.fullmatch(value) else "a cluster's alias"
+    return None if isinstance(value, str) and _NAME.fullmatch(value) else "a cluster's alias"
 
 
 def _check_partition_number(value: object) -> str | None:
@@ -298,7 +295,6 @@ _STARTS_AT = re.compile(
     r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)", re.ASCII
 )
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
-_PARTITION_MAX: Final = 2**31 - 1
 
 
 class AlertHints(NamedTuple):
@@ -347,8 +343,10 @@ def _parse_hint(alert: Any, at: str, is_known: Callable[[str, str], bool]) -> Al
         firing=status == "firing",
         connect_cluster=cluster,
         connector=connector,
-        topic=topic if topic is not None and _TOPIC.fullmatch(topic) else None,
-        partition=_parse_partition(partition),
+        topic=topic if topic is not None and _NAME.fullmatch(topic) else None,
+        partition=int(partition)
+        if partition and _PARTITION.fullmatch(partition) and int(partition) <= _PARTITIONS_MAX
+        else None,
     )
 
 
@@ -363,9 +361,3 @@ def _normalise_moment(value: Any, name: str) -> str:
         raise MalformedRequest(f"{name}.startsAt: expected a date and time") from None
     fraction = (found[2] or "").rstrip("0")
     return f"{moment.isoformat()}{'.' if fraction else ''}{fraction}Z"
-
-
-def _parse_partition(text: str | None) -> int | None:
-    if text is None or not _PARTITION.fullmatch(text) or int(text) > _PARTITION_MAX:
-        return None
-    return int(text)

@@ -63,7 +63,7 @@ _SEQ = re.compile(r"[1-9][0-9]{0,17}", re.ASCII)
 class Call:
     """Authenticated and parsed request. `plan_id` is "" if the path has none."""
 
-    desk: RemediationService
+    service: RemediationService
     by: AuthenticatedPrincipal
     now: float
     plan_id: str = ""
@@ -99,16 +99,16 @@ class Route:
 
 
 def _list_plans(call: Call) -> ControlHttpAnswer:
-    wanted = call.query.get("state")
-    if wanted is not None and wanted not in set(PlanStatus):
+    state = call.query.get("state")
+    if state is not None and state not in set(PlanStatus):
         raise MalformedRequest(f"state: one of {', '.join(PlanStatus)}")
-    rows = call.desk.plans(None if wanted is None else PlanStatus(wanted))
+    rows = call.service.plans(None if state is None else PlanStatus(state))
     shown = [row for row in rows if call.by.sees(row.connect_cluster, row.connector)]
     return build_answer({"plans": shown})
 
 
 def _find_visible_plan(call: Call) -> PlanDetails | None:
-    found = call.desk.plan(call.plan_id)
+    found = call.service.plan(call.plan_id)
     if found is None or not call.by.sees(found.row.connect_cluster, found.row.connector):
         return None
     return found
@@ -120,41 +120,15 @@ def _get_plan(call: Call) -> ControlHttpAnswer:
 
 
 def _propose(call: Call) -> ControlHttpAnswer:
-    wish = build_plan_request(call.body, call.key)
-    subject = (wish.connect_cluster, wish.connector)
-    if not call.by.sees(*subject) or subject not in call.desk.inventory():
+    request = build_plan_request(call.body, call.key)
+    connector = (request.connect_cluster, request.connector)
+    if not call.by.sees(*connector) or connector not in call.service.inventory():
         return build_problem(404, "unknown_connector", "there is no such connector")
-    outcome = call.desk.propose(wish, call.by.name)
+    outcome = call.service.propose(request, call.by.name)
     if isinstance(outcome, ProposalAccepted):
-        where = ("Location", f"{PREFIX}/plans/{outcome.row.plan_id}")
-        return build_answer(outcome.row, 201 if outcome.new else 200, where)
-    return _answer_refusal(outcome)
-
-
-def _approve(call: Call) -> ControlHttpAnswer:
-    body: Approval = call.body
-    return _decide_on_plan(
-        call,
-        lambda: call.desk.approve(call.plan_id, body.plan_sha256, call.by.name, body.because),
-    )
-
-
-def _reject(call: Call) -> ControlHttpAnswer:
-    return _decide_on_plan(
-        call, lambda: call.desk.reject(call.plan_id, call.by.name, call.body.because)
-    )
-
-
-def _abort(call: Call) -> ControlHttpAnswer:
-    return _decide_on_plan(
-        call, lambda: call.desk.abort(call.plan_id, call.by.name, call.body.because)
-    )
-
-
-def _resolve(call: Call) -> ControlHttpAnswer:
-    return _decide_on_plan(
-        call, lambda: call.desk.resolve(call.plan_id, call.by.name, call.body.because)
-    )
+        location = ("Location", f"{PREFIX}/plans/{outcome.row.plan_id}")
+        return build_answer(outcome.row, 201 if outcome.new else 200, location)
+    return _answer_outcome(outcome)
 
 
 EndpointRefusal = (
@@ -169,26 +143,37 @@ EndpointRefusal = (
 
 
 def _decide_on_plan(
-    call: Call, decide: Callable[[], ChangeRecorded | EndpointRefusal]
-) -> ControlHttpAnswer:
-    """Record a decision about a plan that the principal may see.
+    decide: Callable[[Call], ChangeRecorded | EndpointRefusal],
+) -> Callable[[Call], ControlHttpAnswer]:
+    """Return the endpoint that records a decision about a plan that the principal may see.
 
     The connector of a plan never changes, so it is enough to check it before.
     """
-    if _find_visible_plan(call) is None:
-        return NOT_FOUND
-    outcome = decide()
-    return (
-        _answer_done(outcome) if isinstance(outcome, ChangeRecorded) else _answer_refusal(outcome)
+    return lambda call: (
+        NOT_FOUND if _find_visible_plan(call) is None else _answer_outcome(decide(call))
     )
 
 
-def _answer_done(outcome: ChangeRecorded) -> ControlHttpAnswer:
-    return build_answer({"done": True} if outcome.row is None else outcome.row)
+_approve = _decide_on_plan(
+    lambda call: call.service.approve(
+        call.plan_id, call.body.plan_sha256, call.by.name, call.body.because
+    )
+)
+_reject = _decide_on_plan(
+    lambda call: call.service.reject(call.plan_id, call.by.name, call.body.because)
+)
+_abort = _decide_on_plan(
+    lambda call: call.service.abort(call.plan_id, call.by.name, call.body.because)
+)
+_resolve = _decide_on_plan(
+    lambda call: call.service.resolve(call.plan_id, call.by.name, call.body.because)
+)
 
 
-def _answer_refusal(outcome: EndpointRefusal) -> ControlHttpAnswer:
+def _answer_outcome(outcome: ChangeRecorded | EndpointRefusal) -> ControlHttpAnswer:
     match outcome:
+        case ChangeRecorded():
+            return build_answer({"done": True} if outcome.row is None else outcome.row)
         case RequestTargetNotFound():
             return NOT_FOUND
         case PlanHashMismatch():
@@ -215,7 +200,7 @@ def _answer_refusal(outcome: EndpointRefusal) -> ControlHttpAnswer:
 
 
 def _get_mode(call: Call) -> ControlHttpAnswer:
-    found = call.desk.switches()
+    found = call.service.switches()
     if not call.by.sees_all:
         found = Switches(mode=found.mode, pause=found.pause, breakers=())
     return build_answer(found)
@@ -223,7 +208,7 @@ def _get_mode(call: Call) -> ControlHttpAnswer:
 
 def _set_mode(call: Call) -> ControlHttpAnswer:
     body: WantMode = call.body
-    return _answer_done(call.desk.set_mode(body.mode, call.by.name, body.because))
+    return _answer_outcome(call.service.set_mode(body.mode, call.by.name, body.because))
 
 
 def _pause(call: Call) -> ControlHttpAnswer:
@@ -233,19 +218,16 @@ def _pause(call: Call) -> ControlHttpAnswer:
         raise MalformedRequest("give until, or indefinite: true")
     if until is not None and until <= call.now:
         raise MalformedRequest("until: this time is in the past")
-    return _answer_done(call.desk.pause(until, call.by.name, body.because))
+    return _answer_outcome(call.service.pause(until, call.by.name, body.because))
 
 
 def _unpause(call: Call) -> ControlHttpAnswer:
-    return _answer_done(call.desk.unpause(call.by.name, call.body.because))
+    return _answer_outcome(call.service.unpause(call.by.name, call.body.because))
 
 
 def _ack_breaker(call: Call) -> ControlHttpAnswer:
     body: BreakerSeen = call.body
-    outcome = call.desk.ack_breaker(body.scope, call.by.name, body.because)
-    return (
-        _answer_done(outcome) if isinstance(outcome, ChangeRecorded) else _answer_refusal(outcome)
-    )
+    return _answer_outcome(call.service.ack_breaker(body.scope, call.by.name, body.because))
 
 
 # --- what was done --------------------------------------------------------------------------------
@@ -257,7 +239,7 @@ def _read_journal(call: Call) -> ControlHttpAnswer:
         raise MalformedRequest("from_seq: expected a whole number from 1")
     lines: list[bytes] = []
     size = 0
-    for line in call.desk.journal(int(text), LINES_MAX):
+    for line in call.service.journal(int(text), LINES_MAX):
         encoded = msgspec.json.encode(line)
         size += len(encoded) + 1
         if lines and size > JOURNAL_BYTES_MAX:
@@ -267,7 +249,7 @@ def _read_journal(call: Call) -> ControlHttpAnswer:
 
 
 def _verify_journal(call: Call) -> ControlHttpAnswer:
-    outcome = call.desk.verify()
+    outcome = call.service.verify()
     match outcome:
         case JournalCheckPassed():
             return build_answer({"intact": True, "records": outcome.records})
@@ -278,20 +260,20 @@ def _verify_journal(call: Call) -> ControlHttpAnswer:
 def _list_connectors(call: Call) -> ControlHttpAnswer:
     rows = [
         {"connect_cluster": cluster, "connector": connector}
-        for cluster, connector in sorted(call.desk.inventory())
+        for cluster, connector in sorted(call.service.inventory())
         if call.by.sees(cluster, connector)
     ]
     return build_answer({"connectors": rows})
 
 
 def _list_quarantine(call: Call) -> ControlHttpAnswer:
-    rows = call.desk.quarantine()
+    rows = call.service.quarantine()
     shown = [row for row in rows if call.by.sees(row.connect_cluster, row.connector)]
     return build_answer({"quarantine": shown})
 
 
 def _list_backups(call: Call) -> ControlHttpAnswer:
-    return build_answer({"backups": call.desk.backups()})
+    return build_answer({"backups": call.service.backups()})
 
 
 _DECISION_STATUSES: Final = (200, 404, 409)

@@ -21,7 +21,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from offsetwatch.errors import ConfigError, TargetUnreachable
-from offsetwatch.serve.metrics.render_cache import ChunkedBody
+from offsetwatch.serve.metrics.exposition import ChunkedBody
 
 STOP_S_MAX: Final = 5.0  # for requests in flight when we are told to stop
 PORT_MAX: Final = 65535

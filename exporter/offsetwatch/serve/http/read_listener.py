@@ -35,10 +35,15 @@ from offsetwatch.serve.http.listener import (
     ReadConnection,
     add_deadlines,
 )
-from offsetwatch.serve.metrics.exposition import Exposition
+from offsetwatch.serve.metrics.exposition import (
+    Exposition,
+    RenderCache,
+    TooManyRenders,
+    choose_format,
+    is_gzip_accepted,
+    merge_small_parts,
+)
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus
-from offsetwatch.serve.metrics.negotiate import choose_format, is_gzip_accepted
-from offsetwatch.serve.metrics.render_cache import RenderCache, TooManyRenders, merge_small_parts
 from offsetwatch.serve.web_config.reloader import WebConfigReloader
 from offsetwatch.serve.web_config.request_guard import RequestGuard
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
@@ -116,17 +121,17 @@ class ReadServer:
         self._snapshot = snapshot
         self._alive = pulse.alive
         self._fresh = pulse.fresh
-        self._reload_asked = reload
+        self._request_reload = reload
         self._version = build.version
         self._page_facts = page_facts
-        self._page, self._assets = page_files.load_assets(build.version)
+        self._page_file, self._assets = page_files.load_assets(build.version)
         self._refused: Counter[str] = Counter()
         self._web = None if web_config is None else WebConfigReloader(web_config, "read")
         self._guard = None
         if self._web is not None:
             self._guard = RequestGuard(self._web, SteadyClock(), self._refused)
         self._reloaded = reloaded
-        self._exposition = Exposition(build, self._last)
+        self._exposition = Exposition(build, self._reload_status)
         self._renders = RenderCache()
 
     def start(self) -> None:
@@ -150,7 +155,7 @@ class ReadServer:
         """Return the bound port; 0 before start()."""
         return self._listening.port
 
-    def _last(self) -> ConfigReloadStatus:
+    def _reload_status(self) -> ConfigReloadStatus:
         """Return the outcome of the last reload, with that of this listener's web config file."""
         last = self._reloaded()
         web = last.web if self._web is None else (self._web.seen, *last.web)
@@ -200,17 +205,20 @@ class ReadServer:
     def _app(self) -> web.Application:
         app = web.Application(middlewares=[_answer_errors])
         documents = (
-            ("/", self._landing),
+            ("/", self._page),
             ("/metrics", self._of_now(self._metrics)),
             ("/-/healthy", self._healthy),
             ("/-/ready", self._ready),
-            ("/api/v1/connectors", self._of_now(self._connectors)),
-            ("/api/v1/flows", self._of_now(self._flows)),
-            ("/api/v1/findings", self._of_now(self._findings)),
-            ("/api/v1/status", self._of_now(self._status)),
+            ("/api/v1/connectors", self._filtered("connectors", api.encode_connectors)),
+            ("/api/v1/flows", self._filtered("flows", api.encode_flows)),
+            ("/api/v1/findings", self._document("findings", findings.encode_findings)),
+            ("/api/v1/status", self._document("status", status.encode_status)),
             ("/api/v1/explain", self._of_now(self._explain)),
             ("/api/v1/overview", self._of_now(self._overview)),
-            ("/api/v1/trends", self._of_now(self._trends)),
+            (
+                "/api/v1/trends",
+                self._document("trends", trends.encode_trends, trends.compute_version),
+            ),
             (openapi.DOCUMENT_PATH, self._openapi),
         )
         index = tuple(path for path, _ in documents if path.startswith(_API))
@@ -230,8 +238,8 @@ class ReadServer:
         add_deadlines(app)
         return app
 
-    async def _landing(self, request: web.Request) -> web.Response:
-        return _build_asset_response(request, self._page)
+    async def _page(self, request: web.Request) -> web.Response:
+        return _build_asset_response(request, self._page_file)
 
     async def _static(self, request: web.Request) -> web.Response:
         found = self._assets.get(request.match_info["name"])
@@ -254,7 +262,7 @@ class ReadServer:
         """Reload the configuration; answer once it is in use, or with its mistakes."""
         if "Origin" in request.headers:  # any web page may have a browser post to anybody
             return web.Response(status=403, text="not for web pages\n")
-        mistakes = await asyncio.wrap_future(self._reload_asked())
+        mistakes = await asyncio.wrap_future(self._request_reload())
         if mistakes:
             return web.Response(status=400, text="".join(f"{line}\n" for line in mistakes))
         return web.Response(text="reloaded\n")
@@ -288,23 +296,29 @@ class ReadServer:
             content_type=choice.content_type,
         )
 
-    async def _connectors(self, request: web.Request) -> web.Response:
-        only = _parse_filter(request)
-        return await self._json(
-            request, ("connectors", only), lambda snapshot: api.encode_connectors(snapshot, only)
-        )
+    def _filtered(
+        self, name: str, encode: Callable[[Snapshot, api.ConnectorFilter], bytes]
+    ) -> Handler:
+        """Return the handler of a document that a request may restrict to some connectors."""
 
-    async def _flows(self, request: web.Request) -> web.Response:
-        only = _parse_filter(request)
-        return await self._json(
-            request, ("flows", only), lambda snapshot: api.encode_flows(snapshot, only)
-        )
+        async def answer(request: web.Request) -> web.Response:
+            only = _parse_filter(request)
+            return await self._json(request, (name, only), lambda snapshot: encode(snapshot, only))
 
-    async def _findings(self, request: web.Request) -> web.Response:
-        return await self._json(request, "findings", findings.encode_findings)
+        return self._of_now(answer)
 
-    async def _status(self, request: web.Request) -> web.Response:
-        return await self._json(request, "status", status.encode_status)
+    def _document(
+        self,
+        name: str,
+        encode: Callable[[Snapshot], bytes],
+        version: Callable[[Snapshot], str] | None = None,
+    ) -> Handler:
+        """Return the handler of a document without parameters."""
+
+        async def answer(request: web.Request) -> web.Response:
+            return await self._json(request, name, encode, version=version)
+
+        return self._of_now(answer)
 
     async def _explain(self, request: web.Request) -> web.Response:
         """Answer for one connector: `?connector=NAME`.
@@ -345,11 +359,6 @@ class ReadServer:
         body = openapi.encode_document()
         return web.Response(body=body, content_type="application/json", headers=headers)
 
-    async def _trends(self, request: web.Request) -> web.Response:
-        return await self._json(
-            request, "trends", trends.encode_trends, version=trends.compute_version
-        )
-
     async def _json(
         self,
         request: web.Request,
@@ -364,9 +373,7 @@ class ReadServer:
         changes.
         """
         snapshot = self._snapshot()
-        if (
-            snapshot is EMPTY_SNAPSHOT
-        ):  # a document of no moment would look like one in which nothing exists
+        if snapshot is EMPTY_SNAPSHOT:  # it would look like one in which nothing exists
             return web.Response(status=503, text="nothing has been read yet\n")
         headers = {"Cache-Control": "no-cache"}
         if clusters := self._page_facts.clusters():
@@ -419,16 +426,14 @@ async def _answer_errors(request: web.Request, handler: Handler) -> web.StreamRe
     except web.HTTPNotFound:
         if not f"{request.path}/".startswith(_API):
             raise
-        said = f"there is no such document; {_API} lists all"
-        return _build_json_response(404, {"error": "not_found", "message": said})
+        message = f"there is no such document; {_API} lists all"
+        return _build_json_response(404, {"error": "not_found", "message": message})
     except web.HTTPException:  # aiohttp's own 405
         raise
     except TooManyRenders:
         log.warning("request_refused", path=request.path, reason="too_many_renders")
         return web.Response(status=503, text="too many requests\n", headers={"Retry-After": "1"})
-    except (
-        Exception
-    ):  # the outermost frame of a request: whatever it is, it is logged and ends here
+    except Exception:  # the outermost frame of a request: whatever it is, it ends here
         log.exception("request_failed", path=request.path)
         return web.Response(status=500, text="internal error\n")
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from offsetwatch.serve.metrics.catalog_mirrors import MIRROR_METRICS
 from offsetwatch.serve.metrics.metric import (
     CONNECTOR,
     INPUT,
@@ -21,6 +20,7 @@ from offsetwatch.serve.metrics.metric import (
     counter,
     gauge,
 )
+from offsetwatch.serve.metrics.mirror_families import MIRROR_METRICS
 
 REMEDIATION_METRICS: tuple[MetricSpec, ...] = (
     REMEDIATION_MODE := gauge(

@@ -1,8 +1,8 @@
-"""The exposition of metric families as Prometheus text and OpenMetrics.
+"""The exposition of metric families: the format that a client accepts, its text, and its bodies.
 
-It replaces prometheus-client's writer, which formats every label of every series at each scrape: at
-100,000 series that takes the better part of a second. Here `{labels} ` is formatted once for all
-families with the same rows, and kept while the rows stay the same. `python -m bench.render`
+The encoder replaces prometheus-client's writer, which formats every label of every series at each
+scrape: at 100,000 series that takes the better part of a second. Here `{labels} ` is formatted once
+for all families with the same rows, and kept while the rows stay the same. `python -m bench.render`
 measures both.
 
 An Encoder may be used by one thread at a time; serve/http/read_listener.py renders on a single
@@ -11,20 +11,153 @@ worker thread.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, repeat
 from typing import Final
 
 import msgspec
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
 from prometheus_client import ProcessCollector
 
 from offsetwatch.serve.metrics.families import BuildInfo, ConfigReloadStatus, collect_families
 from offsetwatch.serve.metrics.metric import Family, LabelColumns, LabelRows, Labels, MetricSpec
-from offsetwatch.serve.metrics.negotiate import Format
 from offsetwatch.state.snapshot import Snapshot
+
+RANGES_MAX = 64  # media ranges looked at; Prometheus sends five, browsers up to ten
+
+# Names and labels of ours need no escaping, so these schemes all leave them as they are and may be
+# promised. `dots` would double every underscore; who asks for it gets the fallback.
+_SUPPORTED_ESCAPING = frozenset({"allow-utf-8", "underscores", "values"})
+_ESCAPING_FALLBACK = "underscores"
+
+_QUALITY = re.compile(r"0(\.\d*)?|1(\.0*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Format of the exposition."""
+
+    media: str
+    version: str
+    escaping: bool
+
+    @property
+    def openmetrics(self) -> bool:
+        """Check for OpenMetrics.
+
+        It differs in counter family names, help escaping and the end marker.
+        """
+        return self.media == "application/openmetrics-text"
+
+
+TEXT_0_0_4 = Format(media="text/plain", version="0.0.4", escaping=False)
+TEXT_1_0_0 = Format(media="text/plain", version="1.0.0", escaping=True)
+OPENMETRICS_1_0_0 = Format(media="application/openmetrics-text", version="1.0.0", escaping=True)
+OPENMETRICS_0_0_1 = Format(media="application/openmetrics-text", version="0.0.1", escaping=False)
+
+FORMATS = (
+    TEXT_0_0_4,
+    TEXT_1_0_0,
+    OPENMETRICS_1_0_0,
+    OPENMETRICS_0_0_1,
+)  # best first, all else equal
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Chosen format, and its Content-Type header."""
+
+    format: Format
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Range:
+    """Entry of an Accept header."""
+
+    media: str
+    parameters: dict[str, str]
+    quality: float
+
+    def specificity(self, offer: Format) -> int:
+        """Return how closely this entry names the format.
+
+        0 is not at all, 1 `*/*`, 2 `type/*`, 3 the media type, 4 media type and version.
+        """
+        version = self.parameters.get("version")
+        if version is not None and version != offer.version:
+            return 0
+        if self.media == offer.media:
+            return 3 if version is None else 4
+        if self.media == offer.media.split("/")[0] + "/*":
+            return 2
+        return int(self.media == "*/*")
+
+
+def choose_format(accept: str) -> Choice:
+    """Return the format with the highest quality.
+
+    Stricter than prometheus-client's chooser on purpose: quality values count, and a version that
+    is not written is never echoed back. (Prometheus marks a target down that claims OpenMetrics
+    2.0.0 and sends 1.0 lines.) A client that accepts none of the formats still gets text 0.0.4, as
+    the protocol demands.
+
+    At a tie a named format precedes one that only a wildcard covers; then the order of the header
+    decides.
+    """
+    ranges = _parse_ranges(accept)
+    best: tuple[float, bool, int] | None = None
+    chosen, chosen_range = TEXT_0_0_4, None
+    for offer in FORMATS:
+        matches = [
+            (media_range.specificity(offer), media_range.quality, -n)
+            for n, media_range in enumerate(ranges)
+        ]
+        closest, quality, order = max(matches, default=(0, 0.0, 0))
+        rank = (quality, closest >= 3, order)
+        if closest > 0 and quality > 0 and (best is None or rank > best):
+            best, chosen, chosen_range = rank, offer, ranges[-order]
+    return Choice(format=chosen, content_type=_format_content_type(chosen, chosen_range))
+
+
+def is_gzip_accepted(accept_encoding: str) -> bool:
+    """Check whether the client accepts gzip: by name, or by a wildcard if it is not named."""
+    wanted = {coding.media: coding.quality for coding in _parse_ranges(accept_encoding)}
+    return wanted.get("gzip", wanted.get("*", 0.0)) > 0
+
+
+def _format_content_type(chosen: Format, media_range: _Range | None) -> str:
+    text = f"{chosen.media}; version={chosen.version}; charset=utf-8"
+    if not chosen.escaping:
+        return text
+    scheme = media_range.parameters.get("escaping", "") if media_range is not None else ""
+    return f"{text}; escaping={scheme if scheme in _SUPPORTED_ESCAPING else _ESCAPING_FALLBACK}"
+
+
+def _parse_ranges(header: str) -> list[_Range]:
+    found = []
+    for entry in header.split(",", RANGES_MAX)[:RANGES_MAX]:
+        media, *rest = (part.strip() for part in entry.lower().split(";"))
+        parameters = {}
+        for parameter in rest:
+            name, _, value = parameter.partition("=")
+            parameters[name.strip()] = value.strip().strip('"')
+        found.append(_Range(media, parameters, _parse_quality(parameters.get("q"))))
+    return found
+
+
+def _parse_quality(text: str | None) -> float:
+    """Return the quality: 1 if there is none, 0 if it is invalid, which counts as a refusal."""
+    if text is None:
+        return 1.0
+    return float(text) if _QUALITY.fullmatch(text) else 0.0
+
 
 LINES_AT_ONCE: Final = 1_000  # what they are made of is small enough to be taken up again
 
@@ -269,3 +402,121 @@ def _format_header(spec: MetricSpec, form: Format) -> bytes:
     if form.openmetrics:
         text = text.replace('"', r"\"")
     return f"# HELP {name} {text}\n# TYPE {name} {spec.kind}\n".encode()
+
+
+PIECE_BYTES: Final = 64 * 1024  # what is smaller goes out with its neighbours
+
+Body = tuple[bytes, ...]
+
+
+def merge_small_parts(parts: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in fewer parts, as each part is a system call.
+
+    Parts smaller than PIECE_BYTES are joined; larger ones are not copied.
+    """
+    small: list[bytes] = []
+    size = 0
+    for part in parts:
+        large = len(part) >= PIECE_BYTES
+        if small and (large or size + len(part) > PIECE_BYTES):
+            yield b"".join(small)
+            small, size = [], 0
+        if large:
+            yield part
+        elif part:
+            small.append(part)
+            size += len(part)
+    if small:
+        yield b"".join(small)
+
+
+class ChunkedBody(Payload):
+    """Body of an aiohttp response, sent part by part. Several responses may share its parts.
+
+    They are never joined. A body of a million series has 160 MB: joining it took a fifth of the
+    time of a scrape, and a transport that is given all of it at once keeps a copy for each client
+    that has not read it yet.
+    """
+
+    def __init__(self, body: Body, content_type: str) -> None:
+        super().__init__(body, content_type=content_type)
+        self._body = body
+        self._size = sum(map(len, body))
+        self.on_release: Callable[[], object] = lambda: None
+
+    def release(self) -> None:
+        """Release the bytes, after the response was sent or has failed.
+
+        A connection keeps its last response until the next one, and a million series are 160 MB.
+        """
+        self._body = ()
+        self.on_release()
+
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        """Return the whole body as text."""
+        return b"".join(self._body).decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        """Write part by part, each when the transport has accepted the one before."""
+        for piece in self._body:
+            await writer.write(piece)
+
+
+# What clients may leave untaken, each for a minute and a half: beyond it nothing is made. A body of
+# 500,000 series has 50 MiB.
+UNTAKEN_BYTES_MAX = 128 * 1024 * 1024
+RENDERS_MAX = 16  # two snapshots x two formats x gzip or not, twice over; beyond that it is abuse
+
+
+class TooManyRenders(Exception):
+    """Refusal of one more body. It never leaves serve.
+
+    RENDERS_MAX bodies are being made or wait for the worker thread, or clients have not read
+    UNTAKEN_BYTES_MAX bytes of those made.
+    """
+
+
+class RenderCache:
+    """Bodies being made, at most RENDERS_MAX. `asyncio.to_thread` decides how many run at once.
+
+    All clients that request the same body while it is being made get that one. Writing 100,000
+    series takes tens of milliseconds of processor time: too long for the event loop, and a waste to
+    do twice for a pair of Prometheus servers. A finished body is not cached. So it is never older
+    than the oldest request that waits for it, process metrics included.
+    """
+
+    def __init__(self) -> None:
+        self._pending: dict[tuple[int, Hashable], tuple[asyncio.Task[Body], Snapshot]] = {}
+        self._untaken: dict[object, tuple[int, int]] = {}  # an answer -> id and bytes of its body
+
+    async def body(self, snapshot: Snapshot, form: Hashable, make: Callable[[], Body]) -> Body:
+        """Return the result of `make`, which `snapshot` and `form` must determine.
+
+        Snapshots are distinguished by identity: comparing two would cost more than a render. Raises
+        TooManyRenders.
+        """
+        key = (id(snapshot), form)  # no other object can have this id while we hold the snapshot
+        if key not in self._pending:
+            if len(self._pending) >= RENDERS_MAX or self._untaken_bytes() >= UNTAKEN_BYTES_MAX:
+                raise TooManyRenders
+            task = asyncio.create_task(asyncio.to_thread(make))
+            self._pending[key] = (task, snapshot)
+            task.add_done_callback(lambda _: self._pending.pop(key))
+        # A client that hangs up must not take the body away from the others.
+        return await asyncio.shield(self._pending[key][0])
+
+    def answer(self, body: Body, content_type: str) -> ChunkedBody:
+        """Return the payload that sends a body.
+
+        Its bytes count as unread until the payload is released or no longer exists.
+        """
+        made, token = ChunkedBody(body, content_type), object()
+        self._untaken[token] = (id(body), made.size or 0)  # `made` holds it: the id is its own
+        release = weakref.finalize(made, self._untaken.pop, token)
+        release.atexit = False
+        made.on_release = release
+        return made
+
+    def _untaken_bytes(self) -> int:
+        """Return the number of unread bytes. A body that several clients read counts once."""
+        return sum(dict(list(self._untaken.values())).values())

@@ -19,7 +19,7 @@ from offsetwatch.model.connectors import STATES, Task
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.history_documents import QUANTILES, PipelineStatus
 from offsetwatch.model.remediation import FOLLOWER_MODE
-from offsetwatch.serve.metrics import catalog, catalog_mirrors, mirror_families
+from offsetwatch.serve.metrics import catalog
 from offsetwatch.serve.metrics.metric import (
     INPUT,
     TAIL,
@@ -31,6 +31,7 @@ from offsetwatch.serve.metrics.metric import (
     build_family_of_counts,
     build_family_of_rows,
 )
+from offsetwatch.serve.metrics.mirror_families import MIRROR_GROUPS, FamilyGroup
 from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.snapshot import (
     ConnectorView,
@@ -425,34 +426,12 @@ def collect_dropped_series(snapshot: Snapshot) -> Iterator[Family]:
     yield build_family_of_counts(catalog.SERIES_DROPPED, snapshot.dropped)
 
 
-FamilyGroup = Callable[[Snapshot], Iterator[Family]]
-
-GROUPS: tuple[FamilyGroup, ...] = (
-    collect_saved_state,
-    collect_inputs,
-    collect_tails,
-    collect_connectors,
-    collect_positions,
-    collect_source_partitions,
-    mirror_families.collect_mirror_partitions,
-    mirror_families.collect_mirrored_topics,
-    mirror_families.collect_recreations,
-    mirror_families.collect_syncs,
-    mirror_families.collect_failover_readiness,
-    mirror_families.collect_probes,
-    collect_sink_partitions,
-    collect_verdicts_and_findings,
-    collect_control,
-    collect_topic_problems,
-    collect_pipeline,
-    collect_baselines,
-    collect_remediation,
-    collect_dropped_series,
-)
-
-
-# Those that grow with what is watched, and all that each of them gives.
-GROUP_METRICS: Final[Mapping[FamilyGroup, tuple[MetricSpec, ...]]] = {
+# Each group with all metrics that it gives, where these grow with what is watched.
+GROUPS: Final[Mapping[FamilyGroup, tuple[MetricSpec, ...]]] = {
+    collect_saved_state: (),
+    collect_inputs: (),
+    collect_tails: (),
+    collect_connectors: (),
     collect_positions: (catalog.POSITION,),
     collect_source_partitions: (
         catalog.LAST_COMMIT,
@@ -464,34 +443,19 @@ GROUP_METRICS: Final[Mapping[FamilyGroup, tuple[MetricSpec, ...]]] = {
         catalog.FROM_REST,
         catalog.EVENT_TIME,
     ),
-    mirror_families.collect_mirror_partitions: (
-        catalog_mirrors.LOG_START,
-        catalog_mirrors.LOG_END,
-        catalog_mirrors.REPLICATED,
-        catalog_mirrors.LAG,
-        catalog_mirrors.AHEAD,
-        catalog_mirrors.LAG_SECONDS,
-        catalog_mirrors.CAUGHT_UP,
-        catalog_mirrors.HEADROOM,
-        catalog_mirrors.HEADROOM_SECONDS,
-        catalog_mirrors.LOST,
-    ),
-    mirror_families.collect_mirrored_topics: (
-        catalog_mirrors.TOPIC_LAG,
-        catalog_mirrors.TOPIC_LAG_SECONDS,
-    ),
-    mirror_families.collect_recreations: (catalog_mirrors.RECREATIONS,),
-    mirror_families.collect_syncs: (
-        catalog_mirrors.SYNC_UPSTREAM,
-        catalog_mirrors.SYNC_DOWNSTREAM,
-        catalog_mirrors.SYNC_AT,
-    ),
+    **MIRROR_GROUPS,
     collect_sink_partitions: (catalog.SINK_LAG, catalog.SINK_LAG_SECONDS),
     collect_verdicts_and_findings: (
         catalog.PROGRESS,
         catalog.FINDINGS,
         catalog.NOTIFICATIONS_FAILED,
     ),
+    collect_control: (),
+    collect_topic_problems: (),
+    collect_pipeline: (),
+    collect_baselines: (),
+    collect_remediation: (),
+    collect_dropped_series: (),
 }
 
 
@@ -508,9 +472,7 @@ def collect_families(
 ) -> Iterator[Family]:
     """Return every wanted family of one snapshot. A family may have no rows."""
     groups = (
-        group
-        for group in GROUPS
-        if group not in GROUP_METRICS or any(map(wanted, GROUP_METRICS[group]))
+        group for group, metrics in GROUPS.items() if not metrics or any(map(wanted, metrics))
     )
     made = chain(
         (collect_build_info(build),), collect_reload(last), *(group(snapshot) for group in groups)

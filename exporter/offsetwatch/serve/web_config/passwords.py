@@ -100,11 +100,9 @@ class PasswordChecker:
             return PasswordRejection.NOTHING
         key = _parse_basic_header(authorization)
         if key is None:
-            return (
-                PasswordRejection.THROTTLED
-                if self._failures.again(address, now)
-                else PasswordRejection.WRONG
-            )
+            if self._failures.again(address, now):
+                return PasswordRejection.THROTTLED
+            return PasswordRejection.WRONG
         user, password = key
         known = users.get(user)
         hashed = (_build_decoy_hash(users) if known is None else known.get_secret_value()).encode()
@@ -124,17 +122,14 @@ class PasswordChecker:
         if not right or known is None:
             return PasswordRejection.WRONG
         self._failures.take_back(address)
-        self._remember(proof)
+        self._remembered[proof] = None
+        if len(self._remembered) > REMEMBERED_MAX:
+            self._remembered.popitem(last=False)
         return user
 
     def end(self) -> None:
         """Shut down the worker thread: no more passwords are checked."""
         self._worker.shutdown(wait=False, cancel_futures=True)
-
-    def _remember(self, proof: bytes) -> None:
-        self._remembered[proof] = None
-        if len(self._remembered) > REMEMBERED_MAX:
-            self._remembered.popitem(last=False)
 
     def _proof(self, *parts: bytes) -> bytes:
         """Return the keyed hash of user, bcrypt hash and password.

@@ -62,7 +62,9 @@ class RequestGuard:
             return web.Response(status=403)  # nobody gets it
         if not found.basic_auth_users:
             return await handler(request)
-        address = _read_peer_address(request)
+        # No header is used, as a client can forge it.
+        peer = None if transport is None else transport.get_extra_info("peername")
+        address = str(peer[0]) if isinstance(peer, tuple) else ""
         who = await self._passwords.who(
             request.headers.getall("Authorization", []),
             found.basic_auth_users,
@@ -79,18 +81,11 @@ class RequestGuard:
             text = "too many wrong passwords\n"
             return web.Response(status=429, text=text, headers={"Retry-After": "60"})
         self._refused["unauthorised"] += 1
-        if (
-            why is PasswordRejection.WRONG
-        ):  # no browser knows before it is told that it has to ask for one
+        # No browser knows before the first answer that it has to ask for a password.
+        if why is PasswordRejection.WRONG:
             log.warning("read_unauthorised", address=address)
         return web.Response(status=401, text="unauthorised\n", headers=dict([CHALLENGE]))
 
     async def _add_headers(self, _: web.Request, response: web.StreamResponse) -> None:
         for name, value in self._current.get().web.headers:
             response.headers[name] = value
-
-
-def _read_peer_address(request: web.Request) -> str:
-    """Return the address of the connection's peer. No header is used, as a client can forge it."""
-    peer = None if request.transport is None else request.transport.get_extra_info("peername")
-    return str(peer[0]) if isinstance(peer, tuple) else ""

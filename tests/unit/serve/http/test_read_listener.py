@@ -18,7 +18,7 @@ from structlog.testing import capture_logs
 
 from offsetwatch.errors import ConfigError, TargetUnreachable
 from offsetwatch.serve.http.read_listener import LoopHeartbeat, ReadServer
-from offsetwatch.serve.metrics.render_cache import RENDERS_MAX
+from offsetwatch.serve.metrics.exposition import RENDERS_MAX
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
 from tests.unit.serve.worlds import BUILD, RELOADED, expected, full

@@ -9,7 +9,7 @@ from aiohttp.abc import AbstractStreamWriter
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsetwatch.serve.metrics.render_cache import PIECE_BYTES, ChunkedBody, merge_small_parts
+from offsetwatch.serve.metrics.exposition import PIECE_BYTES, ChunkedBody, merge_small_parts
 
 SMALL = b"a line\n"
 LARGE = bytes(PIECE_BYTES)

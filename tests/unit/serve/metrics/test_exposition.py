@@ -14,16 +14,18 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from offsetwatch.model.connectors import Task
 from offsetwatch.serve.metrics.catalog import CATALOG
-from offsetwatch.serve.metrics.exposition import Encoder, Exposition, _format_header
-from offsetwatch.serve.metrics.families import collect_families
-from offsetwatch.serve.metrics.metric import Family, LabelColumns, MetricSpec, build_family
-from offsetwatch.serve.metrics.negotiate import (
+from offsetwatch.serve.metrics.exposition import (
     FORMATS,
     OPENMETRICS_0_0_1,
     OPENMETRICS_1_0_0,
     TEXT_0_0_4,
     TEXT_1_0_0,
+    Encoder,
+    Exposition,
+    _format_header,
 )
+from offsetwatch.serve.metrics.families import collect_families
+from offsetwatch.serve.metrics.metric import Family, LabelColumns, MetricSpec, build_family
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.serve.worlds import (

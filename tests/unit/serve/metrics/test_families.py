@@ -12,7 +12,7 @@ from offsetwatch.model.observations import (
 )
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.topology import KafkaTopic
-from offsetwatch.serve.metrics import catalog, catalog_mirrors
+from offsetwatch.serve.metrics import catalog, mirror_families
 from offsetwatch.serve.metrics.families import collect_families
 from offsetwatch.serve.metrics.metric import INPUT
 from offsetwatch.state.history_documents import BaselinesView, PipelineView
@@ -114,26 +114,26 @@ def test_an_inexact_number_is_left_out_of_every_metric():
     beyond = replace(MIRROR, partition=8, replicated=big, log_start=big, log_end=big, ahead=big)
     snapshot = replace(EMPTY_SNAPSHOT, mirror_partitions=(beyond, MIRROR))
     for spec in (
-        catalog_mirrors.REPLICATED,
-        catalog_mirrors.LOG_START,
-        catalog_mirrors.LOG_END,
-        catalog_mirrors.AHEAD,
+        mirror_families.REPLICATED,
+        mirror_families.LOG_START,
+        mirror_families.LOG_END,
+        mirror_families.AHEAD,
     ):
         assert [labels[-1] for labels in rows_of(spec, snapshot)] == ["7"]
-    assert [labels[-1] for labels in rows_of(catalog_mirrors.LAG, snapshot)] == ["8", "7"]
+    assert [labels[-1] for labels in rows_of(mirror_families.LAG, snapshot)] == ["8", "7"]
 
 
 def test_what_is_unknown_has_no_row():
     unknown = replace(MIRROR, log_start=None, log_end=None, lag=None, ahead=None)
     snapshot = replace(EMPTY_SNAPSHOT, mirror_partitions=(unknown,))
     for spec in (
-        catalog_mirrors.LOG_START,
-        catalog_mirrors.LOG_END,
-        catalog_mirrors.LAG,
-        catalog_mirrors.AHEAD,
+        mirror_families.LOG_START,
+        mirror_families.LOG_END,
+        mirror_families.LAG,
+        mirror_families.AHEAD,
     ):
         assert rows_of(spec, snapshot) == {}
-    assert list(rows_of(catalog_mirrors.REPLICATED, snapshot).values()) == [120]
+    assert list(rows_of(mirror_families.REPLICATED, snapshot).values()) == [120]
 
 
 def test_the_pipelines_counters_are_told_apart_by_what_became_of_the_records():

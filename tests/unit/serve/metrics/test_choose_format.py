@@ -1,6 +1,6 @@
 import pytest
 
-from offsetwatch.serve.metrics.negotiate import (
+from offsetwatch.serve.metrics.exposition import (
     OPENMETRICS_0_0_1,
     OPENMETRICS_1_0_0,
     RANGES_MAX,
