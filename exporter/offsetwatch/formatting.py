@@ -1,4 +1,4 @@
-"""Times, durations and counts as text, and durations such as 1h30m read from text.
+"""Times, durations, counts and commands as text, and durations such as 1h30m read from text.
 
 Moments are formatted by arithmetic alone: the judge, which uses this, knows no clock.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+import shlex
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -120,3 +121,21 @@ def _compute_date(days: int) -> tuple[int, int, int]:
 def format_count(count: int, noun: str) -> str:
     """Return a count with its noun: `1 partition`, `3 partitions`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+PROGRAM: Final = "offsetwatch"
+
+
+def format_command(*words: str) -> str:
+    """Return the command line with these words."""
+    return shlex.join((PROGRAM, *words))
+
+
+def format_connector_command(verb: str, connector: str, *options: str) -> str:
+    """Return the command line of a verb, such as `connectors restart`, on a connector.
+
+    A name that begins with a dash comes last, after `--`: otherwise it would be read as an option.
+    """
+    if connector.startswith("-"):
+        return format_command(*verb.split(), *options, "--", connector)
+    return format_command(*verb.split(), connector, *options)

@@ -83,7 +83,7 @@ class Loop:
         self._queue: queue.Queue[Batch] = queue.Queue(QUEUE_BATCHES_MAX)
         self._snapshot = EMPTY_SNAPSHOT
         self._moved = False  # has a tail brought records that no picture shows yet?
-        self._beat_at = clock.now()
+        self._ticked_at = clock.now()
         self._parts: dict[str, PersistentState] = {
             "replication": book,
             "findings": judge.findings,
@@ -92,7 +92,7 @@ class Loop:
         self._save: DocumentSaver | None = None
         self._unsaved: dict[str, bytes] = {}
         self._saved_at: float | None = None
-        self._tried_at = self._beat_at
+        self._tried_at = self._ticked_at
 
     @property
     def snapshot(self) -> Snapshot:
@@ -101,18 +101,18 @@ class Loop:
 
     def alive(self) -> bool:
         """Return whether the loop ticked within the last ten ticks (at least ten seconds)."""
-        return self._beat_age_s() < max(10.0, 10 * self._tick_s)
+        return self._tick_age_s() < max(10.0, 10 * self._tick_s)
 
     def fresh(self) -> bool:
         """Return whether the newest snapshot is of the last three ticks (at least three seconds).
 
         It is not where the process, or its machine, was suspended and has just resumed.
         """
-        return self._beat_age_s() < max(3.0, 3 * self._tick_s)
+        return self._tick_age_s() < max(3.0, 3 * self._tick_s)
 
-    def _beat_age_s(self) -> float:
+    def _tick_age_s(self) -> float:
         # A clock set back must not keep a loop alive that died before.
-        return abs(self._clock.now() - self._beat_at)
+        return abs(self._clock.now() - self._ticked_at)
 
     def put(self, batch: Batch, timeout_s: float | None = None) -> bool:
         """Enqueue a batch; False if the queue stayed full for `timeout_s`."""
@@ -124,17 +124,17 @@ class Loop:
 
     def step(self, now: float, batch: Batch) -> Snapshot:
         """Apply a batch and publish the snapshot after it."""
-        self._take(now, batch)
+        self._apply(now, batch)
         return self._publish(now)
 
-    def _take(self, now: float, batch: Batch) -> None:
-        for seen in batch:
-            self._book.apply(seen, now)
-            self._moved = self._moved or (isinstance(seen, TailRead) and bool(seen.records))
+    def _apply(self, now: float, batch: Batch) -> None:
+        for observation in batch:
+            self._book.apply(observation, now)
+            self._moved |= isinstance(observation, TailRead) and bool(observation.records)
         if batch:
             self._book.prepare()
 
-    def _picture(self, now: float) -> Snapshot:
+    def _take_snapshot(self, now: float) -> Snapshot:
         """Return the current snapshot, not judged yet.
 
         Publishes it with the previous verdicts, unless it has to be judged first.
@@ -150,15 +150,15 @@ class Loop:
     def _publish(self, now: float) -> Snapshot:
         # Looks, the regular save and a mark of the trends take as long as ten pictures: positions
         # do not wait for them. What was counted is saved first, as ever.
-        judged = self._judge.judged(self._picture(now))
+        judged = self._judge.judged(self._take_snapshot(now))
         self._remember(now)
-        self._trends.see(judged)
+        self._trends.add(judged)
         self._show(judged)
         return self._snapshot
 
     def _show(self, snapshot: Snapshot) -> None:
         self._snapshot = replace(snapshot, saved_at=self._saved_at, trends=self._trends.marks)
-        self._beat_at = snapshot.at
+        self._ticked_at = snapshot.at
 
     def recall_with(self, recall: DocumentLoader) -> None:
         """Restore what another process saved; before the first step."""
@@ -191,28 +191,25 @@ class Loop:
         """
         begun = self._steady.now()
         due, show_due = begun + self._tick_s, begun + self._tick_s / PUBLICATIONS_PER_TICK
-        takes = QUEUE_READS_PER_IDLE_TICK
-        while not stopped(self._pause_s(due, takes)):
-            batch = self._waiting()
-            takes = QUEUE_READS_PER_TICK if batch else QUEUE_READS_PER_IDLE_TICK
-            self._take(self._clock.now(), batch)
+        reads = QUEUE_READS_PER_IDLE_TICK
+        while not stopped(min(max(0.0, due - self._steady.now()), self._tick_s / reads)):
+            batch = self._read_queue()
+            reads = QUEUE_READS_PER_TICK if batch else QUEUE_READS_PER_IDLE_TICK
+            self._apply(self._clock.now(), batch)
             begun = self._steady.now()
             if begun >= due:
                 self._publish(self._clock.now())
                 due = max(due + self._tick_s, self._steady.now() + PAUSE_TICKS * self._tick_s)
                 show_due = max(show_due, begun + self._tick_s / PUBLICATIONS_PER_TICK)
             elif begun >= show_due and self._moved:
-                self._picture(self._clock.now())
+                self._take_snapshot(self._clock.now())
                 took_s = self._steady.now() - begun
                 show_due = begun + max(
                     self._tick_s / PUBLICATIONS_PER_TICK, took_s / PUBLICATION_SHARE_MAX
                 )
         self._remember(self._clock.now(), last=True)
 
-    def _pause_s(self, due: float, takes: int) -> float:
-        return min(max(0.0, due - self._steady.now()), self._tick_s / takes)
-
-    def _waiting(self) -> Batch:
+    def _read_queue(self) -> Batch:
         batch: list[Observation] = []
         for _ in range(BATCHES_AT_ONCE_MAX):
             try:

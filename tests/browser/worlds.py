@@ -146,9 +146,9 @@ def _with_trends(built) -> Snapshot:
     trends = Trends()
     for minute in range(59, 0, -1):
         if not 30 <= minute < 37:  # a gap: nobody looked
-            trends.see(built(NOW - minute * MARK_INTERVAL_S))
+            trends.add(built(NOW - minute * MARK_INTERVAL_S))
     now = built(NOW)
-    return replace(now, trends=trends.see(now))
+    return replace(now, trends=trends.add(now))
 
 
 def hostile() -> Snapshot:

@@ -49,7 +49,7 @@ from offsetwatch.remedy.model.quarantine import (
 from offsetwatch.remedy.replicas import topic_copy
 from offsetwatch.serve.documents import findings
 from offsetwatch.state.loss import persistence
-from offsetwatch.state.loss.flow import LossAccounting
+from offsetwatch.state.loss.accounting import LossAccounting
 from offsetwatch.toolbox import creation, documents
 from tests.fuzz.targets import Target
 from tests.properties.test_decoders import KEYS, VALUES

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
 from offsetwatch.state.loss import persistence
-from offsetwatch.state.loss.flow import FlowInspection, LossAccounting
+from offsetwatch.state.loss.accounting import FlowInspection, LossAccounting
 from offsetwatch.state.mirror.lag import MirrorPosition
-from offsetwatch.state.mirror.offset_syncs import SyncBook, SyncGapTracker
-from offsetwatch.state.mirror.sync_lead import SyncLeads
+from offsetwatch.state.mirror.offset_syncs import SyncBook, SyncGapTracker, SyncLeads
 from tests.unit.state.worlds import sync
 
 FLOW = MirrorFlow("lab", "mm2", "west", "east", "west", None)

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import yaml
 
-from offsetwatch.daemon.wiring import MISSED_POLLS, TAIL_STALE_S
+from offsetwatch.daemon.monitor import MISSED_POLLS, TAIL_STALE_S
 from offsetwatch.serve.metrics.catalog import CATALOG
 from offsetwatch.serve.metrics.metric import MetricSpec
 from tools.references.markdown import MADE, code, flowing

@@ -26,7 +26,7 @@ from offsetwatch.errors import (
     TargetUnreachable,
     TooManyRequests,
 )
-from offsetwatch.ingest.offsets_topic_search import (
+from offsetwatch.ingest.internal_topics import (
     derive_listing_topic_names,
     find_offsets_topic,
     is_copy,

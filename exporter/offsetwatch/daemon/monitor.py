@@ -39,7 +39,7 @@ from offsetwatch.ingest.connect_rest import (
     poll_connectors,
     poll_rest_offsets,
 )
-from offsetwatch.ingest.internal_topics_poll import TopicMemory, poll_topic_facts
+from offsetwatch.ingest.internal_topics import TopicMemory, poll_topic_facts
 from offsetwatch.ingest.log_ends_poll import LogEndsPoll
 from offsetwatch.ingest.polls import Batch, poll_brokers, poll_groups
 from offsetwatch.ingest.tail import Tail

@@ -20,7 +20,7 @@ import structlog
 
 from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Config
-from offsetwatch.daemon.remediation_parts import open_remediation_parts
+from offsetwatch.daemon.remediation import open_remediation_parts
 from offsetwatch.daemon.supervisor import start_supervised_thread
 from offsetwatch.errors import JournalDamaged, NotLeader
 from offsetwatch.model.observations import Observation

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from offsetwatch.judge.findings.memory import decode_state
 from offsetwatch.judge.findings.register import FindingsRegister
+from offsetwatch.judge.findings.rule_context import decode_state
 from offsetwatch.judge.progress import tracker as progress
 from offsetwatch.judge.progress.tracker import ProgressTracker
 from offsetwatch.judge.settings import JudgeSettings

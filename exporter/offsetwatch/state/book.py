@@ -78,14 +78,12 @@ from offsetwatch.state.mirror.replication import Replication
 from offsetwatch.state.readiness import Readiness
 from offsetwatch.state.series_budget import (
     UNLIMITED_SERIES,
-    ClusterConnectors,
     ConnectorSeriesBudget,
     SeriesLimits,
     TotalSeriesBudget,
 )
 from offsetwatch.state.snapshot import (
     ConnectorView,
-    DroppedSeries,
     RestConnector,
     SeriesGroup,
     Snapshot,
@@ -158,24 +156,20 @@ class Book:
         self._layout: Memo[object] = Memo()
         self._remembered_sites: dict[str, PersistedConnectCluster] = {}
         self._topology = Topology(offsets_topics=(), flows=())
-        self._handlers = self._build_handlers()
-        self._rebuild_topology()
-
-    # --- taking in -------------------------------------------------------------------------------
-
-    def _build_handlers(self) -> dict[type, Callable[[Any, float], None]]:
-        return {
+        self._handlers: dict[type, Callable[[Any, float], None]] = {
             TailRead: self._apply_tail,
             InputSucceeded: _without_now(self._inputs.apply),
             InputFailed: _without_now(self._inputs.apply),
             InputRetired: _without_now(self._retire),
-            LogEndsRequested: self._replication.ends_asked,
-            LogEndsRead: self._replication.ends_read,
+            LogEndsRequested: self._replication.request_log_ends,
+            LogEndsRead: self._replication.apply_log_ends,
             ProbeRoundRead: _without_now(self._apply_probes),
-            PartitionsAssigned: self._replication.apply_assignment,
+            PartitionsAssigned: lambda assigned, now: self._replication.assign(
+                assigned.connect_cluster, assigned.connector, assigned.partitions, now
+            ),
             AssignmentConfirmed: self._replication.confirm,
             SinkOffsetsRead: self._sinks.read,
-            RestOffsetsRequested: self._checks.asked,
+            RestOffsetsRequested: self._checks.request,
             RestOffsetsRead: self._checks.read,
             OffsetsPolled: _without_now(self._apply_polled_offsets),
             GroupOffsetsRead: _without_now(self._failover.read),
@@ -191,9 +185,12 @@ class Book:
             OffsetsTopicLost: _without_now(self._apply_offsets_topic),
             OffsetsTopicCompared: _without_now(self._apply_offsets_topic),
             ListingTopicsFound: _without_now(self._apply_listing_topics),
-            TopicsChecked: _without_now(self._failover.topics_seen),
+            TopicsChecked: _without_now(self._failover.apply_topics),
             BrokerAddressesRead: self._apply_addresses,
         }
+        self._rebuild_topology()
+
+    # --- taking in -------------------------------------------------------------------------------
 
     def apply(self, observation: Observation, now: float) -> None:
         """Apply one observation."""
@@ -210,8 +207,8 @@ class Book:
 
     def _apply_tail(self, read: TailRead, now: float) -> None:
         self._inputs.of(read.input).read(read)
-        relisted = [cluster.apply(read, now) for cluster in self._sites.values()]
-        if any(relisted):
+        listed_again = [cluster.apply(read, now) for cluster in self._sites.values()]
+        if any(listed_again):
             self._rebuild_topology()
         if read.listing_records():
             self._watch_checkpoint_tasks()
@@ -233,8 +230,8 @@ class Book:
         self._sites[polled.connect_cluster].polled(polled)
 
     def _apply_probes(self, probes: ProbeRoundRead) -> None:
-        self._replication.probed(probes)
-        self._sinks.probed(probes)
+        self._replication.apply_probes(probes)
+        self._sinks.apply_probes(probes)
         self._probes.update(dict(probes.made))
         self._probes_skipped.update(dict(probes.skipped))
 
@@ -300,17 +297,16 @@ class Book:
         sinks: list[SinkGroup] = []
         for name, site in self._sites.items():
             site.settle(self._addresses)
-            if site.listed is None:
-                continue
-            found.extend(build_mirror_flows(name, site.of.kafka, site.listed, self._addresses))
-            sinks.extend(build_sink_groups(name, site.of.kafka, site.listed, self._addresses))
-        wanted = [
+            if site.listed is not None:
+                found += build_mirror_flows(name, site.of.kafka, site.listed, self._addresses)
+                sinks += build_sink_groups(name, site.of.kafka, site.listed, self._addresses)
+        named = [
             flow
             for flow in self._named_flows
-            if self._sites[flow.connect_cluster].of.wants_connector(flow.connector)
+            if self._wants_connector[flow.connect_cluster](flow.connector)
         ]
         sites = self._sites.values()
-        flows = merge_named_flows(wanted, found)
+        flows = merge_named_flows(named, found)
         if flows == self._topology.flows:
             flows = self._topology.flows  # the same objects, for what is built from them
         self._by_topic = frozenset(
@@ -349,10 +345,10 @@ class Book:
         sources = self._joined.of(tuple(cluster.views(now) for cluster in sites))
         layout = self._layout.get(*(cluster.layout for cluster in sites), make=object)
         mirrored = self._replication.views(now)
-        within = self._budget.within(
+        within = self._budget.select(
             sources, layout, mirrored, self._topology.flows, self._by_topic
         )
-        losses, recreations = self._replication.fates(now)
+        losses, recreations = self._replication.loss_report(now)
         # A copy: readers of an earlier snapshot go on to build parts of that one.
         self._index_parts = dict(self._index_parts)
         snapshot = Snapshot(
@@ -386,12 +382,12 @@ class Book:
             remedies=self._remedies,
             replica=self._replica,
             groups=self._failover.groups(now),
-            groups_to_ask=self._failover.to_ask(),
+            groups_to_ask=self._failover.requests(),
             checkpoints=self._failover.checkpoints(now),
             heartbeats=self._failover.heartbeats(now),
             by_rest=by_rest,
             topic_doubts=dict(self._topic_doubts),
-            rest_checks=self._checks.views(),
+            rest_checks=self._checks.results,
             state_doubts={
                 (cluster.name, name): doubt
                 for cluster in sites
@@ -401,28 +397,16 @@ class Book:
             wants_connector=self._wants_connector,
             index_parts=self._index_parts,
         )
-        return self._bounded(snapshot, within.left_out, layout)
-
-    def _bounded(
-        self,
-        snapshot: Snapshot,
-        left_out: tuple[DroppedSeries, ...],
-        layout: object,
-    ) -> Snapshot:
-        """Return the snapshot reduced by `series_max`, with the counts of dropped entries."""
-        listed = tuple(
-            ClusterConnectors(name, connect_cluster.listed or ())
-            for name, connect_cluster in self._sites.items()
-        )
+        listed = tuple((name, cluster.listed or ()) for name, cluster in self._sites.items())
         beyond = self._series.left_out(snapshot, listed, layout)
-        by_topic = snapshot.by_topic
-        for dropped_series in beyond:
-            if dropped_series.group is SeriesGroup.PARTITIONS:
-                by_topic |= {(cluster, connector) for cluster, connector in dropped_series.owners}
+        by_topic = within.by_topic
+        for dropped in beyond:
+            if dropped.group is SeriesGroup.PARTITIONS:
+                by_topic |= {(cluster, connector) for cluster, connector in dropped.owners}
         return replace(
             snapshot,
             by_topic=by_topic,
-            left_out=(*left_out, *beyond),
+            left_out=(*within.left_out, *beyond),
             dropped=self._dropped(),
         )
 
@@ -488,7 +472,7 @@ class Book:
             cluster.choose_stores(now)
         self._sinks.choose_stores()
         sources = [connector for cluster in sites for connector in cluster.rest_connectors()]
-        return (*sources, *self._sinks.by_rest())
+        return (*sources, *self._sinks.by_rest)
 
     def _settle_checks(self, now: float) -> None:
         """Count the REST offsets that the tail did not confirm within their time."""

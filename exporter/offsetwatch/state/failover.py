@@ -189,14 +189,14 @@ class _Checkpoints:
 
     def apply(self, records: Iterable[CheckpointRecord], read_at: float | None) -> None:
         for record in records:
-            said = record.checkpoint
-            where = (said.group, said.topic, said.partition)
-            size = len(said.group) + len(said.topic)
-            if where not in self.newest and not self.budget.take(size):
+            found = record.checkpoint
+            key = (found.group, found.topic, found.partition)
+            size = len(found.group) + len(found.topic)
+            if key not in self.newest and not self.budget.take(size):
                 self.dropped += 1
                 continue
-            self.newest[where] = _NewestCheckpoint(said, record.at, read_at)
-            self.by_group[said.group] = max(record.at, self.by_group.get(said.group, record.at))
+            self.newest[key] = _NewestCheckpoint(found, record.at, read_at)
+            self.by_group[found.group] = max(record.at, self.by_group.get(found.group, record.at))
 
 
 @dataclass(slots=True)
@@ -245,7 +245,7 @@ class FailoverGroups:
         self._heartbeats: dict[KafkaTopic, dict[tuple[str, str], float]] = {}
         self._heartbeat_budgets: dict[KafkaTopic, KeyBudget] = {}
         self._answers: dict[FlowKey, _GroupOffsetsAnswer] = {}
-        self._asks: dict[FlowKey, tuple[object, GroupOffsetsRequest | None]] = {}
+        self._requests: dict[FlowKey, tuple[object, GroupOffsetsRequest | None]] = {}
         self._cut: set[tuple[FlowKey, str]] = set()
         self._heartbeats_cut = 0
 
@@ -259,7 +259,7 @@ class FailoverGroups:
         for key in self._answers.keys() - self._flows.keys():
             del self._answers[key]
 
-    def topics_seen(self, checked: TopicsChecked) -> None:
+    def apply_topics(self, checked: TopicsChecked) -> None:
         """Record which of a Kafka cluster's topics exist."""
         self._there[checked.kafka] = checked.there
 
@@ -315,9 +315,9 @@ class FailoverGroups:
         }
         return {reason: count for reason, count in found.items() if count}
 
-    def to_ask(self) -> tuple[GroupOffsetsRequest, ...]:
+    def requests(self) -> tuple[GroupOffsetsRequest, ...]:
         """Return the groups whose offsets are to be requested: those with a checkpoint."""
-        found = (self._to_ask(flow) for _, flow in sorted(self._flows.items()))
+        found = (self._build_request(flow) for _, flow in sorted(self._flows.items()))
         return tuple(request for request in found if request is not None)
 
     def groups(self, now: float) -> tuple[GroupView, ...]:
@@ -379,31 +379,25 @@ class FailoverGroups:
             and self._inputs.live(build_groups_input(flow.key), now)
         )
 
-    def _to_ask(self, flow: MirrorFlow) -> GroupOffsetsRequest | None:
+    def _build_request(self, flow: MirrorFlow) -> GroupOffsetsRequest | None:
         topic = locate_checkpoints(flow)
         known = self._checkpoints.get(topic) if topic is not None and self._exists(topic) else None
         if known is None or flow.upstream is None or flow.downstream is None:
             return None
         names: frozenset[str] = frozenset()
         if flow.routers or flow.copies or flow.policy not in {DEFAULT_POLICY, IDENTITY_POLICY}:
-            names = frozenset(
-                translation.topic for translation in self._replication.translations(flow)
-            )
+            names = frozenset(partition.topic for partition in self._replication.translations(flow))
         state = (flow, id(known), len(known.newest), names)
-        made = self._asks.get(flow.key)
-        if made is None or made[0] != state:
-            made = (state, self._asking(flow, flow.upstream, flow.downstream, known, names))
-            self._asks[flow.key] = made
-        return made[1]
+        last = self._requests.get(flow.key)
+        if last is None or last[0] != state:
+            partitions = self._select_partitions(flow, known, names)
+            request = GroupOffsetsRequest(flow.key, flow.upstream, flow.downstream, partitions)
+            last = self._requests[flow.key] = (state, request if partitions else None)
+        return last[1]
 
-    def _asking(
-        self,
-        flow: MirrorFlow,
-        upstream: str,
-        downstream: str,
-        known: _Checkpoints,
-        names: frozenset[str],
-    ) -> GroupOffsetsRequest | None:
+    def _select_partitions(
+        self, flow: MirrorFlow, known: _Checkpoints, names: frozenset[str]
+    ) -> tuple[GroupPartition, ...]:
         rows: dict[str, list[GroupPartition]] = {}
         merged = find_merged_topics(flow, names)
         for group, name, partition in known.newest:
@@ -413,18 +407,17 @@ class FailoverGroups:
             topic, copy = copied
             if self._wants_topic(flow.connect_cluster, topic):
                 checkpointed = None if copy == name else name
-                asked_for = GroupPartition(group, topic, copy, partition, checkpointed)
-                rows.setdefault(group, []).append(asked_for)
-        asked: list[GroupPartition] = []
+                rows.setdefault(group, []).append(
+                    GroupPartition(group, topic, copy, partition, checkpointed)
+                )
+        selected: list[GroupPartition] = []
         newest_first = sorted(rows, key=lambda name: (-known.by_group[name], name))
         for number, group in enumerate(newest_first):
-            if number >= GROUPS_MAX or len(asked) + len(rows[group]) > GROUP_PARTITIONS_MAX:
+            if number >= GROUPS_MAX or len(selected) + len(rows[group]) > GROUP_PARTITIONS_MAX:
                 self._cut.add((flow.key, group))
             else:
-                asked += rows[group]
-        if not asked:
-            return None
-        return GroupOffsetsRequest(flow.key, upstream, downstream, tuple(asked))
+                selected += rows[group]
+        return tuple(selected)
 
     def _views(self, key: FlowKey, flow: MirrorFlow) -> tuple[GroupView, ...]:
         """Return the views of a flow's groups.

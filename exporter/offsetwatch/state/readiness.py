@@ -7,7 +7,7 @@ daemon that never becomes ready would show nothing of what it knows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final
 
 from offsetwatch.model.observations import (
@@ -50,9 +50,17 @@ class Readiness:
         """Return one line for everything that is missing."""
         missing: list[str] = []
         for cluster in self._sites.values():
-            missing.extend(self._site(cluster))
+            missing += self._explain_cluster(cluster)
         if not self._was_ready:  # REST that stands in for a topic later on is not waited for
-            missing.extend(self._unpolled())
+            sources = [
+                connector
+                for cluster in self._sites.values()
+                for connector in cluster.rest_connectors()
+            ]
+            for source in (*sources, *self._sinks.by_rest):
+                missing += self._explain_unread(
+                    build_rest_offsets_input(source.connect_cluster, source.connector)
+                )
         for topic in topology.awaited():
             state = self._inputs.find(InputId.of_tail(topic))
             if state is not None and self._is_hopeless(topic, state, topology):
@@ -62,9 +70,9 @@ class Readiness:
             if state is None or state.tail is None or not state.tail.caught_up:
                 missing.append(self._explain(InputId.of_tail(topic), "the end of the topic"))
         for kafka in self._replication.upstreams():
-            missing.extend(self._ends(kafka, now))
-        for request in self._failover.to_ask():
-            missing.extend(self._unasked(build_groups_input(request.flow)))
+            missing += self._explain_log_ends(kafka, now)
+        for request in self._failover.requests():
+            missing += self._explain_unread(build_groups_input(request.flow))
         self._was_ready = self._was_ready or not missing
         return tuple(missing)
 
@@ -87,15 +95,6 @@ class Readiness:
         states = (self._inputs.find(InputId.of_tail(other)) for other in offsets)
         return any(state and state.tail and state.tail.caught_up for state in states)
 
-    def _unpolled(self) -> Iterator[str]:
-        sources = [
-            connector for cluster in self._sites.values() for connector in cluster.rest_connectors()
-        ]
-        for source in (*sources, *self._sinks.by_rest()):
-            yield from self._unasked(
-                build_rest_offsets_input(source.connect_cluster, source.connector)
-            )
-
     def _is_not_needed(self, topic: KafkaTopic, topology: Topology) -> bool:
         """Return whether REST is polled for everything that this topic holds."""
         offsets = [
@@ -103,24 +102,22 @@ class Readiness:
         ]
         flows = [flow for flow in topology.flows if flow.offset_syncs == topic]
         return bool(offsets or flows) and (
-            all(self._sites[name].stands_in_for(topic) for name in offsets)
+            all(topic in self._sites[name].unread for name in offsets)
             and all(self._sites[flow.connect_cluster].polls(flow.connector) for flow in flows)
         )
 
-    def _site(self, cluster: ConnectClusterState) -> tuple[str, ...]:
+    def _explain_cluster(self, cluster: ConnectClusterState) -> tuple[str, ...]:
         if cluster.of.rest and cluster.listed is None:
-            return (
-                self._explain(InputId(CONNECT_REST, connect_cluster=cluster.name), "first answer"),
-            )
+            rest = InputId(CONNECT_REST, connect_cluster=cluster.name)
+            return (self._explain(rest, "first answer"),)
         if cluster.has_sources() and cluster.home is None and not cluster.homeless:
-            return (
-                self._explain(InputId(TAIL, connect_cluster=cluster.name), "its offsets topic"),
-            )
-        if cluster.has_sinks():
-            return self._unasked(InputId(GROUPS, connect_cluster=cluster.name))
+            tail = InputId(TAIL, connect_cluster=cluster.name)
+            return (self._explain(tail, "its offsets topic"),)
+        if any(connector.sink is not None for connector in cluster.listed or ()):
+            return self._explain_unread(InputId(GROUPS, connect_cluster=cluster.name))
         return ()
 
-    def _ends(self, kafka: str, now: float) -> tuple[str, ...]:
+    def _explain_log_ends(self, kafka: str, now: float) -> tuple[str, ...]:
         """Return what is missing about the log ends of a Kafka cluster.
 
         They are waited for once there are positions to compare them with; a failed attempt is
@@ -128,13 +125,13 @@ class Readiness:
         """
         ends = InputId(LOG_ENDS, kafka=kafka)
         if not self._replication.waits_for_ends(kafka, now):
-            return self._unasked(ends)
+            return self._explain_unread(ends)
         state = self._inputs.find(ends)
         if state is not None and state.last_reason is not None:
             return ()
         return (self._explain(ends, "the log ends of its mirrored partitions"),)
 
-    def _unasked(self, input_id: InputId) -> tuple[str, ...]:
+    def _explain_unread(self, input_id: InputId) -> tuple[str, ...]:
         if self._inputs.find(input_id) is not None:
             return ()
         return (self._explain(input_id, "a first attempt"),)

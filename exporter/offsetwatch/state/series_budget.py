@@ -71,7 +71,7 @@ class ConnectorSeriesBudget:
         """Return how many source partitions have been left out, by reason."""
         return {SERIES_PER_CONNECTOR_MAX: self._cut} if self._cut else {}
 
-    def within(
+    def select(
         self,
         views: tuple[SourcePartitionView, ...],
         layout: object,
@@ -87,10 +87,10 @@ class ConnectorSeriesBudget:
         """
         return self._last.get(
             *(layout, mirrored, flows, by_topic),
-            make=lambda: self._within(views, layout, mirrored, flows, by_topic),
+            make=lambda: self._select(views, layout, mirrored, flows, by_topic),
         )
 
-    def _within(
+    def _select(
         self,
         views: tuple[SourcePartitionView, ...],
         layout: object,
@@ -118,17 +118,21 @@ class ConnectorSeriesBudget:
                 and (view.connect_cluster, view.connector) in fallen_back
             )
         cut = frozenset(self._beyond(views, over, summed)) if over else frozenset()
-        self._count(gone | cut)
-        return ConnectorSeriesSelection(
-            by_topic=summed, not_exported=cut, left_out=_build_left_out(fallen_back, cut)
-        )
-
-    def _count(self, left_out: frozenset[tuple[str, str, str]]) -> None:
-        """Count each partition once, even if it is left out again later."""
-        self._cut += len(left_out - self._left_out)
+        # Each partition counts once, even if it is left out again later.
+        self._cut += len((gone | cut) - self._left_out)
         if len(self._left_out) > LEFT_OUT_MAX:
             self._left_out.clear()
-        self._left_out |= left_out
+        self._left_out |= gone | cut
+        limit, owners = SERIES_PER_CONNECTOR_MAX, frozenset(key[:2] for key in cut)
+        left_out = (
+            DroppedSeries(SeriesGroup.PARTITIONS, limit, fallen_back),
+            DroppedSeries(SeriesGroup.SOURCE_PARTITIONS, limit, owners, partial=True),
+        )
+        return ConnectorSeriesSelection(
+            by_topic=summed,
+            not_exported=cut,
+            left_out=tuple(dropped for dropped in left_out if dropped.owners),
+        )
 
     def _beyond(
         self,
@@ -143,21 +147,6 @@ class ConnectorSeriesBudget:
                 used[key] += count_partition_series(view)
                 if used[key] > self._series_max:
                     yield (*key, view.identity)
-
-
-def _build_left_out(
-    fallen_back: _ConnectorKeys, cut: frozenset[tuple[str, str, str]]
-) -> tuple[DroppedSeries, ...]:
-    found = (
-        DroppedSeries(SeriesGroup.PARTITIONS, SERIES_PER_CONNECTOR_MAX, fallen_back),
-        DroppedSeries(
-            SeriesGroup.SOURCE_PARTITIONS,
-            SERIES_PER_CONNECTOR_MAX,
-            frozenset(key[:2] for key in cut),
-            partial=True,
-        ),
-    )
-    return tuple(dropped for dropped in found if dropped.owners)
 
 
 def _count_connector_series(
@@ -210,12 +199,8 @@ _SizesByGroup = dict[SeriesGroup, list[tuple[SeriesOwner, int]]]
 _LeftOutOwners = frozenset[tuple[SeriesGroup, SeriesOwner]]
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterConnectors:
-    """Connectors of one Connect cluster, whether or not their states can be shown now."""
-
-    connect_cluster: str
-    connectors: tuple[Connector, ...]
+# By Connect cluster, whether or not their states can be shown now.
+ListedConnectors = tuple[tuple[str, tuple[Connector, ...]], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,12 +261,12 @@ class TotalSeriesBudget:
         return self._dropped
 
     def left_out(
-        self, snapshot: Snapshot, listed: tuple[ClusterConnectors, ...], layout: object
+        self, snapshot: Snapshot, listed: ListedConnectors, layout: object
     ) -> tuple[DroppedSeries, ...]:
         """Return the series that are left out of a snapshot with ConnectorSeriesBudget's result."""
         tasks = self._tasks.get(
             snapshot.usual,
-            *(cluster.connectors for cluster in listed),
+            *(connectors for _, connectors in listed),
             make=lambda: _count_tasks(listed, snapshot.usual.of),
         )
         sources = self._sources.get(
@@ -291,18 +276,18 @@ class TotalSeriesBudget:
             2 + len(view.errors) + (PER_TAIL if view.tail is not None else 0)
             for view in snapshot.inputs
         )
+        of_sinks = PER_SINK_PARTITION * len(snapshot.sink_partitions)
         most = (
             fixed
             + tasks.total
             + sum(counts.total() for counts in sources)
             + (PER_MIRROR_PARTITION + PER_TOPIC) * len(snapshot.mirror_partitions)
             + PER_SYNC * len(snapshot.syncs)
-            + PER_SINK_PARTITION * len(snapshot.sink_partitions)
+            + of_sinks
             + PER_GROUP_PARTITION * len(snapshot.groups)
             + len(snapshot.checkpoints)
             + len(snapshot.recreations)
         )
-        of_sinks = PER_SINK_PARTITION * len(snapshot.sink_partitions)
         if (
             most <= self._series_max * RETURN_SHARE
             and max(tasks.largest, of_sinks) <= self._per_connector_max
@@ -315,15 +300,11 @@ class TotalSeriesBudget:
             *(snapshot.by_topic, snapshot.not_exported, snapshot.topology.flows),
         )
         if self._last is None or self._last[0] != state:
-            before = (
-                frozenset[tuple[SeriesGroup, SeriesOwner]]()
-                if self._last is None
-                else self._last[1]
-            )
-            self._last = (state, *self._found(snapshot, tasks, sources, fixed, before))
+            before = _LeftOutOwners() if self._last is None else self._last[1]
+            self._last = (state, *self._select(snapshot, tasks, sources, fixed, before))
         return self._last[2]
 
-    def _found(
+    def _select(
         self,
         snapshot: Snapshot,
         tasks: _TaskSeries,
@@ -377,14 +358,14 @@ class TotalSeriesBudget:
             self._dropped[limit] += sum(sizes[item] for item in new)
 
 
-def _count_tasks(listed: tuple[ClusterConnectors, ...], usual: BaselinesByConnector) -> _TaskSeries:
+def _count_tasks(listed: ListedConnectors, usual: BaselinesByConnector) -> _TaskSeries:
     running: dict[SeriesOwner, int] = {}
     others: dict[SeriesOwner, int] = {}
     sound: list[tuple[SeriesOwner, int]] = []
     unsound: list[tuple[SeriesOwner, int]] = []
-    for cluster in listed:
-        for connector in cluster.connectors:
-            owner = (cluster.connect_cluster, connector.name)
+    for cluster, connectors_listed in listed:
+        for connector in connectors_listed:
+            owner = (cluster, connector.name)
             runs = [task for task in connector.tasks if task.state == _RUNNING]
             if runs:
                 running[owner] = len(STATES) * len(runs)

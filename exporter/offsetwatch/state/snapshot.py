@@ -341,7 +341,7 @@ class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
     committed     MM2's stored offset, equal to REST: the last record replicated and flushed; None
                   for a partition that is copied and has none
     synced        newest offset sync
-    replicated    the commit, or a sync that it vouches for (state/mirror/sync_lead.py)
+    replicated    the commit, or a sync that it vouches for (state/mirror/offset_syncs.py)
     lag, ahead    of `lag_position`, the replicated offset known before the log end was read;
                   None without a log end
     caught_up     no readable record lies after the position, by a probe where the lag is not 0;

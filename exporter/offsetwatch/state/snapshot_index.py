@@ -9,21 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from offsetwatch.model.connectors import StateHistory
 from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.observations import InputId
-from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, OffsetsTopic
 
 if TYPE_CHECKING:
     from offsetwatch.state.snapshot import (
         ConnectorListView,
         ConnectorView,
         InputView,
-        MirrorPartitionView,
-        RestConnector,
-        SinkPartitionView,
         Snapshot,
         SourcePartitionView,
         SyncView,
@@ -42,150 +39,32 @@ class _ConnectorPart(Protocol):
 
 
 _Views = TypeVar("_Views")
-_Part = TypeVar("_Part")
+_Result = TypeVar("_Result")
 _Item = TypeVar("_Item", bound=_ConnectorPart)
 
 
-class SnapshotIndex:
-    """Index of one snapshot, by `Snapshot.index`. Its parts are shared: never change them."""
+class _Part(Generic[_Views, _Result]):
+    """Part of an index: what is built of the views that `select` returns, while they are the same.
 
-    def __init__(self, snapshot: Snapshot, parts: IndexParts) -> None:
-        self._snapshot = snapshot
-        self._parts = parts
+    Two threads may both build it; either result is right.
+    """
 
-    def _part(self, name: str, views: _Views, build: Callable[[_Views], _Part]) -> _Part:
-        known = self._parts.get(name)
+    def __init__(
+        self, select: Callable[[Snapshot], _Views], build: Callable[[_Views], _Result]
+    ) -> None:
+        self._select = select
+        self._build = build
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, index: SnapshotIndex, owner: type) -> _Result:
+        views = self._select(index.snapshot)
+        known = index.parts.get(self._name)
         if known is None or known[0] is not views:
-            # Two threads may both build it; either result is right.
-            known = self._parts[name] = (views, build(views))
-        part: _Part = known[1]
-        return part
-
-    @property
-    def inputs(self) -> Mapping[InputId, InputView]:
-        """Return the inputs by id."""
-        return self._part(
-            "inputs", self._snapshot.inputs, lambda views: {view.id: view for view in views}
-        )
-
-    @property
-    def connectors(self) -> Mapping[ConnectorKey, ConnectorView]:
-        """Return the connectors that Connect lists."""
-        return self._part(
-            "connectors",
-            self._snapshot.connectors,
-            lambda views: {(view.connect_cluster, view.name): view for view in views},
-        )
-
-    @property
-    def unhealthy(self) -> frozenset[ConnectorKey]:
-        """Return the connectors that have failed or have a failed task, are stalled or silent.
-
-        There may be 100,000, and most snapshots have the same as the one before.
-        """
-        failed = self._part("failed", self._snapshot.connectors, _find_failed)
-        return failed | self._part("stuck", self._snapshot.judgements, _find_stuck)
-
-    @property
-    def lists(self) -> Mapping[str, ConnectorListView]:
-        """Return how far the lists of connectors can be believed, by Connect cluster."""
-        return self._part(
-            "lists",
-            self._snapshot.lists,
-            lambda views: {view.connect_cluster: view for view in views},
-        )
-
-    @property
-    def flows(self) -> Mapping[ConnectorKey, MirrorFlow]:
-        """Return the flows of MirrorSourceConnectors."""
-        return self._part("flows", self._snapshot.topology.flows, _by_connector)
-
-    @property
-    def sink_groups(self) -> Mapping[ConnectorKey, SinkGroup]:
-        """Return the consumer groups of sinks."""
-        return self._part("sink_groups", self._snapshot.topology.sinks, _by_connector)
-
-    @property
-    def offsets_topics(self) -> Mapping[tuple[str, str | None], KafkaTopic]:
-        """Return the offsets topics by Connect cluster, and connector or None for the shared."""
-        return self._part(
-            "offsets_topics",
-            self._snapshot.topology.offsets_topics,
-            lambda topics: {(topic.connect_cluster, topic.connector): topic.at for topic in topics},
-        )
-
-    def offsets_topic_of(self, key: ConnectorKey) -> KafkaTopic | None:
-        """Return the topic in which Connect looks up a connector's offsets; None if unknown."""
-        own = self.offsets_topics.get(key)
-        return own if own is not None else self.offsets_topics.get((key[0], None))
-
-    @property
-    def rest_connectors(self) -> Mapping[ConnectorKey, RestConnector]:
-        """Return the connectors whose offsets are polled over REST."""
-        return self._part("rest_connectors", self._snapshot.by_rest, _by_connector)
-
-    @property
-    def histories(self) -> Mapping[tuple[str, str, int | None], StateHistory]:
-        """Return the state changes by Connect cluster, connector, and task or None."""
-        return self._part(
-            "histories",
-            self._snapshot.histories,
-            lambda histories: {
-                (history.connect_cluster, history.connector, history.task): history
-                for history in histories
-            },
-        )
-
-    @property
-    def source_partitions(self) -> Mapping[ConnectorKey, Sequence[SourcePartitionView]]:
-        """Return the source partitions of each connector."""
-        return self._part(
-            "source_partitions", self._snapshot.source_partitions, _group_by_connector
-        )
-
-    @property
-    def odd_source_partitions(self) -> Mapping[ConnectorKey, Sequence[SourcePartitionView]]:
-        """Return those with a condition that does not come from the connector itself."""
-        return self._part(
-            "odd_source_partitions",
-            self._snapshot.source_partitions,
-            lambda views: _group_by_connector(view for view in views if _is_odd(view)),
-        )
-
-    @property
-    def mirror_partitions(self) -> Mapping[ConnectorKey, Sequence[MirrorPartitionView]]:
-        """Return the replicated partitions of each connector."""
-        return self._part(
-            "mirror_partitions", self._snapshot.mirror_partitions, _group_by_connector
-        )
-
-    @property
-    def sink_partitions(self) -> Mapping[ConnectorKey, Sequence[SinkPartitionView]]:
-        """Return the partitions that each sink consumes."""
-        return self._part("sink_partitions", self._snapshot.sink_partitions, _group_by_connector)
-
-    @property
-    def syncs(self) -> Mapping[str, Mapping[SyncKey, SyncView]]:
-        """Return the newest offset syncs of each Connect cluster."""
-        return self._part("syncs", self._snapshot.syncs, _group_syncs)
-
-    def syncs_of(self, cluster: str) -> Mapping[SyncKey, SyncView]:
-        """Return the newest offset syncs of a Connect cluster."""
-        return self.syncs.get(cluster, {})
-
-    def has_own_syncs(self, flow: MirrorFlow) -> bool:
-        """Check whether no other known flow writes to the offset-syncs topic of this flow."""
-        counts = self._part(
-            "flows_by_syncs",
-            self._snapshot.topology.flows,
-            lambda flows: Counter(known.offset_syncs for known in flows),
-        )
-        return flow.offset_syncs is not None and counts[flow.offset_syncs] == 1
-
-    def judgements(self, scope: Scope, verdict: Verdict) -> Sequence[Judgement]:
-        """Return the judgements of this scope with this verdict."""
-        found = self._part("judgements", self._snapshot.judgements, _group_by_verdict)
-        return found.get((scope, verdict), ())
+            known = index.parts[self._name] = (views, self._build(views))
+        result: _Result = known[1]
+        return result
 
 
 def _by_connector(items: Iterable[_Item]) -> Mapping[ConnectorKey, _Item]:
@@ -199,7 +78,37 @@ def _group_by_connector(items: Iterable[_Item]) -> Mapping[ConnectorKey, Sequenc
     return found
 
 
-def _find_failed(views: Iterable[ConnectorView]) -> frozenset[ConnectorKey]:
+def _inputs_by_id(views: tuple[InputView, ...]) -> Mapping[InputId, InputView]:
+    return {view.id: view for view in views}
+
+
+def _by_cluster(views: tuple[ConnectorListView, ...]) -> Mapping[str, ConnectorListView]:
+    return {view.connect_cluster: view for view in views}
+
+
+def _by_owner(
+    topics: tuple[OffsetsTopic, ...],
+) -> Mapping[tuple[str, str | None], KafkaTopic]:
+    return {(topic.connect_cluster, topic.connector): topic.at for topic in topics}
+
+
+def _by_task(
+    histories: tuple[StateHistory, ...],
+) -> Mapping[tuple[str, str, int | None], StateHistory]:
+    return {
+        (history.connect_cluster, history.connector, history.task): history for history in histories
+    }
+
+
+def _count_by_syncs(flows: tuple[MirrorFlow, ...]) -> Counter[KafkaTopic | None]:
+    return Counter(flow.offset_syncs for flow in flows)
+
+
+def _by_name(views: tuple[ConnectorView, ...]) -> Mapping[ConnectorKey, ConnectorView]:
+    return {(view.connect_cluster, view.name): view for view in views}
+
+
+def _find_failed(views: tuple[ConnectorView, ...]) -> frozenset[ConnectorKey]:
     return frozenset(
         (view.connect_cluster, view.name)
         for view in views
@@ -207,7 +116,7 @@ def _find_failed(views: Iterable[ConnectorView]) -> frozenset[ConnectorKey]:
     )
 
 
-def _find_stuck(judgements: Iterable[Judgement]) -> frozenset[ConnectorKey]:
+def _find_stuck(judgements: tuple[Judgement, ...]) -> frozenset[ConnectorKey]:
     return frozenset(
         (judgement.connect_cluster, judgement.connector)
         for judgement in judgements
@@ -217,7 +126,7 @@ def _find_stuck(judgements: Iterable[Judgement]) -> frozenset[ConnectorKey]:
 
 
 def _group_by_verdict(
-    judgements: Iterable[Judgement],
+    judgements: tuple[Judgement, ...],
 ) -> Mapping[tuple[Scope, Verdict], Sequence[Judgement]]:
     found: dict[tuple[Scope, Verdict], list[Judgement]] = {}
     for judgement in judgements:
@@ -225,7 +134,7 @@ def _group_by_verdict(
     return found
 
 
-def _group_syncs(syncs: Iterable[SyncView]) -> Mapping[str, Mapping[SyncKey, SyncView]]:
+def _group_syncs(syncs: tuple[SyncView, ...]) -> Mapping[str, Mapping[SyncKey, SyncView]]:
     found: dict[str, dict[SyncKey, SyncView]] = {}
     for sync in syncs:
         key = (sync.source, sync.target, sync.topic, sync.partition)
@@ -233,7 +142,75 @@ def _group_syncs(syncs: Iterable[SyncView]) -> Mapping[str, Mapping[SyncKey, Syn
     return found
 
 
-def _is_odd(view: SourcePartitionView) -> bool:
-    return (
-        view.shadow is not None or view.variants > 0 or view.poisoned or view.restarted is not None
+def _select_odd(
+    views: tuple[SourcePartitionView, ...],
+) -> Mapping[ConnectorKey, Sequence[SourcePartitionView]]:
+    return _group_by_connector(
+        view
+        for view in views
+        if view.shadow is not None
+        or view.variants > 0
+        or view.poisoned
+        or view.restarted is not None
     )
+
+
+class SnapshotIndex:
+    """Index of one snapshot, by `Snapshot.index`. Its parts are shared: never change them.
+
+    connectors      the connectors that Connect lists
+    lists           how far the lists of connectors can be believed, by Connect cluster
+    flows           the flows of MirrorSourceConnectors
+    offsets_topics  by Connect cluster, and connector or None for the shared one
+    rest_connectors     the connectors whose offsets are polled over REST
+    histories       state changes by Connect cluster, connector, and task or None
+    odd_source_partitions   those with a condition that does not come from the connector itself
+    syncs           the newest offset syncs of each Connect cluster
+    """
+
+    def __init__(self, snapshot: Snapshot, parts: IndexParts) -> None:
+        self.snapshot = snapshot
+        self.parts = parts
+
+    inputs = _Part(lambda snapshot: snapshot.inputs, _inputs_by_id)
+    connectors = _Part(lambda snapshot: snapshot.connectors, _by_name)
+    lists = _Part(lambda snapshot: snapshot.lists, _by_cluster)
+    flows = _Part(lambda snapshot: snapshot.topology.flows, _by_connector)
+    sink_groups = _Part(lambda snapshot: snapshot.topology.sinks, _by_connector)
+    offsets_topics = _Part(lambda snapshot: snapshot.topology.offsets_topics, _by_owner)
+    rest_connectors = _Part(lambda snapshot: snapshot.by_rest, _by_connector)
+    histories = _Part(lambda snapshot: snapshot.histories, _by_task)
+    source_partitions = _Part(lambda snapshot: snapshot.source_partitions, _group_by_connector)
+    odd_source_partitions = _Part(lambda snapshot: snapshot.source_partitions, _select_odd)
+    mirror_partitions = _Part(lambda snapshot: snapshot.mirror_partitions, _group_by_connector)
+    sink_partitions = _Part(lambda snapshot: snapshot.sink_partitions, _group_by_connector)
+    syncs = _Part(lambda snapshot: snapshot.syncs, _group_syncs)
+    _failed = _Part(lambda snapshot: snapshot.connectors, _find_failed)
+    _stuck = _Part(lambda snapshot: snapshot.judgements, _find_stuck)
+    _judgements = _Part(lambda snapshot: snapshot.judgements, _group_by_verdict)
+    _flows_by_syncs = _Part(lambda snapshot: snapshot.topology.flows, _count_by_syncs)
+
+    @property
+    def unhealthy(self) -> frozenset[ConnectorKey]:
+        """Return the connectors that have failed or have a failed task, are stalled or silent.
+
+        There may be 100,000, and most snapshots have the same as the one before.
+        """
+        return self._failed | self._stuck
+
+    def offsets_topic_of(self, key: ConnectorKey) -> KafkaTopic | None:
+        """Return the topic in which Connect looks up a connector's offsets; None if unknown."""
+        own = self.offsets_topics.get(key)
+        return own if own is not None else self.offsets_topics.get((key[0], None))
+
+    def syncs_of(self, cluster: str) -> Mapping[SyncKey, SyncView]:
+        """Return the newest offset syncs of a Connect cluster."""
+        return self.syncs.get(cluster, {})
+
+    def has_own_syncs(self, flow: MirrorFlow) -> bool:
+        """Check whether no other known flow writes to the offset-syncs topic of this flow."""
+        return flow.offset_syncs is not None and self._flows_by_syncs[flow.offset_syncs] == 1
+
+    def judgements(self, scope: Scope, verdict: Verdict) -> Sequence[Judgement]:
+        """Return the judgements of this scope with this verdict."""
+        return self._judgements.get((scope, verdict), ())

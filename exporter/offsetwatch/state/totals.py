@@ -21,7 +21,6 @@ from offsetwatch.state.snapshot import (
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
-    SourcePartitionView,
     TopicRecreation,
     TrendColumn,
     TrendMark,
@@ -60,13 +59,27 @@ NO_PARTITIONS = PartitionTotals(partitions=0)
 def compute_connector_totals(snapshot: Snapshot) -> dict[ConnectorKey, PartitionTotals]:
     """Return the totals of every connector that has a partition."""
     index = snapshot.index
-    found = {key: _sum_sources(views) for key, views in index.source_partitions.items()}
+    found: dict[ConnectorKey, PartitionTotals] = {}
+    for key, sources in index.source_partitions.items():
+        offset = sources[0].offset if len(sources) == 1 else None
+        found[key] = PartitionTotals(
+            partitions=len(sources),
+            position=None if offset is None else offset.text,
+            committed_at=_find_newest(view.committed_at for view in sources),
+            advanced_at=_find_newest(view.advanced_at for view in sources),
+        )
     for key, copied in index.mirror_partitions.items():
         found[key] = _sum_mirrored(
             copied, found.get(key), snapshot.at, whole=key not in snapshot.partial
         )
-    for key, read in index.sink_partitions.items():
-        found[key] = _sum_sinks(read, snapshot.at)
+    for key, consumed in index.sink_partitions.items():
+        committed = consumed[0].committed if len(consumed) == 1 else None
+        found[key] = PartitionTotals(
+            partitions=len(consumed),
+            position=None if committed is None else str(committed),
+            lag_records=_sum_lag(consumed),
+            lag_seconds=_find_greatest_lag_age(consumed, snapshot.at),
+        )
     return found
 
 
@@ -83,16 +96,6 @@ def flow_of(
 ) -> ConnectorFlowKey:
     """Return the key of a flow, or of the flow that a view, loss or recreation belongs to."""
     return (part.connect_cluster, part.connector, part.source, part.target)
-
-
-def _sum_sources(views: Sequence[SourcePartitionView]) -> PartitionTotals:
-    only = views[0].offset if len(views) == 1 else None
-    return PartitionTotals(
-        partitions=len(views),
-        position=None if only is None else only.text,
-        committed_at=_find_newest(view.committed_at for view in views),
-        advanced_at=_find_newest(view.advanced_at for view in views),
-    )
 
 
 def _sum_mirrored(
@@ -114,16 +117,6 @@ def _sum_mirrored(
         advanced_at=None if stored is None else stored.advanced_at,
         lag_records=_sum_lag(views) if whole else None,
         lag_seconds=_find_greatest_lag_age(views, moment) if whole else None,
-    )
-
-
-def _sum_sinks(views: Sequence[SinkPartitionView], moment: float) -> PartitionTotals:
-    only = views[0].committed if len(views) == 1 else None
-    return PartitionTotals(
-        partitions=len(views),
-        position=None if only is None else str(only),
-        lag_records=_sum_lag(views),
-        lag_seconds=_find_greatest_lag_age(views, moment),
     )
 
 
@@ -170,22 +163,18 @@ class Trends:
     """
 
     def __init__(self) -> None:
-        self._marks: TrendMarks = ()
+        self.marks: TrendMarks = ()
+        """Oldest first."""
 
-    @property
-    def marks(self) -> TrendMarks:
-        """Return the marks, oldest first."""
-        return self._marks
-
-    def see(self, snapshot: Snapshot) -> TrendMarks:
+    def add(self, snapshot: Snapshot) -> TrendMarks:
         """Add a mark if a minute has begun, drop marks older than an hour, and return the marks."""
-        now, newest = snapshot.at, self._marks[-1].at if self._marks else None
-        if newest is not None and now // MARK_INTERVAL_S == newest // MARK_INTERVAL_S:
-            return self._marks
-        # A clock that was set back leaves marks of a time that is still to come: of no use.
-        kept = tuple(mark for mark in self._marks if now - SPAN_S < mark.at <= now)
-        self._marks = (*kept[1 - MARKS_MAX :], _build_mark(snapshot, kept[-1] if kept else None))
-        return self._marks
+        now, newest = snapshot.at, self.marks[-1].at if self.marks else None
+        if newest is None or now // MARK_INTERVAL_S != newest // MARK_INTERVAL_S:
+            # A clock that was set back leaves marks of a time that is still to come: of no use.
+            recent = [mark for mark in self.marks if now - SPAN_S < mark.at <= now]
+            mark = _build_mark(snapshot, recent[-1] if recent else None)
+            self.marks = (*recent[1 - MARKS_MAX :], mark)
+        return self.marks
 
 
 def _build_mark(snapshot: Snapshot, before: TrendMark | None) -> TrendMark:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from offsetwatch.decode.connector_config import parse_connector_settings
-from offsetwatch.model.commands import format_connector_command
+from offsetwatch.formatting import format_connector_command
 from offsetwatch.model.connectors import Connector, ConnectorSettings
 from offsetwatch.remedy.drivers.rest.driver import CREATE_STOPPED_SINCE
 from offsetwatch.remedy.gather.live_queries import (

@@ -2,7 +2,7 @@ import pytest
 
 from offsetwatch.errors import TargetUnreachable
 from offsetwatch.ingest import internal_topics_poll
-from offsetwatch.ingest.internal_topics_poll import TopicMemory, poll_topic_facts, read_topic_facts
+from offsetwatch.ingest.internal_topics import TopicMemory, poll_topic_facts, read_topic_facts
 from offsetwatch.model.observations import TopicFactsRead
 from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, OffsetsTopic, Topology
 from offsetwatch.state.internal_topics import FACTS_EVERY_S, find_topic_problems

@@ -13,7 +13,7 @@ from offsetwatch.errors import (
     ResponseTimeout,
     TopicChanged,
 )
-from offsetwatch.ingest.offsets_topic_search import (
+from offsetwatch.ingest.internal_topics import (
     SAMPLE_DEADLINE_S,
     SAMPLE_PER_PARTITION,
     find_offsets_topic,
@@ -133,7 +133,7 @@ def test_a_commit_is_found_behind_markers_and_other_connectors_commits(kafka):
 
 
 def test_a_commit_that_comes_late_in_the_sample_is_found(kafka, monkeypatch):
-    monkeypatch.setattr("offsetwatch.ingest.offsets_topic_search.READ_RECORDS_MAX", 1)
+    monkeypatch.setattr("offsetwatch.ingest.internal_topics.READ_RECORDS_MAX", 1)
     for connector in ("other", "other", "files"):
         kafka.produce("connect-offsets", key(connector), b"{}")
     assert find(kafka).topic == "connect-offsets"
@@ -235,6 +235,6 @@ def test_a_partition_that_cannot_be_read_is_no_partition_without_a_match(kafka):
 
 
 def test_too_many_partitions_to_search_are_an_error_that_says_what_to_name(kafka, monkeypatch):
-    monkeypatch.setattr("offsetwatch.ingest.offsets_topic_search.CANDIDATE_PARTITIONS_MAX", 5)
+    monkeypatch.setattr("offsetwatch.ingest.internal_topics.CANDIDATE_PARTITIONS_MAX", 5)
     with pytest.raises(OffsetsTopicNotIdentified, match=r"too many .* connect\[\]\.offsets_topic"):
         find(kafka)

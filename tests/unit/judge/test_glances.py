@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.judge.progress import tick_budget
+from offsetwatch.judge.progress import tracker
 from offsetwatch.judge.progress.tracker import ProgressTracker
 from offsetwatch.model.findings import Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
@@ -80,8 +80,8 @@ def test_of_what_is_in_trouble_nothing_new_is_seen_while_it_is_the_same():
 
 
 def test_all_that_is_in_trouble_is_looked_at_in_one_tick(monkeypatch):
-    monkeypatch.setattr(tick_budget, "JUDGED_PER_TICK_MIN", 1)
-    monkeypatch.setattr(tick_budget, "FULL_PASS_TICKS", 100)
+    monkeypatch.setattr(tracker, "JUDGED_PER_TICK_MIN", 1)
+    monkeypatch.setattr(tracker, "FULL_PASS_TICKS", 100)
     judge = Desk(read("lake", 10), read("lake", 10, number=1))
     for _ in range(3):
         judge.tick(59.0).tick(1.0).tick(0.0)
@@ -91,7 +91,7 @@ def test_all_that_is_in_trouble_is_looked_at_in_one_tick(monkeypatch):
 
 
 def test_many_in_trouble_are_looked_at_less_often(monkeypatch):
-    monkeypatch.setattr(tick_budget, "TROUBLED_PER_INTERVAL_MAX", 4)
+    monkeypatch.setattr(tracker, "TROUBLED_PER_INTERVAL_MAX", 4)
     judge = Desk(read("lake", 10), read("lake", 10, number=1)).looks(3)
     moved = (read("lake", 11), read("lake", 11, number=1))
     assert judge.tick(29.0, *moved).verdict("lake") is Verdict.SILENT
@@ -146,18 +146,18 @@ def test_what_begins_to_wait_is_what_it_was_until_patience_ends():
     ],
 )
 def test_at_leisure_so_many_are_judged_in_a_tick(leisure, ticks, at_once, remaining, monkeypatch):
-    monkeypatch.setattr(tick_budget, "JUDGED_PER_TICK_MIN", leisure)
-    monkeypatch.setattr(tick_budget, "FULL_PASS_TICKS", ticks)
+    monkeypatch.setattr(tracker, "JUDGED_PER_TICK_MIN", leisure)
+    monkeypatch.setattr(tracker, "FULL_PASS_TICKS", ticks)
     judge = Desk(*(read("lake", 10, number=n) for n in range(5)))
-    monkeypatch.setattr(tick_budget, "JUDGED_PER_TICK_MAX", at_once)
+    monkeypatch.setattr(tracker, "JUDGED_PER_TICK_MAX", at_once)
     judge.tick(60.0)
     assert judge.progress._pass is not None
     assert len(judge.progress._pass.left) == remaining
 
 
 def test_a_look_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch):
-    monkeypatch.setattr(tick_budget, "JUDGED_PER_TICK_MIN", 1)
-    monkeypatch.setattr(tick_budget, "FULL_PASS_TICKS", 100)
+    monkeypatch.setattr(tracker, "JUDGED_PER_TICK_MIN", 1)
+    monkeypatch.setattr(tracker, "FULL_PASS_TICKS", 100)
     judge = Desk(read("lake", 10), read("pond", 10))
     before = judge.told
     moved = (read("lake", 11), read("pond", 11))
@@ -176,7 +176,7 @@ def test_a_look_in_several_ticks_is_of_the_moment_at_which_it_began(monkeypatch)
 
 
 def test_what_moved_before_a_glance_was_due_is_seen_by_it(monkeypatch):
-    monkeypatch.setattr(tick_budget, "TROUBLED_PER_INTERVAL_MAX", 4)
+    monkeypatch.setattr(tracker, "TROUBLED_PER_INTERVAL_MAX", 4)
     judge = Desk(read("lake", 10), read("lake", 10, number=1)).looks(3)
     judge.tick(29.0, read("lake", 11), read("lake", 11, number=1))
     assert judge.verdict("lake") is not Verdict.OK

@@ -119,7 +119,7 @@ def test_it_is_urgent_when_a_connector_falls_ill_and_not_while_it_is_well():
 def test_the_look_that_comes_once_an_interval_takes_its_time_and_one_at_what_went_blind_does_not(
     monkeypatch,
 ):
-    monkeypatch.setattr("offsetwatch.judge.progress.tick_budget.JUDGED_PER_TICK_MIN", 1)
+    monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_PER_TICK_MIN", 1)
     estate_of = estate(12)
     estate_of.go(10 * MINUTE)
     progress, snapshot = estate_of.judge._progress, estate_of.judged
@@ -145,7 +145,7 @@ def test_the_look_that_comes_once_an_interval_takes_its_time_and_one_at_what_wen
 
 def test_a_look_at_many_takes_several_ticks_and_comes_to_the_same(monkeypatch):
     whole = estate(12).go(10 * MINUTE)
-    monkeypatch.setattr("offsetwatch.judge.progress.tick_budget.JUDGED_PER_TICK_MAX", 5)
+    monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_PER_TICK_MAX", 5)
     spread = estate(12).go(10 * MINUTE)
     for judged in (whole, spread):
         judged.actors[0].hangs = True

@@ -10,7 +10,7 @@ from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
 from tests.scenarios.steadiness import APART_S, FIRST, unsteady
-from tests.unit.judge.findings.rules.test_registry import FOUND
+from tests.unit.judge.findings.test_finding_rules import FOUND
 from tests.unit.judge.progress.test_verdict_rules import TABLE
 from tests.unit.judge.test_input_visibility import ASKED, REST, heard
 

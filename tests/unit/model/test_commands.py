@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from offsetwatch.model.commands import format_connector_command
+from offsetwatch.formatting import format_connector_command
 
 NAMES = ["orders", "two words", "it's", "-x", "--config", "$(id)"]
 

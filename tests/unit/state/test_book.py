@@ -26,7 +26,7 @@ from offsetwatch.model.remediation import RemediationReported, ReplicaReported
 from offsetwatch.model.topology import KafkaTopic, ListingTopics, StatusTopic
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.loss import persistence
-from offsetwatch.state.loss.flow import LossAccounting
+from offsetwatch.state.loss.accounting import LossAccounting
 from tests.unit.state.connect.test_state_history import STATUS, found
 from tests.unit.state.connect.test_topic_listing import CONFIGS, MM2
 

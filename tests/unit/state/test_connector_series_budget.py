@@ -206,10 +206,10 @@ def test_while_nothing_changes_it_is_answered_from_memory():
     world = three_files(2 * ONE_FILE)
     views = world.snapshot().source_partitions
     known, mirrored, none = ConnectorSeriesBudget(2 * ONE_FILE), (), frozenset()
-    first = known.within(views, "one", mirrored, (), none)
+    first = known.select(views, "one", mirrored, (), none)
     assert len(first.not_exported) == 1
-    assert known.within((), "one", mirrored, (), none) is first
-    assert known.within(views[:2], "other", mirrored, (), none).not_exported == set()
+    assert known.select((), "one", mirrored, (), none) is first
+    assert known.select(views[:2], "other", mirrored, (), none).not_exported == set()
 
 
 def test_what_was_cut_is_not_counted_again_after_an_outage():

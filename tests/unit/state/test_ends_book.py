@@ -9,16 +9,15 @@ import pytest
 from offsetwatch.model.observations import LogBounds, SyncRecord
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.state.loss.partition import NOTHING_LOST
+from offsetwatch.state.loss.accounting import NOTHING_LOST
 from offsetwatch.state.mirror.lag import MirrorPosition, OldestRecordAges
-from offsetwatch.state.mirror.offset_syncs import SyncBook, build_sync_views
+from offsetwatch.state.mirror.offset_syncs import SyncBook, SyncLeads, build_sync_views
 from offsetwatch.state.mirror.replicated_partitions import (
     LogEndsBook,
     ReplicatedPartition,
     build_replicated_partitions,
     find_partition_index,
 )
-from offsetwatch.state.mirror.sync_lead import SyncLeads
 from offsetwatch.state.snapshot import MirrorPartitionView
 from tests.changed import replace
 
@@ -59,7 +58,7 @@ def answered(
     flow: MirrorFlow = FLOW,
 ) -> LogEndsBook:
     book = LogEndsBook()
-    book.asked("west", 1, {flow: results}, at=NOW)
+    book.request("west", 1, {flow: results}, at=NOW)
     book.read("west", 1, bounds)
     return book
 
@@ -67,7 +66,7 @@ def answered(
 def pictured(
     book: LogEndsBook, position: ReplicatedPartition, *, headroom_s: float | None = None
 ) -> MirrorPartitionView:
-    return book.view(position, OldestRecordAges(), live=True, told=(NOTHING_LOST, headroom_s))
+    return book.view(position, OldestRecordAges(), live=True, losses=(NOTHING_LOST, headroom_s))
 
 
 # --- syncs ---------------------------------------------------------------------------------------
@@ -77,7 +76,10 @@ def test_records_add_to_those_before_them():
     book = SyncBook()
     book.apply((sync(10),), NOW)
     book.apply((sync(20, partition=1),), NOW)
-    assert (book.seen(ZERO), book.seen(ONE)) == (MirrorPosition(10, NOW), MirrorPosition(20, NOW))
+    assert (book.newest_position(ZERO), book.newest_position(ONE)) == (
+        MirrorPosition(10, NOW),
+        MirrorPosition(20, NOW),
+    )
 
 
 def test_a_topic_that_is_read_anew_tells_nothing_of_what_its_syncs_told_before():
@@ -122,7 +124,7 @@ def test_answers_that_are_of_use_are_counted():
     book = LogEndsBook()
     assert book.version("west") == 0
     for number in (1, 2, 3):
-        book.asked("west", number, {}, at=NOW)
+        book.request("west", number, {}, at=NOW)
         assert book.read("west", number, {}) == NOW
         assert book.read("west", number, {}) is None
         assert book.version("west") == number
@@ -130,10 +132,10 @@ def test_answers_that_are_of_use_are_counted():
 
 def test_an_answer_for_one_position_of_many_flows_was_compared():
     book = LogEndsBook()
-    book.asked("west", 1, {OTHER: ()}, at=NOW)
+    book.request("west", 1, {OTHER: ()}, at=NOW)
     book.read("west", 1, {})
     assert not book.compared("west")
-    book.asked("west", 2, {OTHER: (), FLOW: at(5)}, at=NOW)
+    book.request("west", 2, {OTHER: (), FLOW: at(5)}, at=NOW)
     book.read("west", 2, {})
     assert book.compared("west")
 
@@ -147,7 +149,7 @@ def test_what_an_answer_changes_is_told_and_of_the_first_nothing():
         (3, last, {ONE, TWO}),
         (4, last, frozenset()),
     ):
-        book.asked("west", number, {}, at=NOW)
+        book.request("west", number, {}, at=NOW)
         book.read("west", number, bounds)
         assert book.changed("west") == changed
 
@@ -179,15 +181,15 @@ def test_a_picture_still_holds_while_an_answer_says_the_same_of_who_has_read_all
     (position,) = at(99)
     book = answered((position,), to(100))
     view = pictured(book, position)
-    assert book.still(view, position, NOTHING)
-    assert not book.still(view, position, (NOTHING_LOST, 60.0))
-    assert not book.still(view, at(98)[0], NOTHING)
+    assert book.is_current(view, position, NOTHING)
+    assert not book.is_current(view, position, (NOTHING_LOST, 60.0))
+    assert not book.is_current(view, at(98)[0], NOTHING)
     for bounds in (LogBounds(5, 100, 100), LogBounds(0, 101, 101), None):
         book = answered((position,), {} if bounds is None else {ZERO: bounds})
-        assert not book.still(view, position, NOTHING)
+        assert not book.is_current(view, position, NOTHING)
 
 
 @pytest.mark.parametrize("result", [at(97), never()], ids=["behind", "nothing copied"])
 def test_a_picture_of_who_has_not_read_all_is_made_at_each_answer(result):
     book = answered(result, to(100))
-    assert not book.still(pictured(book, result[0]), result[0], NOTHING)
+    assert not book.is_current(pictured(book, result[0]), result[0], NOTHING)

@@ -7,17 +7,17 @@ import pytest
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
-from offsetwatch.state.loss import flow
-from offsetwatch.state.loss.flow import (
+from offsetwatch.state.loss.accounting import (
     GRACE_S,
+    NOTHING_LOST,
     SAVE_INTERVAL_MAX_S,
     UNUSED_TOPIC_TTL_S,
+    WINDOW_S,
     ConnectorActivity,
     FlowInspection,
     LossAccounting,
     classify_activity,
 )
-from offsetwatch.state.loss.partition import NOTHING_LOST, WINDOW_S
 from offsetwatch.state.mirror.offset_syncs import SyncsSinceLastPoll
 from offsetwatch.state.snapshot import Loss
 from tests.changed import replace
@@ -356,7 +356,7 @@ def test_a_topic_that_was_not_seen_for_a_day_is_kept_and_after_a_week_goes_with_
 
 
 def test_the_oldest_range_makes_room_for_the_newest(monkeypatch):
-    monkeypatch.setattr(flow, "LOSSES_MAX", 2)
+    monkeypatch.setattr("offsetwatch.state.loss.accounting.LOSSES_MAX", 2)
     accounting = LossAccounting()
     for first in (10, 20, 30):
         accounting.add(

@@ -29,50 +29,50 @@ def records(marks: TrendMarks) -> list[float | None]:
 
 def test_within_a_minute_there_is_one_mark():
     trends = Trends()
-    first = trends.see(seen(START, lag=1))
-    assert trends.see(seen(START + 59.9, lag=2)) is first
-    assert records(trends.see(seen(START + 60.0, lag=3))) == [1, 3]
+    first = trends.add(seen(START, lag=1))
+    assert trends.add(seen(START + 59.9, lag=2)) is first
+    assert records(trends.add(seen(START + 60.0, lag=3))) == [1, 3]
 
 
 def test_an_hour_is_kept_and_no_more():
     trends = Trends()
     for minute in range(200):
-        trends.see(seen(START + minute * MARK_INTERVAL_S, lag=minute))
+        trends.add(seen(START + minute * MARK_INTERVAL_S, lag=minute))
     assert records(trends.marks) == list(range(200 - MARKS_MAX, 200))
 
 
 def test_what_is_not_known_is_a_gap_and_not_0():
     trends = Trends()
     for minute, lag in enumerate((4, None, 0)):
-        trends.see(seen(START + minute * MARK_INTERVAL_S, lag=lag))
+        trends.add(seen(START + minute * MARK_INTERVAL_S, lag=lag))
     assert records(trends.marks) == [4, None, 0]
 
 
 def test_minutes_that_nobody_saw_are_not_filled():
     trends = Trends()
-    trends.see(seen(START))
-    trends.see(seen(START + 10 * MARK_INTERVAL_S))
+    trends.add(seen(START))
+    trends.add(seen(START + 10 * MARK_INTERVAL_S))
     assert [mark.at - START for mark in trends.marks] == [0.0, 600.0]
 
 
 def test_after_a_pause_of_an_hour_nothing_old_is_left():
     trends = Trends()
-    trends.see(seen(START))
-    assert [mark.at for mark in trends.see(seen(START + 3600.0))] == [START + 3600.0]
+    trends.add(seen(START))
+    assert [mark.at for mark in trends.add(seen(START + 3600.0))] == [START + 3600.0]
 
 
 def test_a_clock_that_is_set_back_takes_the_marks_of_the_future_away():
     trends = Trends()
     for minute in range(5):
-        trends.see(seen(START + minute * MARK_INTERVAL_S))
+        trends.add(seen(START + minute * MARK_INTERVAL_S))
     back = START + 2.5 * MARK_INTERVAL_S
-    assert [mark.at for mark in trends.see(seen(back))][-1] == back
+    assert [mark.at for mark in trends.add(seen(back))][-1] == back
     assert all(mark.at <= back for mark in trends.marks)
 
 
 def test_a_number_that_would_be_rounded_is_a_gap():
     trends = Trends()
-    assert records(trends.see(seen(START, lag=2**53 + 1))) == [None]
+    assert records(trends.add(seen(START, lag=2**53 + 1))) == [None]
     assert records(Trends().see(seen(START, lag=2**53))) == [2**53]
 
 
@@ -135,7 +135,7 @@ def test_an_hour_of_2000_connectors_and_500_flows_takes_less_than_10_mib(changin
         # With one that comes and goes no two columns have the same keys.
         fresh = replace(SINK, connector=f"new-{minute if changing else 0}")
         moment = START + minute * MARK_INTERVAL_S
-        trends.see(
+        trends.add(
             replace(
                 EMPTY_SNAPSHOT, at=moment, sink_partitions=(*sinks, fresh), mirror_partitions=flows
             )

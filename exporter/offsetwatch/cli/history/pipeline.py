@@ -25,7 +25,7 @@ from offsetwatch.clients.kafka.inspector import KafkaInspector, TopicShape
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
-from offsetwatch.ingest.internal_topics_poll import read_siblings
+from offsetwatch.ingest.internal_topics import read_siblings
 from offsetwatch.model.moments import Moment
 from offsetwatch.model.topology import (
     AuxiliaryTopic,

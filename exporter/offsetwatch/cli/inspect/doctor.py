@@ -41,11 +41,11 @@ from offsetwatch.clients.kafka.journal_topic import find_unmet_requirements, rea
 from offsetwatch.clients.kubernetes.reader import STRIMZI, KubeReader
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config, Connect
-from offsetwatch.daemon.remediation_parts import build_replica_settings
+from offsetwatch.daemon.remediation import build_replica_settings
 from offsetwatch.decode.rest_answers import ConnectRoot, decode_root
 from offsetwatch.errors import ClientError, MalformedResponse, NotFound, SettingsRefused
 from offsetwatch.ingest import connect_rest
-from offsetwatch.ingest.internal_topics_poll import TopicMemory, read_topic_facts
+from offsetwatch.ingest.internal_topics import TopicMemory, read_topic_facts
 from offsetwatch.model.connectors import Connector
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import InternalTopicRole

@@ -34,7 +34,7 @@ from offsetwatch.cli.plans.print import build_plan_document, print_guards
 from offsetwatch.cli.plans.switches import MODE_MEANINGS, describe_pause
 from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config
-from offsetwatch.daemon.remediation_parts import open_remediation_parts
+from offsetwatch.daemon.remediation import open_remediation_parts
 from offsetwatch.errors import ClientError, ConfigError, JournalDamaged, ResponseTimeout
 from offsetwatch.model.connectors import find_worst_state, format_state
 from offsetwatch.model.moments import Moment, moment_of

@@ -43,7 +43,7 @@ from offsetwatch.cli.plans.service_access import (
 )
 from offsetwatch.clients.connect.reader import reader_of
 from offsetwatch.errors import ConfigError
-from offsetwatch.model.commands import format_connector_command
+from offsetwatch.formatting import format_connector_command
 from offsetwatch.remedy.gather.live_queries import READ_TIMEOUT_S, compute_config_sha256
 from offsetwatch.remedy.model.plan import Create, Delete, Plan, RequestedState
 from offsetwatch.toolbox import lifecycle

@@ -43,7 +43,7 @@ from offsetwatch.cli.plans.service_access import (
     service_options,
 )
 from offsetwatch.clock import SystemClock
-from offsetwatch.daemon.remediation_parts import plan_for_person
+from offsetwatch.daemon.remediation import plan_for_person
 from offsetwatch.errors import ClientError, ConfigError
 from offsetwatch.remedy.journal import backups
 from offsetwatch.remedy.model.plan import PartitionOffset, PlanStatus

@@ -26,7 +26,7 @@ from offsetwatch.cli.plans.service_access import (
 from offsetwatch.clients.kafka import journal_topic
 from offsetwatch.clients.kafka.journal_topic import find_unmet_requirements
 from offsetwatch.daemon import state_dir
-from offsetwatch.daemon.remediation_parts import build_replica_settings
+from offsetwatch.daemon.remediation import build_replica_settings
 from offsetwatch.errors import AccessDenied, ConfigError, JournalDamaged, RemedyError
 from offsetwatch.model.moments import moment_of
 from offsetwatch.remedy.drivers.journal_topic import create_journal_topic, open_writer

@@ -281,7 +281,7 @@ def compute_flow_progress(partitions: DataFrame, syncs: DataFrame, flows: DataFr
 
     The replicated offset is the commit: timestamps of two writers do not tell which syncs came
     after it. The daemon, which reads both as they come, may know of more
-    (state/mirror/sync_lead.py).
+    (state/mirror/offset_syncs.py).
     """
     committed = partitions.where(
         sf.col("mirror_cluster").isNotNull() & sf.col("pos").isNotNull()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from offsetwatch.model.commands import PROGRAM, format_command, format_connector_command
+from offsetwatch.formatting import PROGRAM, format_command, format_connector_command
 from offsetwatch.model.findings import Finding
 from offsetwatch.model.findings import FindingName as Name
 

@@ -160,11 +160,13 @@ class FailureTracker:
                     positions are unavailable are missing
         """
         if not self._saw(snapshot):
-            self._take(snapshot, positions)
+            self._apply_states(snapshot, positions)
             self._list(snapshot)
             self._seen = (snapshot.connectors, snapshot.histories)
         self._observed_at = snapshot.at
-        self._forget(listed)
+        # Tasks of a stopped connector are retained: it resumes where it was.
+        for key in [key for key in self.of if key[0] in listed and key[1] not in listed[key[0]]]:
+            del self.of[key]
         for key, history in self.of.items():
             if history.unsettled is not None and history.settled_s(snapshot.at) >= patience_s:
                 history.unsettled = None
@@ -180,41 +182,35 @@ class FailureTracker:
         connectors, histories = self._seen
         return snapshot.connectors is connectors and snapshot.histories is histories
 
-    def _take(
-        self,
-        snapshot: Snapshot,
-        positions: Mapping[ConnectorKey, Positions],
+    def _apply_states(
+        self, snapshot: Snapshot, positions: Mapping[ConnectorKey, Positions]
     ) -> None:
-        told = set()
-        for whose in self._followed & self.of.keys():
-            self.of[whose].followed_at = self._observed_at
-        for history in snapshot.histories:
-            task = CONNECTOR_TASK_NUMBER if history.task is None else history.task
-            whose = (history.connect_cluster, history.connector, task)
-            told.add(whose)
-            diary = self.of.setdefault(whose, TaskFailureHistory())
-            for change in _find_new_changes(history.changes, diary.last):
-                diary.last = (change.at, change.state)
-                moment = self._moment(whose, change, snapshot.at)
-                self._take_in(whose, change, positions, snapshot.at, moment)
-        self._followed = frozenset(told)
-        for whose, state, failure in _list_polled_states(snapshot):
+        now, followed = snapshot.at, set()
+        for key in self._followed & self.of.keys():
+            self.of[key].followed_at = self._observed_at
+        for states in snapshot.histories:
+            task = CONNECTOR_TASK_NUMBER if states.task is None else states.task
+            key = (states.connect_cluster, states.connector, task)
+            followed.add(key)
+            history = self.of.setdefault(key, TaskFailureHistory())
+            # Of a new history only the newest change counts.
+            new = history.last == (0.0, "")
+            changes = states.changes
+            for change in changes[-1:] if new else find_changes_since(changes, *history.last):
+                history.last = (change.at, change.state)
+                # When it happened, by our clock: after its history was last read; where the last
+                # snapshot did not have that, the earliest time that the change's timestamp allows.
+                skew_s = 0.0 if key in self._followed else SKEW_S_MAX
+                moment = min(now, max(history.followed_at, change.at - skew_s))
+                self._apply_change(key, change, positions, now, moment)
+        self._followed = frozenset(followed)
+        for key, state, failure in _list_polled_states(snapshot):
             # Of who runs and never failed nothing is to be written: there may be 240,000 tasks.
-            if whose not in told and (state == "failed" or whose in self.of):
-                diary = self.of.setdefault(whose, TaskFailureHistory())
-                before = (diary.state, diary.failure)
-                change = StateChange(snapshot.at, state, failure)
-                self._take_in(whose, change, positions, snapshot.at, snapshot.at)
-                self.urgent |= (diary.state, diary.failure) != before
-
-    def _moment(self, key: TaskKey, change: StateChange, now: float) -> float:
-        """Return when a change happened, by our clock: after its history was last read.
-
-        Where the last snapshot did not have that history, return the earliest time that the
-        change's timestamp allows.
-        """
-        skew_s = 0.0 if key in self._followed else SKEW_S_MAX
-        return min(now, max(self.of[key].followed_at, change.at - skew_s))
+            if key not in followed and (state == "failed" or key in self.of):
+                history = self.of.setdefault(key, TaskFailureHistory())
+                before = (history.state, history.failure)
+                self._apply_change(key, StateChange(now, state, failure), positions, now, now)
+                self.urgent |= (history.state, history.failure) != before
 
     def _list(self, snapshot: Snapshot) -> None:
         """Record which tasks are listed as failed, and which are missing from their connector.
@@ -247,7 +243,7 @@ class FailureTracker:
                 found.setdefault((cluster, connector), {})[number] = history.unsettled
         return found
 
-    def wanted(self, snapshot: Snapshot) -> frozenset[ConnectorKey]:
+    def list_failing(self, snapshot: Snapshot) -> frozenset[ConnectorKey]:
         """Return the connectors whose positions `observe` needs: those that fail, or did lately."""
         if not self._saw(snapshot):
             polled = (
@@ -258,9 +254,9 @@ class FailureTracker:
                 for history in snapshot.histories
                 if any(change.state == "failed" for change in history.changes)
             )
-        return self._failing | {key[:2] for key, diary in self.of.items() if diary.run is not None}
+        return self._failing | {key[:2] for key, history in self.of.items() if history.run}
 
-    def _take_in(
+    def _apply_change(
         self,
         key: TaskKey,
         change: StateChange,
@@ -301,16 +297,6 @@ class FailureTracker:
             for key, history in sorted(self.of.items())
             if history.run is not None
         )
-
-    def _forget(self, listed: Mapping[str, frozenset[str]]) -> None:
-        """Remove the connectors that no longer exist.
-
-        Tasks of a stopped connector are retained: it resumes where it was.
-        """
-        for row_key in [
-            key for key in self.of if key[0] in listed and key[1] not in listed[key[0]]
-        ]:
-            del self.of[row_key]
 
     def remembered(self) -> tuple[TaskFailureRecord, ...]:
         """Return the histories to persist, without empty ones; at most the last HISTORIES_MAX."""
@@ -394,13 +380,6 @@ def _build_failure_run(
         begun_by=run.begun_by,
         lasted_s=run.lasted_s,
     )
-
-
-def _find_new_changes(
-    changes: tuple[StateChange, ...], last: tuple[float, str]
-) -> tuple[StateChange, ...]:
-    """Return the changes after the last one applied; of a new history only the newest."""
-    return changes[-1:] if last == (0.0, "") else find_changes_since(changes, *last)
 
 
 def _list_polled_states(snapshot: Snapshot) -> Iterator[tuple[TaskKey, str, str | None]]:

@@ -1,27 +1,304 @@
-"""Register of findings: what the rules report, and since when.
+"""Register of findings: the rules, what they report and since when, and what explains what.
 
-A finding is held for as long as its rule reports it. A finding that its rule no longer reports is
-resolved. If an input of the finding is unavailable, it stays, for a day at most, and shows when it
-was last seen.
+A rule is a small function over one judged snapshot that yields findings. It reports what is wrong
+at `RuleContext.now` and sets `since` to that moment. Many partitions of one connector with the same
+trouble are one finding. A finding is held for as long as its rule reports it. A finding that its
+rule no longer reports is resolved. If an input of the finding is unavailable, it stays, for a day
+at most, and shows when it was last seen.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from enum import Enum, auto
+from functools import cached_property
 from typing import Final
 
 import msgspec
 
 from offsetwatch.judge.findings.advice import add_advice
-from offsetwatch.judge.findings.memory import RuleMemory, RuleMemoryState, decode_state
-from offsetwatch.judge.findings.rule_context import RuleContext
-from offsetwatch.judge.findings.rules.registry import RULES, drop_explained_findings
-from offsetwatch.judge.findings.visibility import FindingVisibility
+from offsetwatch.judge.findings.rule_context import (
+    FindingRule,
+    RuleContext,
+    RuleMemory,
+    RuleMemoryState,
+    decode_state,
+)
+from offsetwatch.judge.findings.rules import (
+    connect,
+    failures,
+    missing_inputs,
+    offsets,
+    progress,
+    replication,
+)
 from offsetwatch.judge.input_visibility import InputVisibility
+from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.judge.text_formats import build_time_item
-from offsetwatch.model.findings import FINDINGS_MAX, EvidenceItem, FailureRun, Finding, Severity
+from offsetwatch.model.findings import (
+    FINDINGS_MAX,
+    EvidenceItem,
+    FailureRun,
+    Finding,
+    Scope,
+    Severity,
+    Verdict,
+)
+from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.snapshot_index import ConnectorKey
+
+_FindingKey = tuple[str, str, str, str]
+RULES: Final[tuple[tuple[int, FindingRule], ...]] = (
+    (1, progress.find_stalled_connectors),
+    (2, progress.find_silent_connectors),
+    (3, progress.find_rewound_connectors),
+    (4, progress.find_simultaneous_rewinds),
+    (5, failures.find_failed_connectors),
+    (6, failures.find_failed_tasks),
+    (7, failures.find_suspected_poison),
+    (8, failures.find_restart_loops),
+    (9, failures.find_sinks_below_log_start),
+    (10, replication.find_near_retention),
+    (11, replication.find_lost_records),
+    (12, replication.find_recreated_topics),
+    (13, replication.find_positions_ahead),
+    (14, replication.find_recopies),
+    (15, offsets.find_half_resets),
+    (16, offsets.find_remnant_offsets),
+    (17, offsets.find_connectors_without_moved_offsets),
+    (18, offsets.find_duplicate_keys),
+    (19, offsets.find_unusable_offsets),
+    (20, offsets.find_internal_topic_problems),
+    (21, replication.find_stale_checkpoints),
+    (22, missing_inputs.find_hanging_transactions),
+    (23, missing_inputs.find_down_inputs),
+    (24, replication.find_unusual_lag),
+    (25, replication.find_syncs_without_commits),
+    (26, replication.find_unreplicated_partitions),
+    (27, connect.find_changed_connect_clusters),
+    (28, connect.find_missing_connector_states),
+    (29, connect.find_unlisted_connectors),
+    (30, connect.find_differing_rest_offsets),
+    (31, connect.find_doubtful_offsets_topics),
+    (32, missing_inputs.find_dropped_series),
+    (33, connect.find_differing_rest_states),
+)
+_STALL_FINDINGS: Final = frozenset(
+    {
+        Name.MM2_STALLED,
+        Name.MM2_SILENT_STALL,
+        Name.CONNECTOR_STALLED,
+        Name.CONNECTOR_SILENT,
+        Name.SINK_STUCK,
+    }
+)
+_LAG_FINDINGS: Final = _STALL_FINDINGS | {Name.MM2_LAG_UNUSUAL}
+_EFFECT_FINDINGS: Final = _LAG_FINDINGS | {Name.SYNCS_WITHOUT_COMMITS}
+# What is told of a connector already says why the others are so: they are named in its evidence.
+# A cause before its effects, a diagnosis before its symptoms.
+EFFECTS_BY_CAUSE: Final[dict[Name, frozenset[Name]]] = {
+    Name.POISON_SUSPECTED: frozenset({Name.RESTART_LOOP, Name.CONNECTOR_FAILED, Name.TASK_FAILED})
+    | _EFFECT_FINDINGS,
+    Name.RESTART_LOOP: frozenset({Name.CONNECTOR_FAILED, Name.TASK_FAILED}) | _EFFECT_FINDINGS,
+    Name.CONNECTOR_FAILED: frozenset({Name.TASK_FAILED}) | _EFFECT_FINDINGS,
+    Name.TASK_FAILED: _EFFECT_FINDINGS,
+    Name.SYNCS_WITHOUT_COMMITS: _LAG_FINDINGS,
+    Name.UNREPLICATED_PARTITIONS: _LAG_FINDINGS,
+    Name.SINK_BELOW_LOG_START: frozenset({Name.SINK_STUCK}),
+    Name.MM2_TOPIC_RECREATED: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),
+    Name.RECOPY: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),
+    Name.HALF_RESET: frozenset({Name.REWOUND, Name.MM2_LAG_UNUSUAL}),
+    Name.MM2_STALLED: frozenset({Name.MM2_LAG_UNUSUAL}),
+    Name.MM2_SILENT_STALL: frozenset({Name.MM2_LAG_UNUSUAL}),
+}
+
+
+def drop_explained_findings(found: Iterable[Finding]) -> Iterator[Finding]:
+    """Leave out what another finding of the same connector explains, and say so in that one."""
+    by_connector: dict[tuple[str, str | None], list[Finding]] = {}
+    for finding in found:
+        by_connector.setdefault((finding.connect_cluster, finding.connector), []).append(finding)
+    for findings in by_connector.values():
+        names = {finding.name for finding in findings}
+        silenced = {
+            weaker: name
+            for name in reversed(EFFECTS_BY_CAUSE)
+            if name in names
+            for weaker in EFFECTS_BY_CAUSE[name]
+            if weaker in names
+        }
+        for finding in findings:
+            if finding.name in silenced:
+                continue
+            effects = tuple(
+                sorted(weaker for weaker, name in silenced.items() if name is finding.name)
+            )
+            more = (EvidenceItem("explains", ", ".join(effects)),) if effects else ()
+            yield replace(finding, evidence=finding.evidence + more, explains=effects)
+
+
+class FindingInput(Enum):
+    """Inputs that a finding depends on."""
+
+    STATES = auto()
+    OFFSETS = auto()  # committed ones, and the syncs of a flow
+    ENDS = auto()  # of the logs that a flow reads
+    GROUPS = auto()
+    FAILOVER = auto()  # syncs, checkpoints and groups of all flows of a Connect cluster
+    KAFKA = auto()  # the cluster that holds the topic in the subject
+    TOPIC = auto()  # its tail
+    LIST = auto()  # of connectors: is it read
+    TOPICS = auto()  # was the offsets topic looked for again
+    COMPARED = auto()  # its offsets by REST with those of the topic, and whether they are the same
+    BELIEF = auto()  # is it certain whose list that is
+    VERDICT = auto()  # of the connector, which more than its inputs can hide
+
+
+_FLOW_INPUTS: Final = (FindingInput.STATES, FindingInput.OFFSETS, FindingInput.ENDS)
+_STALL_INPUTS: Final = (FindingInput.VERDICT, FindingInput.STATES)
+_INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
+    Name.CONNECTOR_STALLED: (*_STALL_INPUTS, FindingInput.OFFSETS),
+    Name.CONNECTOR_SILENT: (*_STALL_INPUTS, FindingInput.OFFSETS),
+    Name.MM2_STALLED: (FindingInput.VERDICT, *_FLOW_INPUTS),
+    Name.MM2_SILENT_STALL: (FindingInput.VERDICT, *_FLOW_INPUTS),
+    Name.REWOUND: _FLOW_INPUTS,
+    Name.REWINDS_AT_ONCE: (),
+    Name.RECOPY: _FLOW_INPUTS,
+    Name.CONNECTOR_FAILED: (FindingInput.STATES,),
+    Name.TASK_FAILED: (FindingInput.STATES,),
+    Name.POISON_SUSPECTED: (FindingInput.STATES, FindingInput.OFFSETS),
+    Name.RESTART_LOOP: (FindingInput.STATES,),
+    Name.SINK_STUCK: (*_STALL_INPUTS, FindingInput.GROUPS),
+    Name.SINK_BELOW_LOG_START: (FindingInput.STATES, FindingInput.GROUPS),
+    Name.MM2_LAG_UNUSUAL: _FLOW_INPUTS,
+    Name.SYNCS_WITHOUT_COMMITS: _FLOW_INPUTS,
+    Name.UNREPLICATED_PARTITIONS: _FLOW_INPUTS,
+    Name.MM2_RETENTION_NEAR: _FLOW_INPUTS,
+    Name.MM2_RECORDS_LOST: _FLOW_INPUTS,
+    Name.MM2_TOPIC_RECREATED: _FLOW_INPUTS,
+    Name.MM2_POSITION_AHEAD: _FLOW_INPUTS,
+    Name.HALF_RESET: (FindingInput.STATES, FindingInput.OFFSETS),
+    Name.REMNANT_OFFSETS: (FindingInput.STATES, FindingInput.OFFSETS),
+    Name.DUPLICATE_KEYS: (FindingInput.STATES, FindingInput.OFFSETS),
+    Name.UNUSABLE_OFFSET: (FindingInput.STATES, FindingInput.OFFSETS),
+    Name.STARTS_FROM_SCRATCH: (FindingInput.STATES, FindingInput.OFFSETS),
+    Name.INTERNAL_TOPIC_PROBLEM: (FindingInput.KAFKA,),
+    Name.HANGING_TRANSACTION: (FindingInput.TOPIC,),
+    Name.CHECKPOINTS_STALE: (FindingInput.FAILOVER,),
+    Name.CONNECT_CLUSTER_CHANGED: (FindingInput.LIST,),
+    Name.CONNECTOR_STATE_MISSING: (FindingInput.LIST,),
+    Name.CONNECTOR_NOT_LISTED: (FindingInput.LIST,),
+    Name.REST_OFFSETS_DIFFER: (FindingInput.LIST, FindingInput.OFFSETS),
+    Name.REST_STATES_DIFFER: (FindingInput.LIST,),
+    Name.OFFSETS_TOPIC_DOUBTED: (),
+    Name.INPUT_DOWN: (),
+    Name.SERIES_DROPPED: (),
+    # What rules count the time of (Held), by their own words for it.
+    "ahead": _FLOW_INPUTS,
+    "lag": _FLOW_INPUTS,
+    "below": (FindingInput.STATES, FindingInput.GROUPS),
+    "unsynced": (FindingInput.STATES, FindingInput.OFFSETS),
+    "checkpoints": (FindingInput.FAILOVER,),
+    "stateless": (FindingInput.LIST,),
+    "input": (),
+    "rest_offsets": (),
+    "gone": (),
+}
+
+
+# What they are is that something is not known, so what rules say of it counts; that they say it no
+# more counts once it is known.
+_ENDING_INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
+    Name.CONNECT_CLUSTER_CHANGED: (FindingInput.BELIEF,),
+    Name.CONNECTOR_STATE_MISSING: (FindingInput.STATES,),
+    Name.CONNECTOR_NOT_LISTED: (FindingInput.STATES,),
+    Name.REST_OFFSETS_DIFFER: (FindingInput.COMPARED,),
+    Name.OFFSETS_TOPIC_DOUBTED: (FindingInput.TOPICS,),
+}
+
+
+class FindingVisibility:
+    """Visibility of findings in one snapshot.
+
+    Until every input was read once, no finding counts as resolved.
+    """
+
+    def __init__(self, visibility: InputVisibility) -> None:
+        self._visibility = visibility
+        self._known: dict[tuple[FindingInput, str, str, str], bool] = {}
+
+    def hides(self, key: _FindingKey) -> bool:
+        """Check whether it is unknown if a finding or a condition still holds."""
+        starting = not self._visibility.snapshot.ready and bool(_INPUTS_BY_FINDING[key[0]])
+        return (
+            starting
+            or self.lacks_input(key)
+            or self._lacks_any(key, _ENDING_INPUTS_BY_FINDING.get(key[0], ()))
+        )
+
+    def lacks_input(self, key: _FindingKey) -> bool:
+        """Check whether an input of a finding or a condition is unavailable."""
+        return self._lacks_any(key, _INPUTS_BY_FINDING[key[0]])
+
+    def _lacks_any(self, key: _FindingKey, inputs: tuple[FindingInput, ...]) -> bool:
+        _, cluster, connector, subject = key
+        for finding_input in inputs:
+            of_topic = finding_input in {FindingInput.KAFKA, FindingInput.TOPIC}
+            topic = subject.partition(" ")[0] if of_topic else ""
+            of = (finding_input, cluster, connector, topic)
+            if of not in self._known:
+                self._known[of] = self._is_hidden(finding_input, (cluster, connector), topic)
+            if self._known[of]:
+                return True
+        return False
+
+    def _is_hidden(self, finding_input: FindingInput, key: ConnectorKey, topic: str) -> bool:
+        visibility, cluster = self._visibility, key[0]
+        kafka, _, name = topic.partition("/")
+        match finding_input:
+            case FindingInput.STATES:
+                return visibility.explain_unknown_state(key) is not None
+            case FindingInput.LIST:
+                return visibility.explain_unknown_state((cluster, "")) is not None
+            case FindingInput.TOPICS:
+                return cluster not in visibility.snapshot.topic_doubts
+            case FindingInput.COMPARED:
+                check = visibility.snapshot.rest_checks.get(key)
+                return check is None or check.rounds > 0
+            case FindingInput.BELIEF:
+                return not visibility.believes_list(cluster)
+            case FindingInput.OFFSETS:
+                return visibility.is_progress_hidden(key)
+            case FindingInput.ENDS:
+                flow = visibility.flows.get(key)
+                return flow is not None and visibility.are_log_ends_hidden(flow.upstream)
+            case FindingInput.GROUPS:
+                return visibility.are_groups_hidden(cluster) or visibility.is_progress_hidden(key)
+            case FindingInput.FAILOVER:
+                return any(
+                    flow.connect_cluster == cluster and visibility.is_failover_hidden(flow)
+                    for flow in visibility.flows.values()
+                )
+            case FindingInput.KAFKA:
+                return visibility.are_log_ends_hidden(kafka)
+            case FindingInput.TOPIC:
+                return visibility.is_topic_hidden(KafkaTopic(kafka, name))
+            case FindingInput.VERDICT:
+                return key in self._connectors_without_verdict
+
+    @cached_property
+    def _connectors_without_verdict(self) -> frozenset[ConnectorKey]:
+        unknown = self._visibility.index.judgements(Scope.CONNECTOR, Verdict.UNKNOWN)
+        return frozenset(
+            (judgement.connect_cluster, judgement.connector)
+            for judgement in unknown
+            if judgement.rule == UNAVAILABLE_INPUT_RULE
+        )
+
 
 UNAVAILABLE_S_MAX: Final = 86_400.0
 # Rules are asked so many times an interval: what counts in intervals needs no finer grain, and a
@@ -32,8 +309,6 @@ _INPUT_UNAVAILABLE: Final = EvidenceItem("its input", "unavailable now")
 VERSION: Final = 1
 
 _WORST_FIRST: Final = {severity: rank for rank, severity in enumerate(Severity)}
-
-_FindingKey = tuple[str, str, str, str]
 
 
 class _TrackedFinding(msgspec.Struct, frozen=True):
@@ -59,9 +334,10 @@ class FindingsRegister:
         self._memory = RuleMemory()
         self._kept: dict[_FindingKey, _TrackedFinding] = {}
         self._evaluated: tuple[float, bool] | None = None  # when, and whether all was read then
-        self._found: tuple[Finding, ...] = ()
-        self._runs: tuple[FailureRun, ...] = ()
-        self._told = b""
+        self.newest: tuple[Finding, ...] = ()
+        self.failure_runs: tuple[FailureRun, ...] = ()
+        """The findings, and the runs of failures, of the newest evaluation."""
+        self._saved = b""
         self._changed = False
         self._unlisted: frozenset[_FindingKey] = frozenset()  # beyond FINDINGS_MAX
         self._cuts = 0
@@ -78,12 +354,7 @@ class FindingsRegister:
         """
         if self._is_due(snapshot):
             self._evaluate(InputVisibility(snapshot))
-        return self._found
-
-    @property
-    def newest(self) -> tuple[Finding, ...]:
-        """Return the findings of the newest evaluation."""
-        return self._found
+        return self.newest
 
     def _is_due(self, snapshot: Snapshot) -> bool:
         if self._evaluated is None:
@@ -104,45 +375,42 @@ class FindingsRegister:
             for finding in rule(context)
             if _is_about_existing_connector(finding, visibility)
         }
-        blindness = FindingVisibility(visibility)
-        self._memory.settle(blindness.hides)
+        visible = FindingVisibility(visibility)
+        self._memory.settle(visible.hides)
         kept = {key: _TrackedFinding(finding, now) for key, finding in said.items()}
         for key, old in self._kept.items():
             since = min(old.finding.since, now)  # the clock may be set back
             lately = abs(now - old.seen_at) < UNAVAILABLE_S_MAX
-            if _is_excluded(old.finding, visibility):
+            connector = (old.finding.connect_cluster, old.finding.connector or "")
+            if old.finding.connector is not None and visibility.excludes(connector):
                 continue
-            if lately and (blindness.blinds(key) or (key not in kept and blindness.hides(key))):
-                # If anything is said of it, then from memory alone.
+            if lately and (visible.lacks_input(key) or (key not in kept and visible.hides(key))):
+                # If a rule reports it, then from memory alone.
                 kept[key] = _TrackedFinding(replace(old.finding, since=since), old.seen_at)
             elif key in kept:
                 kept[key] = _TrackedFinding(replace(said[key], since=since), now)
         self._changed |= kept.keys() != self._kept.keys()
         self._kept = kept
         without_rest = frozenset(listing.connect_cluster for listing in snapshot.topology.listings)
-        told = sorted(
-            (
-                add_advice(finding, self._settings.runbooks_url, without_rest)
-                for finding in drop_explained_findings(
-                    _add_last_seen(tracked_finding, now) for tracked_finding in kept.values()
-                )
-            ),
-            key=_sort_key,
+        explained = drop_explained_findings(_add_last_seen(item, now) for item in kept.values())
+        self.newest = tuple(
+            sorted(
+                (
+                    add_advice(finding, self._settings.runbooks_url, without_rest)
+                    for finding in explained
+                ),
+                key=lambda finding: (
+                    _WORST_FIRST[finding.severity],
+                    finding.since,
+                    finding.key,
+                ),
+            )
         )
-        self._count_unlisted(told[FINDINGS_MAX:])
-        self._found = tuple(told)
-        self._runs = self._memory.failures.runs()
-
-    def _count_unlisted(self, beyond: list[Finding]) -> None:
-        """Count findings that documents leave out; they hold, and are notified, like the others."""
-        keys = frozenset(finding.key for finding in beyond)
-        self._cuts += len(keys - self._unlisted)
-        self._unlisted = keys
-
-    @property
-    def failure_runs(self) -> tuple[FailureRun, ...]:
-        """Return the runs of failures of the newest evaluation."""
-        return self._runs
+        # What documents leave out holds, and is notified, like the others.
+        unlisted = frozenset(finding.key for finding in self.newest[FINDINGS_MAX:])
+        self._cuts += len(unlisted - self._unlisted)
+        self._unlisted = unlisted
+        self.failure_runs = self._memory.failures.runs()
 
     @property
     def dropped(self) -> tuple[tuple[str, int], ...]:
@@ -151,18 +419,18 @@ class FindingsRegister:
 
     def remembered(self) -> bytes | None:
         """Return the findings as bytes to persist across restarts; None if nothing is new."""
-        told = msgspec.json.encode(
+        document = msgspec.json.encode(
             _FindingsState(
                 kept=tuple(self._kept.values()),
                 memory=self._memory.remembered(),
                 version=VERSION,
             )
         )
-        if told == self._told:
+        if document == self._saved:
             return None
-        self._told = told
+        self._saved = document
         self._changed = False
-        return told
+        return document
 
     def recall(self, remembered: bytes) -> None:
         """Restore the state that `remembered` returned. Raise ValueError for any other bytes."""
@@ -171,7 +439,7 @@ class FindingsRegister:
             raise ValueError(f"version {findings.version}, and this is {VERSION}")
         self._kept = {kept.finding.key: kept for kept in findings.kept}
         self._memory.recall(findings.memory)
-        self._told = remembered
+        self._saved = remembered
 
 
 def _is_about_existing_connector(finding: Finding, visibility: InputVisibility) -> bool:
@@ -185,18 +453,8 @@ def _is_about_existing_connector(finding: Finding, visibility: InputVisibility) 
     return not (visibility.excludes(key) or visibility.is_deleted(key))
 
 
-def _is_excluded(finding: Finding, visibility: InputVisibility) -> bool:
-    return finding.connector is not None and visibility.excludes(
-        (finding.connect_cluster, finding.connector)
-    )
-
-
 def _add_last_seen(kept: _TrackedFinding, now: float) -> Finding:
     if kept.seen_at == now:
         return kept.finding
     last_seen = build_time_item(LAST_SEEN, kept.seen_at)
     return replace(kept.finding, evidence=(last_seen, _INPUT_UNAVAILABLE, *kept.finding.evidence))
-
-
-def _sort_key(finding: Finding) -> tuple[int, float, _FindingKey]:
-    return (_WORST_FIRST[finding.severity], finding.since, finding.key)

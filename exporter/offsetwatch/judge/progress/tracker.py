@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from operator import is_
 from sys import intern
 from typing import Final
@@ -38,7 +39,6 @@ from offsetwatch.judge.progress.subjects import (
     describe_trouble,
     is_fully_running,
 )
-from offsetwatch.judge.progress.tick_budget import JudgingPass, PassSchedule, compute_tick_share
 from offsetwatch.judge.progress.verdict_rules import (
     FAILED_CONNECTOR_RULE,
     NO_FIRST_COMMIT_RULE,
@@ -57,6 +57,70 @@ from offsetwatch.model.observations import InputId
 from offsetwatch.state.connect.state_history import find_changes_since
 from offsetwatch.state.snapshot import ConnectorView, Snapshot
 from offsetwatch.state.snapshot_index import ConnectorKey
+
+JUDGED_PER_TICK_MAX: Final = 10_000  # partitions; more would hold up the tails
+# A pass that has time judges so many in a tick, or this part of all.
+JUDGED_PER_TICK_MIN: Final = 1_000
+FULL_PASS_TICKS: Final = 16
+TROUBLED_PER_INTERVAL_MAX: Final = 60_000  # partitions in one interval, beside the full pass
+
+
+@dataclass(slots=True)
+class JudgingPass:
+    """Pass over partitions that may take several ticks; all it observes is of its first tick.
+
+    whole     over all partitions, not over those in trouble alone
+    left      partitions still to judge
+    share     number of partitions that one tick judges
+    next_w    when the next full pass is due, as far as it is known
+    touched   connectors with a partition that was judged, or with another state
+    """
+
+    visibility: InputVisibility
+    w: float
+    whole: bool
+    left: deque[JudgedPartition]
+    share: int
+    next_w: float
+    touched: set[ConnectorKey] = field(default_factory=set)
+
+    @property
+    def at(self) -> float:
+        """Return the time (Unix seconds) of its snapshot."""
+        return self.visibility.snapshot.at
+
+    def hurry(self) -> None:
+        """Judge as many partitions in a tick as one can take."""
+        self.share = JUDGED_PER_TICK_MAX
+
+    def take(self) -> Iterator[JudgedPartition]:
+        """Yield the partitions that this tick judges."""
+        for _ in range(min(len(self.left), self.share)):
+            yield self.left.popleft()
+
+
+@dataclass(slots=True)
+class PassSchedule:
+    """When passes are due: over all partitions, and over those in trouble."""
+
+    full_w: float = 0.0
+    partial_w: float = 0.0
+
+    def end(self, judging_pass: JudgingPass, troubled: int, interval_s: float) -> None:
+        """Schedule the passes after this one; `troubled` partitions are in trouble."""
+        next_w = judging_pass.next_w
+        self.full_w = next_w if judging_pass.whole else min(self.full_w, next_w)
+        # A partial pass over five thousand costs what a tick may cost: of more there are fewer.
+        share = troubled / TROUBLED_PER_INTERVAL_MAX
+        self.partial_w = judging_pass.w + share * interval_s
+
+
+def compute_tick_share(partitions: int, *, leisurely: bool) -> int:
+    """Return how many partitions of a pass one tick judges."""
+    if not leisurely:
+        return JUDGED_PER_TICK_MAX
+    return min(max(JUDGED_PER_TICK_MIN, -(-partitions // FULL_PASS_TICKS)), JUDGED_PER_TICK_MAX)
+
 
 _TROUBLE_VERDICTS: Final = frozenset(
     {Verdict.SILENT, Verdict.STALLED, Verdict.REWOUND, Verdict.SLOW}
@@ -107,7 +171,8 @@ class ProgressTracker:
         self._troubled: set[JudgedPartitionKey] = set()
         self._summaries: dict[_SummaryKey, VerdictState] = {}
         self._summed: dict[ConnectorKey, tuple[Judgement, ...]] = {}
-        self._judgements: tuple[Judgement, ...] = ()
+        self.newest: tuple[Judgement, ...] = ()
+        """Every judgement of the newest pass."""
         self._unsaved: tuple[float, float] | None = None  # time and second of the newest pass
         self.urgent = False
 
@@ -121,25 +186,20 @@ class ProgressTracker:
         if self._pass is not None:
             if changed:
                 self._pass.hurry()
-            self._go_on(self._pass)
-            return self._judgements
+            self._continue_pass(self._pass)
+            return self.newest
         if self._w >= self._schedule.full_w or changed:
             self._begin_pass(snapshot, None, leisurely=not changed)
         elif self._w < self._schedule.partial_w:
-            return self._judgements  # what moved since is judged when the partial pass is due
+            return self.newest  # what moved since is judged when the partial pass is due
         elif self._restated or (self._troubled and not all(map(is_, views, self._views))):
             self._begin_pass(snapshot, self._troubled)
         self._inputs, self._views = inputs, views
-        return self._judgements
+        return self.newest
 
     @property
     def _w(self) -> float:
         return self._stopwatch.w
-
-    @property
-    def newest(self) -> tuple[Judgement, ...]:
-        """Return every judgement of the newest pass."""
-        return self._judgements
 
     def sees_as_before(self, snapshot: Snapshot) -> bool:
         """Check whether the same inputs are available as at the last judgement."""
@@ -266,9 +326,9 @@ class ProgressTracker:
             next_w=self._w + self._settings.interval_s,
             touched=restated & tracks.keys(),
         )
-        self._go_on(self._pass)
+        self._continue_pass(self._pass)
 
-    def _go_on(self, judging_pass: JudgingPass) -> None:
+    def _continue_pass(self, judging_pass: JudgingPass) -> None:
         """Judge as many partitions of a pass as one tick allows."""
         for subject in judging_pass.take():
             self._judge(subject, judging_pass)
@@ -343,7 +403,7 @@ class ProgressTracker:
             self._summaries = {
                 key: verdict for key, verdict in self._summaries.items() if key in known
             }
-        self._judgements = (
+        self.newest = (
             *(judgement for _, sums in sorted(self._summed.items()) for judgement in sums),
             *(
                 subject.judgement
@@ -381,7 +441,11 @@ class ProgressTracker:
         speaks = [subject for subject in subjects if subject.standing.verdict is verdict]
         if verdict not in _TROUBLE_VERDICTS:
             # What was wrong and cannot be seen now must not look well by that.
-            hidden = [subject for subject in subjects if _has_earlier_trouble(subject)]
+            hidden = [
+                subject
+                for subject in subjects
+                if (held := subject.standing.held) is not None and held[0] in _TROUBLE_VERDICTS
+            ]
             verdict, speaks = (Verdict.UNKNOWN, hidden) if hidden else (verdict, speaks)
         instance = min(
             speaks, key=lambda subject: (subject.standing.since, subject.key), default=None
@@ -417,11 +481,6 @@ class ProgressTracker:
             if reason is not None:
                 return Decision(Verdict.UNKNOWN, NO_FIRST_COMMIT_RULE, reason)
         return Decision(Verdict.UNKNOWN, 0, "it has nothing to judge it by")
-
-
-def _has_earlier_trouble(subject: JudgedPartition) -> bool:
-    held = subject.standing.held
-    return held is not None and held[0] in _TROUBLE_VERDICTS
 
 
 def _find_live_inputs(snapshot: Snapshot) -> tuple[bool, frozenset[InputId]]:

@@ -8,7 +8,7 @@ from typing import Final
 
 from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.decode.json_text import parse_flat_map
-from offsetwatch.model.commands import PROGRAM, format_connector_command
+from offsetwatch.formatting import PROGRAM, format_connector_command
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.remedy.engine.progress import PlanProgress
 from offsetwatch.remedy.model import journal_records as records

@@ -120,6 +120,7 @@ class ConnectClusterState:
         interval_s: float = 60.0,
     ) -> None:
         self.of = of
+        self.name = of.name
         self._list = ConnectorList(of.name, interval_s)
         self.home: KafkaTopic | None = None
         self.listed: tuple[Connector, ...] | None = None
@@ -137,12 +138,14 @@ class ConnectClusterState:
         self._known_orders: dict[str, dict[str, tuple[FieldOrder, ...]]] = {}
         self._joined: TupleMemo[SourcePartitionView] = TupleMemo()
         self._homes: Memo[ConnectorsByTopic] = Memo()
-        self._held_names: frozenset[str] = frozenset()
+        self._names_with_offset: frozenset[str] = frozenset()
         self._polled: frozenset[str] = frozenset()
         self._superseded: dict[str, Memo[tuple[SourcePartitionView, ...]]] = {}
         self._rest = RestOffsets(of.name, partitions_max, of.wants_topic)
-        self._unread: frozenset[KafkaTopic] = frozenset()  # REST stands in for these topics
-        self._homeless = False  # and for the cluster's own, which nobody can name
+        self.unread: frozenset[KafkaTopic] = frozenset()
+        """The offsets topics for which REST is polled instead."""
+        self.homeless = False
+        """REST is polled because the cluster's own offsets topic is unknown."""
         self._by_rest: frozenset[str] = frozenset()
         self._layout: Memo[object] = Memo()
         self.layout: object = None
@@ -212,21 +215,18 @@ class ConnectClusterState:
             book = self._books.pop(topic)
             self._cut.update(book.dropped)
             if known := book.remembered():
-                self._known_spellings[str(topic)] = {
-                    connector: dict(of) for connector, of in known.items()
-                }
+                self._known_spellings[str(topic)] = known
             if orders := book.remembered_orders():
                 self._known_orders[str(topic)] = orders
         self._open_books()
 
     def _open_books(self) -> None:
         for topic in self._used - self._books.keys():
-            known = self._known_spellings.pop(str(topic), None)
             self._books[topic] = SourceBook(
                 self.of.name,
                 self._partitions_max,
                 self.of.wants_topic,
-                known,
+                self._known_spellings.pop(str(topic), None),
                 self._known_orders.pop(str(topic), None),
             )
             state = self._inputs.find(InputId.of_tail(topic))
@@ -236,20 +236,19 @@ class ConnectClusterState:
     def apply(self, read: TailRead, now: float) -> bool:
         """Apply what a tail read. Return True if the connectors were listed from it."""
         book = self._books.get(read.topic)
+        frozen = frozenset(partition.partition for partition in read.frozen)
         if book is not None:
             book.apply(read.source_records(), now, whole=read.whole)
             if read.whole:
                 self._late.discard(read.topic)
-            book.freeze(frozenset(frozen_partition.partition for frozen_partition in read.frozen))
+            book.freeze(frozen)
         if read.topic == self._status():
             records = read.listing_records()
             self._histories.apply(records, whole=read.whole)
-            self._histories.hide(
-                frozenset(frozen_partition.partition for frozen_partition in read.frozen)
-            )
-            ours = {name for name, _ in self._checkpoint_tasks}
+            self._histories.hide(frozen)
+            checkpoints = {name for name, _ in self._checkpoint_tasks}
             if any(
-                isinstance(record.says, TaskStatus) and record.says.connector in ours
+                isinstance(record.says, TaskStatus) and record.says.connector in checkpoints
                 for record in records
             ):
                 self._checkpoint_tasks = ()  # whatever became of it, a poll may have missed it
@@ -266,15 +265,19 @@ class ConnectClusterState:
         if not self.of.rest:
             return
         failing = self._fails(InputId(TAIL, connect_cluster=self.name))
-        stood_in = self._homeless or bool(self._unread)
-        self._unread = frozenset(topic for topic in self._used if self._is_unread(topic, now))
-        self._homeless = self.home is None and (self.of.kafka is None or failing or stood_in)
+        stood_in = self.homeless or bool(self.unread)
+        self.unread = frozenset(topic for topic in self._used if self._is_unread(topic, now))
+        self.homeless = self.home is None and (self.of.kafka is None or failing or stood_in)
         names: frozenset[str] = frozenset()
-        if self._unread or self._homeless or None in self._dedicated.values():
+        if self.unread or self.homeless or None in self._dedicated.values():
             names = frozenset(
                 connector.name
                 for connector in self.listed or ()
-                if connector.kind is not ConnectorKind.SINK and self._lacks_topic(connector.name)
+                if connector.kind is not ConnectorKind.SINK
+                and (
+                    (topic := self.topic_of(connector.name)) in self.unread
+                    or (topic is None and (self.homeless or connector.name in self._dedicated))
+                )
             )
         self._by_rest = self._by_rest if names == self._by_rest else names
         self._rest.keep(self._by_rest)
@@ -282,19 +285,13 @@ class ConnectClusterState:
     def _is_unread(self, topic: KafkaTopic, now: float) -> bool:
         if self.sound(topic, now):
             return False
-        stood_in = topic in self._unread or (topic == self.home and self._homeless)
+        stood_in = topic in self.unread or (topic == self.home and self.homeless)
         tail = InputId.of_tail(topic)
         return stood_in or (self._fails(tail) and not self._inputs.live(tail, now))
 
     def _fails(self, tail: InputId) -> bool:
         state = self._inputs.find(tail)
         return state is not None and state.last_reason not in {None, OPEN_TRANSACTION}
-
-    def _lacks_topic(self, connector: str) -> bool:
-        topic = self.topic_of(connector)
-        return topic in self._unread or (
-            topic is None and (connector in self._dedicated or self._homeless)
-        )
 
     def prepare(self) -> None:
         """Build views ahead of the next call of `views`."""
@@ -323,22 +320,17 @@ class ConnectClusterState:
             return False
         if read.whole and read.topic == topics.configs:
             self._listing.forget_configs()
+            self._has_list = True
         if read.whole and read.topic == topics.status:
             self._listing.forget_status()
         records = read.listing_records()
         self._listing.apply(record.says for record in records)
-        self._has_list |= read.whole and read.topic == topics.configs
-        if self._has_list and (records or read.whole):
+        listed = self._has_list and bool(records or read.whole)
+        if listed:
             self.enlist(self._listing.connectors())
-            return True
-        return False
+        return listed
 
     # --- giving out ------------------------------------------------------------------------------
-
-    @property
-    def name(self) -> str:
-        """Return the configured name of the cluster."""
-        return self.of.name
 
     def topics(self) -> tuple[OffsetsTopic, ...]:
         """Return every topic in which the cluster keeps source offsets."""
@@ -359,10 +351,8 @@ class ConnectClusterState:
     def histories(self, now: float) -> tuple[StateHistory, ...]:
         """Return the state histories of included connectors and tasks.
 
-        Returns the same tuple while nothing changes.
-
-        Empty unless their status topic is read to its end. Without connectors whose states by REST
-        contradict it.
+        The same tuple while nothing changes; empty unless their status topic is read to its end.
+        Without connectors whose states by REST contradict it.
         """
         found, wants = self.all_histories(now), self.of.wants_connector
         doubts = self._state_checks.doubts
@@ -404,9 +394,7 @@ class ConnectClusterState:
         return self._dedicated.get(connector, self.home)
 
     def known(self) -> bool:
-        """Return whether it is known which connectors exist.
-
-        Only then can offsets of deleted ones be left out.
+        """Return whether it is known which connectors exist, so that deleted ones can be left out.
 
         Offsets of a deleted connector stay in the topic. So if a list is possible and not there
         yet, nothing can be shown. An old list is enough: the set of connectors is no measurement
@@ -456,15 +444,6 @@ class ConnectClusterState:
         """Return whether the offsets of this source connector are polled over REST."""
         return connector in self._by_rest
 
-    def stands_in_for(self, topic: KafkaTopic) -> bool:
-        """Return whether REST is polled for the offsets that this topic holds of its connectors."""
-        return topic in self._unread
-
-    @property
-    def homeless(self) -> bool:
-        """Return whether REST is polled because the cluster's offsets topic is unknown."""
-        return self._homeless
-
     def list_view(self) -> ConnectorListView | None:
         """Return how far the list of connectors can be believed; None if it was never polled."""
         view, wants = self._list.view, self.of.wants_connector
@@ -511,19 +490,19 @@ class ConnectClusterState:
             for connector in self.listed
         )
 
-    def has_sinks(self) -> bool:
-        """Return whether the cluster has a sink connector."""
-        return any(connector.sink is not None for connector in self.listed or ())
-
     def names(self) -> Collection[str]:
         """Return the connectors to show; without a list, all that have an offset."""
         if self.listed is not None:
             return self.by_name
-        held = {name for book in self._books.values() for name in book.connectors()}
-        names = frozenset(name for name in held if self.of.wants_connector(name))
-        if names != self._held_names:
-            self._held_names = names
-        return self._held_names
+        names = frozenset(
+            name
+            for book in self._books.values()
+            for name in book.connectors()
+            if self.of.wants_connector(name)
+        )
+        if names != self._names_with_offset:
+            self._names_with_offset = names
+        return self._names_with_offset
 
     def views(self, now: float) -> tuple[SourcePartitionView, ...]:
         """Return the views of all source partitions whose inputs are live."""

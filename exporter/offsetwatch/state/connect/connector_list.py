@@ -254,7 +254,11 @@ class ConnectorList:
             known = self._known.get(name)
             status = None if known is None else witnesses.status_of(name)
             alive = None if status == DELETED else status
-            works = self._works(absence, now)
+            works = (
+                absence.moved_at is not None
+                and absence.moved_at - absence.since >= self._grace_s
+                and now - absence.moved_at <= RECENT_INTERVALS * self.interval_s
+            )
             if works or alive is not None:
                 yield UnlistedConnector(
                     connector=name,
@@ -263,14 +267,6 @@ class ConnectorList:
                     status=alive,
                     committed_at=absence.commit if works else None,
                 )
-
-    def _works(self, absence: _Absence, now: float) -> bool:
-        moved_at = absence.moved_at
-        return (
-            moved_at is not None
-            and moved_at - absence.since >= self._grace_s
-            and now - moved_at <= RECENT_INTERVALS * self.interval_s
-        )
 
     def _lost(self, unlisted: tuple[UnlistedConnector, ...]) -> bool:
         """Return whether the address leads to another Connect cluster of the same Kafka cluster.

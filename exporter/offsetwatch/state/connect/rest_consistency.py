@@ -62,11 +62,12 @@ class RestConsistencyChecks:
         self._open: list[PendingRestOffset] = []
         self._watched: dict[tuple[str, str], float] = {}
         self._rounds: dict[tuple[str, str], _Rounds] = {}
-        self._views: dict[tuple[str, str], RestCheck] = {}
+        self.results: Mapping[tuple[str, str], RestCheck] = {}
+        """The result of the rounds by connector; the same object until a round ends."""
 
-    def asked(self, request: RestOffsetsRequested, now: float) -> None:
+    def request(self, request: RestOffsetsRequested, now: float) -> None:
         """Record the tail's offsets from now on: REST offsets were requested."""
-        self._watch(request.connect_cluster, request.connector, until=now + ANSWER_MAX_S)
+        self._watch((request.connect_cluster, request.connector), until=now + ANSWER_MAX_S)
 
     def read(self, offsets: RestOffsetsRead, now: float) -> None:
         """Compare a response in both directions.
@@ -74,25 +75,18 @@ class RestConsistencyChecks:
         An offset that we have and REST does not list is only a difference if all of the response
         could be decoded.
         """
-        until = now + GRACE_S
-        self._watch(offsets.connect_cluster, offsets.connector, until=until)
-        rounds = self._rounds.setdefault((offsets.connect_cluster, offsets.connector), _Rounds())
+        key, until = (offsets.connect_cluster, offsets.connector), now + GRACE_S
+        self._watch(key, until=until)
+        rounds = self._rounds.setdefault(key, _Rounds())
         cluster = self._sources[offsets.connect_cluster]
         rounds.newest += 1
         rounds.until = until
-        held: dict[str, str | None] = {}
+        expected: dict[str, str | None] = {}
         if offsets.whole:
-            held = dict.fromkeys(cluster.held(offsets.connector))
-        for identity, text in (held | dict(offsets.offsets)).items():
-            check = PendingRestOffset(
-                connect_cluster=offsets.connect_cluster,
-                connector=offsets.connector,
-                identity=identity,
-                text=text,
-                until=until,
-                topic=cluster.topic_of(offsets.connector),
-                round=rounds.newest,
-            )
+            expected = dict.fromkeys(cluster.held(offsets.connector))
+        topic = cluster.topic_of(offsets.connector)
+        for identity, text in (expected | dict(offsets.offsets)).items():
+            check = PendingRestOffset(*key, identity, text, until, topic, rounds.newest)
             if not self._agrees(check):
                 self._open.append(check)
 
@@ -103,9 +97,9 @@ class RestConsistencyChecks:
         """
         waiting = [check for check in self._open if not self._agrees(check)]
         self._open = [check for check in waiting if check.until > now]
-        for where in [where for where, until in self._watched.items() if until <= now]:
-            del self._watched[where]
-            self._sources[where[0]].unwatch(where[1])
+        for key in [key for key, until in self._watched.items() if until <= now]:
+            del self._watched[key]
+            self._sources[key[0]].unwatch(key[1])
         differing = tuple(
             check
             for check in waiting
@@ -114,10 +108,6 @@ class RestConsistencyChecks:
         )
         self._close_rounds(differing, now)
         return differing
-
-    def views(self) -> Mapping[tuple[str, str], RestCheck]:
-        """Return the result of the rounds by connector; the same object until a round ends."""
-        return self._views
 
     def _close_rounds(self, differing: tuple[PendingRestOffset, ...], now: float) -> None:
         """Close the rounds that have ended; they count while the offsets are shown."""
@@ -137,43 +127,33 @@ class RestConsistencyChecks:
                 continue
             number = checks[-1].round if checks else rounds.newest
             changed = True
+            examples = tuple(
+                (check.identity, check.text, cluster.offset_text(key[1], check.identity))
+                for check in checks[:EXAMPLES_MAX]
+            )
+            before = rounds.check
             if not checks:
                 rounds.check = RestCheck(0, now)
-            else:
-                examples = tuple(
-                    (check.identity, check.text, cluster.offset_text(key[1], check.identity))
-                    for check in checks[:EXAMPLES_MAX]
-                )
-                rounds.check = _count_round(rounds, number, examples, now)
-                rounds.differed = number
+            elif before is None or not before.rounds:
+                rounds.check = RestCheck(1, now, examples)
+            else:  # the round that was counted last counts once
+                count = before.rounds + (number > rounds.differed)
+                rounds.check = RestCheck(count, before.since, examples)
+            rounds.differed = number if checks else rounds.differed
             rounds.closed = max(rounds.closed, number)
         if changed:
-            self._views = {
+            self.results = {
                 key: rounds.check
                 for key, rounds in self._rounds.items()
                 if rounds.check is not None
             }
 
-    def _watch(self, connect_cluster: str, connector: str, *, until: float) -> None:
-        self._watched[connect_cluster, connector] = until
-        self._sources[connect_cluster].watch(connector)
+    def _watch(self, key: tuple[str, str], *, until: float) -> None:
+        self._watched[key] = until
+        self._sources[key[0]].watch(key[1])
 
     def _agrees(self, check: PendingRestOffset) -> bool:
         cluster = self._sources[check.connect_cluster]
         if cluster.topic_of(check.connector) != check.topic:
             return True  # REST may have told of the topic that it used before
         return cluster.agrees(check.connector, check.identity, check.text)
-
-
-def _count_round(
-    rounds: _Rounds,
-    number: int,
-    examples: tuple[tuple[str, str | None, str | None], ...],
-    now: float,
-) -> RestCheck:
-    """Count a round that differed, unless it is the one that was counted last."""
-    before = rounds.check
-    if before is None or not before.rounds:
-        return RestCheck(1, now, examples)
-    count = before.rounds + (number > rounds.differed)
-    return RestCheck(count, before.since, examples)

@@ -43,7 +43,8 @@ class Sinks:
         self._offsets: dict[str, tuple[SinkOffset, ...]] = {}
         self._ages = OldestRecordAges()
         self._groups: tuple[SinkGroup, ...] = ()
-        self._by_rest: tuple[RestConnector, ...] = ()
+        self.by_rest: tuple[RestConnector, ...] = ()
+        """The sinks whose offsets are polled over REST, in order."""
         self._polled: dict[tuple[str, str], tuple[SinkOffset, ...]] = {}
         self._polled_ends: dict[str, tuple[float, dict[Follower, SinkOffset]]] = {}
 
@@ -60,12 +61,8 @@ class Sinks:
             )
             if self._sites[group.connect_cluster].of.rest and self._is_unread(group)
         )
-        wanted = {(connector.connect_cluster, connector.connector) for connector in self._by_rest}
-        self._polled = {key: found for key, found in self._polled.items() if key in wanted}
-
-    def by_rest(self) -> tuple[RestConnector, ...]:
-        """Return the sinks whose offsets are polled over REST, in order."""
-        return self._by_rest
+        keys = {(connector.connect_cluster, connector.connector) for connector in self._by_rest}
+        self._polled = {key: offsets for key, offsets in self._polled.items() if key in keys}
 
     def _is_unread(self, group: SinkGroup) -> bool:
         if group.kafka is None:
@@ -95,18 +92,16 @@ class Sinks:
     def read(self, offsets: SinkOffsetsRead, now: float) -> None:
         """Apply committed offsets of groups, and the log ends that were read after them."""
         self._offsets[offsets.connect_cluster] = offsets.offsets
-        found = (
-            (_build_follower(offsets.connect_cluster, offset), _build_unread_range(offset))
+        cluster, read_at = offsets.connect_cluster, now if offsets.at is None else offsets.at
+        ends = {_build_follower(cluster, offset): offset for offset in offsets.by_rest}
+        self._polled_ends[cluster] = (read_at, ends)
+        ranges = (
+            (_build_follower(cluster, offset), _build_unread_range(offset))
             for offset in offsets.offsets
         )
-        asked_at = now if offsets.at is None else offsets.at
-        ends = {
-            _build_follower(offsets.connect_cluster, offset): offset for offset in offsets.by_rest
-        }
-        self._polled_ends[offsets.connect_cluster] = (asked_at, ends)
-        self._ages.apply_bounds(offsets.connect_cluster, found, at=asked_at, now=now)
+        self._ages.apply_bounds(cluster, ranges, at=read_at, now=now)
 
-    def probed(self, probe_round: ProbeRoundRead) -> None:
+    def apply_probes(self, probe_round: ProbeRoundRead) -> None:
         """Apply the results of probes."""
         self._ages.apply_probes(probe_round.answers, probe_round.at)
 
@@ -114,15 +109,20 @@ class Sinks:
         """Return the views of all partitions that sinks consume and whose inputs are live."""
         names = sorted({*self._offsets, *(name for name, _ in self._polled)})
         return tuple(
-            view for name in names for view in (*self._of(name, now), *self._rest(name, now))
+            view
+            for name in names
+            for view in (*self._build_views(name, now), *self._build_rest_views(name, now))
         )
 
-    def _rest(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
+    def _build_rest_views(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
         connect_cluster = self._sites[cluster]
         if not self._polled or not self._inputs.live(
             InputId(CONNECT_REST, connect_cluster=cluster), now
         ):
             return
+        read_at, ends = self._polled_ends.get(cluster, (-inf, {}))
+        if not self._inputs.recent(GROUPS, read_at, now):
+            ends = {}
         for (name, connector), offsets in sorted(self._polled.items()):
             rest = build_rest_offsets_input(cluster, connector)
             if (
@@ -133,25 +133,13 @@ class Sinks:
                 continue
             for offset in offsets:
                 if connect_cluster.of.wants_topic(offset.topic):
-                    read = self._read_end(cluster, offset, now)
+                    # A log end comes with the offset known before it was read.
+                    read = ends.get(_build_follower(cluster, offset), offset)
                     yield _build_view(
-                        cluster, read or offset, offset.committed, UNKNOWN_LATENESS, from_rest=True
+                        cluster, read, offset.committed, UNKNOWN_LATENESS, from_rest=True
                     )
 
-    def _read_end(self, cluster: str, polled: SinkOffset, now: float) -> SinkOffset | None:
-        """Return the log end of a partition that is polled over REST.
-
-        It comes with the offset known before it was read. None if there is none, or if it is too
-        old.
-        """
-        read_at, ends = self._polled_ends.get(cluster, (-inf, {}))
-        return (
-            ends.get(_build_follower(cluster, polled))
-            if self._inputs.recent(GROUPS, read_at, now)
-            else None
-        )
-
-    def _of(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
+    def _build_views(self, cluster: str, now: float) -> Iterator[SinkPartitionView]:
         if cluster not in self._offsets or not self._inputs.live(
             InputId(GROUPS, connect_cluster=cluster), now
         ):
@@ -161,38 +149,39 @@ class Sinks:
             if offset.connector in connect_cluster.by_name and connect_cluster.of.wants_topic(
                 offset.topic
             ):
-                behind = self._behind(cluster, offset)
-                yield _build_view(cluster, offset, offset.committed, behind)
+                lateness = self._compute_lateness(cluster, offset)
+                yield _build_view(cluster, offset, offset.committed, lateness)
 
-    def _behind(self, cluster: str, offset: SinkOffset) -> Lateness:
-        stretch = _build_unread_range(offset)
+    def _compute_lateness(self, cluster: str, offset: SinkOffset) -> Lateness:
+        unread = _build_unread_range(offset)
         # A position beyond the end is none in this log: nothing lies "after" it.
-        if stretch is None or (offset.committed or 0) > stretch.end:
+        if unread is None or (offset.committed or 0) > unread.end:
             return UNKNOWN_LATENESS
-        return self._ages.compute_lateness(cluster, _build_follower(cluster, offset), stretch)
+        return self._ages.compute_lateness(cluster, _build_follower(cluster, offset), unread)
 
 
 def _build_view(
     cluster: str,
     offset: SinkOffset,
     committed: int | None,
-    behind: Lateness,
+    lateness: Lateness,
     *,
     from_rest: bool = False,
 ) -> SinkPartitionView:
+    following, end = _find_next_offset(offset), offset.log_end
     return SinkPartitionView(
         connect_cluster=cluster,
         connector=offset.connector,
         topic=offset.topic,
         partition=offset.partition,
         committed=committed,
-        log_end=offset.log_end,
-        lag=_compute_lag(offset),
+        log_end=end,
+        lag=None if following is None or end is None else compute_sink_lag(following, end),
         log_start=offset.log_start,
-        caught_up=behind.caught_up,
-        behind_since=behind.since,
-        behind_from=behind.told_by,
-        probe_from=behind.probe_from,
+        caught_up=lateness.caught_up,
+        behind_since=lateness.since,
+        behind_from=lateness.told_by,
+        probe_from=lateness.probe_from,
         from_rest=from_rest,
     )
 
@@ -206,15 +195,6 @@ def _find_next_offset(offset: SinkOffset) -> int | None:
     if offset.committed is None:
         return offset.log_start if offset.from_start else None
     return offset.committed
-
-
-def _compute_lag(offset: SinkOffset) -> int | None:
-    following = _find_next_offset(offset)
-    return (
-        None
-        if following is None or offset.log_end is None
-        else compute_sink_lag(following, offset.log_end)
-    )
 
 
 def _build_unread_range(offset: SinkOffset) -> UnreadRange | None:

@@ -86,7 +86,7 @@ class _Partition(msgspec.Struct, gc=False):
                 it is not known which is the newest
     namesake    another source partition of its connector has the same label
     view        the cached view, dropped at each change
-    place       its index among the sorted views; -1 if it is none of them
+    index       its index among the sorted views; -1 if it is none of them
     """
 
     key: SourceKey
@@ -106,7 +106,7 @@ class _Partition(msgspec.Struct, gc=False):
     rivals: tuple[SourceOffset, ...] = ()
     namesake: bool = False
     view: SourcePartitionView | None = None
-    place: int = -1
+    index: int = -1
 
 
 class SourceBook:
@@ -142,15 +142,14 @@ class SourceBook:
         self._frozen: frozenset[int] = frozenset()
         self._mirrors: dict[tuple[str, str], dict[MirrorPartition, _Partition]] = {}
         self._unread: dict[tuple[str, str], Memo[bool]] = {}
-        self._trails: dict[str, dict[str, set[str | None]]] = {}
+        self._watched: dict[str, dict[str, set[str | None]]] = {}
         self._spellings: dict[str, KeySpellings] = {}
         self._committed: dict[str, tuple[float, float]] = {}  # by timestamp, and by our clock
         self._in_order: list[_Partition] | None = None
-        # Of which connectors, whose, and their pictures but for what is outdated: 20,000 are put
-        # together in no time if those that changed were replaced as they came.
-        self._wanted: tuple[frozenset[str], list[_Partition], list[SourcePartitionView]] | None = (
-            None
-        )
+        # Of which connectors, their partitions, and the views of these but for what is outdated:
+        # 20,000 are put together in no time if those that changed were replaced as they came.
+        self._views: tuple[frozenset[str], list[_Partition], list[SourcePartitionView]] | None
+        self._views = None
         self._outdated: list[_Partition] = []
         self._shown: Memo[tuple[SourcePartitionView, ...]] = Memo()
         self.dropped: dict[str, int] = {}
@@ -173,7 +172,7 @@ class SourceBook:
                 partition.view = None
             for spellings in self._spellings.values():
                 spellings.begin_whole()
-            self._wanted = None
+            self._views = None
         several = self._apply_all(records, read_at)
         if whole:
             self._known_spellings.clear()
@@ -191,11 +190,11 @@ class SourceBook:
 
     def prepare(self) -> None:
         """Rebuild the views that were shown and have changed, ahead of `views`."""
-        pictures = [] if self._wanted is None else self._wanted[2]
+        views = [] if self._views is None else self._views[2]
         for partition in self._outdated:
             view = partition.view or self._view(partition)
-            if pictures and partition.place >= 0:
-                pictures[partition.place] = view
+            if views and partition.index >= 0:
+                views[partition.index] = view
         self._outdated.clear()
 
     def remembered(self) -> dict[str, dict[str, KnownSpellings]]:
@@ -239,7 +238,11 @@ class SourceBook:
                     continue
                 partition = self._add(key)
                 self._budget.add(len(record.raw_key) if key.is_spelling else 0)
-            elif self._is_beyond(partition, record):
+            elif (
+                not self._budget.admits_bytes(len(record.raw_key))
+                and record.raw_key not in partition.variants
+                and record.raw_key not in self._raw_keys(partition)
+            ):
                 self._drop(_DROP_REASON)
                 continue
             partition.read_at = read_at
@@ -260,13 +263,6 @@ class SourceBook:
                 self._outdated.append(partition)
         return several.values()
 
-    def _is_beyond(self, partition: _Partition, record: SourceRecord) -> bool:
-        """Return whether a record's raw key is new to its partition and exceeds the budget."""
-        size = len(record.raw_key)
-        if self._budget.admits_bytes(size) or record.raw_key in partition.variants:
-            return False
-        return record.raw_key not in self._raw_keys(partition)
-
     def _raw_keys(self, partition: _Partition) -> tuple[bytes, ...]:
         spellings = self._spellings.get(partition.key.connector)
         if spellings is not None and partition.key.identity in spellings:
@@ -276,13 +272,12 @@ class SourceBook:
 
     def _key_bytes(self, partition: _Partition) -> int:
         """Return the length of all raw keys of a partition; one in HashMap order is not kept."""
-        key, found = partition.key, sum(map(len, partition.variants))
+        key, size = partition.key, sum(map(len, partition.variants))
         spellings = self._spellings.get(key.connector)
         if spellings is not None and key.identity in spellings:
-            return found + sum(
-                len(spelling.raw_key) for spelling in spellings.spellings(key.identity)
-            )
-        return found + len(partition.own_key or key.connector + key.identity)
+            found = spellings.spellings(key.identity)
+            return size + sum(len(spelling.raw_key) for spelling in found)
+        return size + len(partition.own_key or key.connector + key.identity)
 
     def _note_variant(self, partition: _Partition, record: SourceRecord) -> None:
         before = len(partition.variants)
@@ -303,7 +298,7 @@ class SourceBook:
         partition = self._of.setdefault(key.connector, {})[key.identity] = _Partition(key)
         if len(self._of[key.connector]) <= ORDER_SAMPLES_MAX:
             self._without_order.append(partition)
-        self._in_order = self._wanted = None
+        self._in_order = self._views = None
         self.layout = object()
         first = self._labels.setdefault(key.connector, {}).setdefault(key.label, partition)
         if first is not partition:
@@ -354,11 +349,11 @@ class SourceBook:
         spellings = self._spellings_of(partition, live=True)
         before = partition.several
         known = partition.offset if before is None else before.position
-        self._note_trail(partition)
+        self._note_rest_text(partition)
         if not spellings.add(record):
             return
         self._settle(partition)
-        self._note_trail(partition)
+        self._note_rest_text(partition)
         assert partition.several is not None
         after, change = partition.several, partition.several.use.change
         if after.use.spelling is None:
@@ -371,10 +366,8 @@ class SourceBook:
         if record.raw_key == after.use.spelling.raw_key:
             partition.commits += 1
             partition.resets += record.offset is None and known is not None
-            partition.advances += after.position is not None and _format_offset(
-                known
-            ) != _format_offset(after.position)
             if after.position is not None:
+                partition.advances += _format_offset(known) != after.position.text
                 self._committed[record.key.connector] = (record.at, read_at)
 
     def _settle(self, partition: _Partition) -> None:
@@ -414,12 +407,19 @@ class SourceBook:
         partition.kafka_partition = record.partition
         partition.log_offset = record.log_offset
         before = partition.offset
-        self._note_trail(partition)
+        self._note_rest_text(partition)
         self._set(partition, offset)
-        self._note_trail(partition)
+        self._note_rest_text(partition)
         changed = _format_offset(before) != _format_offset(offset)
         if record.live:
-            self._count(partition, record, before, changed=changed)
+            partition.commits += 1
+            if record.offset is None and before is not None:  # there was something to take back
+                partition.resets += 1
+            elif changed and not isinstance(record.offset, Undecodable):
+                partition.advances += 1
+            if changed:
+                order = compare_offsets(self._dialect(partition.key), before, offset)
+                partition.rewinds += order is _ORDER_BEHIND
             if offset is not None:
                 self._committed[record.key.connector] = (record.at, read_at)
         # Read again, an unchanged record has nothing new to say of when it last changed: by then
@@ -449,17 +449,17 @@ class SourceBook:
 
     def _forget(self, partition: _Partition) -> None:
         """Clear a partition of which the topic holds no record any more."""
-        self._note_trail(partition)
+        self._note_rest_text(partition)
         partition.own_key = partition.several = None
         partition.rivals = ()
         self._set(partition, None)
-        self._note_trail(partition)
+        self._note_rest_text(partition)
 
-    def _note_trail(self, partition: _Partition) -> None:
+    def _note_rest_text(self, partition: _Partition) -> None:
         """Record the offset that REST would show, if the connector is watched."""
-        trail = self._trails.get(partition.key.connector)
-        if trail is not None:
-            trail.setdefault(partition.key.identity, set()).add(self._rest_text(partition))
+        texts = self._watched.get(partition.key.connector)
+        if texts is not None:
+            texts.setdefault(partition.key.identity, set()).add(self._rest_text(partition))
 
     def _rest_text(self, partition: _Partition) -> str | None:
         """Return the offset that REST shows: that of the HashMap key, whatever the task uses."""
@@ -486,31 +486,11 @@ class SourceBook:
         for partition in chain.from_iterable(self._of[name].values() for name in changed):
             partition.view = None
         if changed:
-            self._wanted = None
+            self._views = None
             self.version += 1
 
     def _dialect(self, key: SourceKey) -> str:
         return resolve_dialect(key.dialect, self._classes.get(key.connector, ""))
-
-    def _count(
-        self,
-        partition: _Partition,
-        record: SourceRecord,
-        before: SourceOffset | None,
-        *,
-        changed: bool,
-    ) -> None:
-        partition.commits += 1
-        if record.offset is None and before is not None:  # there was something to take back
-            partition.resets += 1
-        elif changed and not isinstance(record.offset, Undecodable):
-            partition.advances += 1
-        if (
-            changed
-            and compare_offsets(self._dialect(partition.key), before, partition.offset)
-            is _ORDER_BEHIND
-        ):
-            partition.rewinds += 1
 
     def _drop(self, reason: str) -> None:
         self.dropped[reason] = self.dropped.get(reason, 0) + 1
@@ -557,11 +537,11 @@ class SourceBook:
 
     def watch(self, connector: str) -> None:
         """Record every offset of this connector from now on, until `unwatch`."""
-        self._trails.setdefault(connector, {})
+        self._watched.setdefault(connector, {})
 
     def unwatch(self, connector: str) -> None:
         """Stop recording the offsets of this connector."""
-        self._trails.pop(connector, None)
+        self._watched.pop(connector, None)
 
     def agrees(self, connector: str, identity: str, text: str | None) -> bool:
         """Return whether the topic has this offset, or had it at any moment since `watch`."""
@@ -570,11 +550,11 @@ class SourceBook:
         partition = self._find(connector, identity)
         if partition is None and (_DROP_REASON in self.dropped or not self._budget.admits(0)):
             return True  # it may be one of those that the bound cut: nothing is known of it
-        if text == (None if partition is None else self._rest_text(partition)):
+        if text == self.offset_text(connector, identity):
             return True
         if partition is not None and partition.rivals:
             return True  # it may be any of them
-        return text in self._trails.get(connector, {}).get(identity, ())
+        return text in self._watched.get(connector, {}).get(identity, ())
 
     def offset_text(self, connector: str, identity: str) -> str | None:
         """Return the newest effective offset of a source partition, as compared with REST's."""
@@ -620,39 +600,33 @@ class SourceBook:
 
     def _build_views(self, listed: frozenset[str]) -> tuple[SourcePartitionView, ...]:
         self.prepare()
-        wanted, views = self._pictures(listed)
-        if not self._frozen:
-            return tuple(views)
-        return tuple(
-            view
-            for partition, view in zip(wanted, views, strict=True)
-            if partition.kafka_partition not in self._frozen
-        )
-
-    def _pictures(
-        self, listed: frozenset[str]
-    ) -> tuple[list[_Partition], list[SourcePartitionView]]:
-        """Return the partitions of these connectors and their views, in order, frozen or not."""
         if self._in_order is None:
             self._in_order = [
                 of[identity] for _, of in sorted(self._of.items()) for identity in sorted(of)
             ]
-            self._wanted = None
-        if self._wanted is None or self._wanted[0] != listed:
-            wanted: list[_Partition] = []
+            self._views = None
+        if self._views is None or self._views[0] != listed:
+            included: list[_Partition] = []
             for partition in self._in_order:
-                partition.place = -1
-                if partition.key.connector in listed and self._is_wanted(partition):
-                    partition.place = len(wanted)
-                    wanted.append(partition)
-            views = [partition.view or self._view(partition) for partition in wanted]
-            self._wanted = (listed, wanted, views)
-        return self._wanted[1:]
+                partition.index = -1
+                if partition.key.connector in listed and self._is_included(partition):
+                    partition.index = len(included)
+                    included.append(partition)
+            views = [partition.view or self._view(partition) for partition in included]
+            self._views = (listed, included, views)
+        _, included, views = self._views
+        if not self._frozen:
+            return tuple(views)
+        return tuple(
+            view
+            for partition, view in zip(included, views, strict=True)
+            if partition.kafka_partition not in self._frozen
+        )
 
     def _is_shown(self, partition: _Partition) -> bool:
-        return partition.kafka_partition not in self._frozen and self._is_wanted(partition)
+        return partition.kafka_partition not in self._frozen and self._is_included(partition)
 
-    def _is_wanted(self, partition: _Partition) -> bool:
+    def _is_included(self, partition: _Partition) -> bool:
         return partition.key.mirror is None or self._wants_topic(partition.key.mirror.topic)
 
     def _view(self, partition: _Partition) -> SourcePartitionView:
@@ -711,8 +685,11 @@ def _read_effective_offset(record: SourceRecord) -> SourceOffset | None:
 def _has_offset(partition: _Partition) -> bool:
     """Return whether a partition has, or may have, an offset."""
     several = partition.several
-    unsure = bool(partition.rivals) or (several is not None and bool(several.use.unsure))
-    return partition.offset is not None or unsure
+    return (
+        partition.offset is not None
+        or bool(partition.rivals)
+        or (several is not None and bool(several.use.unsure))
+    )
 
 
 def _has_resumable_offset(partition: _Partition) -> bool:

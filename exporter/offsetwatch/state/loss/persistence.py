@@ -1,7 +1,7 @@
 """Encoding of loss accounts and Connect cluster state that must survive a restart.
 
-The state is that of state/loss/flow.py and state/connect/connect_cluster.py. The format is JSON
-with one row per partition: 100,000 of them are written and read in well under a second. A document
+The state is that of loss/accounting.py and connect/connect_cluster.py. The format is JSON with one
+row per partition: 100,000 of them are written and read in well under a second. A document
 of another version, or with impossible values, is rejected as a whole: a part of it would count
 losses again.
 """
@@ -14,16 +14,17 @@ from typing import Final, NamedTuple
 import msgspec
 
 from offsetwatch.state.connect.connect_cluster import PersistedConnectCluster
-from offsetwatch.state.loss.flow import LossAccounting, TopicLossAccount
-from offsetwatch.state.loss.partition import (
+from offsetwatch.state.loss.accounting import (
     ALTERED,
     CAUSES,
     RECREATED,
     LogStartJump,
+    LossAccounting,
     PartitionLossAccount,
     PartitionRates,
     PositionJump,
     PositionSample,
+    TopicLossAccount,
 )
 from offsetwatch.state.mirror.offset_syncs import Range
 from offsetwatch.state.snapshot import ConnectorFlowKey, Loss

@@ -1,6 +1,6 @@
 """Lag of flows and sinks in records, and the age of the oldest record that they have not read.
 
-For how far offset syncs count see sync_lead.py.
+For how far offset syncs count see offset_syncs.py.
 
 MM2 stores the offset of the LAST replicated record and resumes at the next one
 (MirrorSourceTask.initializeConsumer); a sink's committed offset is the NEXT record. Hence `+ 1` for

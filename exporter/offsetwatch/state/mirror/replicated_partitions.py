@@ -18,8 +18,7 @@ from typing import Final
 from offsetwatch.model.observations import Follower, LogBounds
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import MirrorFlow, TopicPartition
-from offsetwatch.state.loss.flow import LossAccounting
-from offsetwatch.state.loss.partition import LossCounts
+from offsetwatch.state.loss.accounting import LossAccounting, LossCounts
 from offsetwatch.state.mirror.lag import (
     UNDATED,
     UNKNOWN_LATENESS,
@@ -29,8 +28,7 @@ from offsetwatch.state.mirror.lag import (
     UnreadRange,
     compute_replication_lag,
 )
-from offsetwatch.state.mirror.offset_syncs import SyncBook
-from offsetwatch.state.mirror.sync_lead import SyncLeads
+from offsetwatch.state.mirror.offset_syncs import SyncBook, SyncLeads
 from offsetwatch.state.snapshot import MirrorPartitionView
 
 OPEN_REQUESTS_MAX: Final = 4  # two may be under way at once; those that failed are never answered
@@ -44,7 +42,7 @@ class ReplicatedPartition:
     upstream                 the upstream topic-partition
     committed, replicated    None for a partition that was assigned and has no commit: it was never
                              replicated, or its offset was reset
-    copied, uncommitted_since, outdated    as of a PartitionProgress (sync_lead.py)
+    copied, uncommitted_since, outdated    as of a PartitionProgress (offset_syncs.py)
     unassigned_since         since when it has existed without a task that is to copy it
 
     The first two are stored because every response looks everything up by them.
@@ -72,8 +70,8 @@ def find_partition_index(
     found: tuple[ReplicatedPartition, ...], where: TopicPartition
 ) -> int | None:
     """Return the index of a partition in sorted positions; None if it is not among them."""
-    place = bisect_left(found, where, key=upstream_of)
-    return place if place < len(found) and found[place].upstream == where else None
+    index = bisect_left(found, where, key=upstream_of)
+    return index if index < len(found) and found[index].upstream == where else None
 
 
 def build_replicated_partitions(
@@ -95,20 +93,20 @@ def build_replicated_partitions(
                 is not known: then the commits are all there is.
     unassigned  partitions of the topics that it copies which no task is to copy, and since when
     """
-    wanted = {
+    copied = {
         mirror.upstream: mirror
         for mirror in committed
         if assigned is None or mirror.upstream in assigned
     }
     for where in (*(assigned or ()), *unassigned):
-        wanted.setdefault(where, MirrorPartition(flow.source, *where))
+        copied.setdefault(where, MirrorPartition(flow.source, *where))
     found = []
     leads.begin()
-    for where, partition in wanted.items():
+    for where, partition in copied.items():
         commit = committed.get(partition)
         undated = commit is not None and commit.at == UNDATED
         own = syncs if where not in not_ours and not undated else None
-        synced = None if own is None else own.seen(where)
+        synced = None if own is None else own.newest_position(where)
         progress = leads.progress(
             where,
             None if commit is None else commit.offset,
@@ -147,7 +145,7 @@ class UnassignedPartitions:
 
     def __init__(self) -> None:
         self._counts: dict[str, Mapping[str, int]] = {}
-        self._made: dict[
+        self._known: dict[
             MirrorFlow, tuple[frozenset[TopicPartition], object, SinceByPartition]
         ] = {}
 
@@ -158,8 +156,8 @@ class UnassignedPartitions:
 
     def keep(self, flows: Iterable[MirrorFlow]) -> None:
         """Forget all other flows."""
-        for flow in self._made.keys() - set(flows):
-            del self._made[flow]
+        for flow in self._known.keys() - set(flows):
+            del self._known[flow]
 
     def of(
         self,
@@ -172,9 +170,9 @@ class UnassignedPartitions:
         counts = self._counts.get(flow.upstream or "")
         if assigned is None or counts is None:
             return {}
-        made = self._made.get(flow)
-        if made is None or made[0] is not assigned or made[1] is not counts:
-            before = {} if made is None else made[2]
+        known = self._known.get(flow)
+        if known is None or known[0] is not assigned or known[1] is not counts:
+            before = {} if known is None else known[2]
             found = {
                 partition: before.get(partition, now)
                 for topic in {partition.topic for partition in assigned}
@@ -184,19 +182,11 @@ class UnassignedPartitions:
                 )
                 if partition not in assigned
             }
-            self._made[flow] = made = (assigned, counts, found)
-        return made[2]
+            self._known[flow] = known = (assigned, counts, found)
+        return known[2]
 
 
 PartitionsByFlow = Mapping[MirrorFlow, tuple[ReplicatedPartition, ...]]
-
-
-@dataclass(frozen=True, slots=True)
-class _LogEndsRequest:
-    """Open request for log ends: the positions known before it was sent, and when that was."""
-
-    at: float
-    known: PartitionsByFlow
 
 
 @dataclass(slots=True)
@@ -230,16 +220,16 @@ class LogEndsBook:
     """Log bounds of each Kafka cluster, paired with the positions known at their request."""
 
     def __init__(self) -> None:
-        self._asked: dict[str, dict[int, _LogEndsRequest]] = {}
+        self._requests: dict[str, dict[int, tuple[float, PartitionsByFlow]]] = {}
         self._paired: dict[str, _LogEndsAnswer] = {}
         self._compared: set[str] = set()
 
-    def asked(self, kafka: str, number: int, known: PartitionsByFlow, at: float) -> None:
+    def request(self, kafka: str, number: int, known: PartitionsByFlow, at: float) -> None:
         """Store the positions known when log ends are requested."""
-        asked = self._asked.setdefault(kafka, {})
-        asked[number] = _LogEndsRequest(at=at, known=known)
-        while len(asked) > OPEN_REQUESTS_MAX:
-            del asked[min(asked)]
+        requests = self._requests.setdefault(kafka, {})
+        requests[number] = (at, known)
+        while len(requests) > OPEN_REQUESTS_MAX:
+            del requests[min(requests)]
 
     def read(
         self, kafka: str, number: int, bounds: dict[TopicPartition, LogBounds]
@@ -248,20 +238,21 @@ class LogEndsBook:
 
         Returns when it was requested; None if it is not used.
         """
-        request = self._asked.get(kafka, {}).pop(number, None)
+        request = self._requests.get(kafka, {}).pop(number, None)
         last = self._paired.get(kafka)
         if request is None or (last is not None and number < last.number):
             return None
+        requested_at, known = request
         self._paired[kafka] = _LogEndsAnswer(
             number=number,
             version=1 if last is None else last.version + 1,
-            known=request.known,
+            known=known,
             bounds=bounds,
             changed=None if last is None else _find_changed_partitions(last.bounds, bounds),
         )
-        if any(request.known.values()):
+        if any(known.values()):
             self._compared.add(kafka)
-        return request.at
+        return requested_at
 
     def compared(self, kafka: str) -> bool:
         """Return whether any response of this cluster was paired with a position."""
@@ -279,39 +270,41 @@ class LogEndsBook:
         """Return the partitions with other bounds than in the previous response, if any."""
         return self._paired[kafka].changed if kafka in self._paired else None
 
-    def stretch(self, position: ReplicatedPartition) -> UnreadRange | None:
+    def unread_range(self, position: ReplicatedPartition) -> UnreadRange | None:
         """Return the unread range of a position by the newest response; None if it is not known."""
-        replicated, bounds = self._against(position)
+        replicated, bounds = self._pair(position)
         return None if bounds is None else _build_unread_range(position.flow, replicated, bounds)
 
-    def _against(self, position: ReplicatedPartition) -> tuple[int | None, LogBounds | None]:
+    def _pair(self, position: ReplicatedPartition) -> tuple[int | None, LogBounds | None]:
         """Return the replicated offset and the bounds read for it; None if not for it."""
         paired = self._paired.get(position.flow.upstream or "")
         bounds = None if paired is None else paired.bounds.get(position.upstream)
         if paired is None or bounds is None or position.where not in paired.replicated:
             return None, None
-        return _choose_lower_offset(paired.replicated[position.where], position.replicated), bounds
+        known, now = paired.replicated[position.where], position.replicated
+        # The lower offset: a rewind since the request counts at once.
+        return None if known is None or now is None else min(known, now), bounds
 
-    def still(
+    def is_current(
         self,
         view: MirrorPartitionView,
         position: ReplicatedPartition,
-        told: tuple[LossCounts, float | None],
+        losses: tuple[LossCounts, float | None],
     ) -> bool:
         """Return whether a view of this position is still valid by the newest response.
 
         True if `self.view` would build an equal one. Only checked for a flow that has read
         everything: the lateness of others changes with time.
         """
-        replicated, bounds = self._against(position)
+        replicated, bounds = self._pair(position)
         return (
             replicated is not None
             and bounds is not None
             and view.lag_position == replicated
             and view.log_start == bounds.start
             and view.log_end == _find_readable_end(position.flow, bounds) == replicated + 1
-            and view.headroom_s == told[1]
-            and view.lost == told[0]
+            and view.headroom_s == losses[1]
+            and view.lost == losses[0]
         )
 
     def view(
@@ -320,17 +313,20 @@ class LogEndsBook:
         ages: OldestRecordAges,
         *,
         live: bool,
-        told: tuple[LossCounts, float | None],
+        losses: tuple[LossCounts, float | None],
     ) -> MirrorPartitionView:
-        """Build a view, without lag if log ends are not live; `told` as in LossAccounting.told."""
-        flow, lag, behind = position.flow, None, UNKNOWN_LATENESS
-        replicated, bounds = self._against(position) if live else (None, None)
+        """Build a view, without lag if log ends are not live.
+
+        `losses` as of LossAccounting.find_losses.
+        """
+        flow, lag, lateness = position.flow, None, UNKNOWN_LATENESS
+        replicated, bounds = self._pair(position) if live else (None, None)
         if bounds is not None:
             lag = _compute_lag(flow, replicated, bounds)
-            stretch = _build_unread_range(flow, replicated, bounds)
+            unread = _build_unread_range(flow, replicated, bounds)
             # A position beyond the end is none in this log: nothing lies "after" it.
-            if stretch is not None and lag is not None and not lag.ahead:
-                behind = ages.compute_lateness(flow.upstream or "", position.where, stretch)
+            if unread is not None and lag is not None and not lag.ahead:
+                lateness = ages.compute_lateness(flow.upstream or "", position.where, unread)
         committed = position.committed
         from_rest = committed is not None and committed.at == UNDATED
         return MirrorPartitionView(
@@ -350,15 +346,15 @@ class LogEndsBook:
             lag=None if lag is None else lag.records,
             ahead=None if lag is None else lag.ahead,
             lag_position=replicated,
-            caught_up=behind.caught_up,
-            behind_since=behind.since,
-            behind_from=behind.told_by,
-            probe_from=behind.probe_from,
+            caught_up=lateness.caught_up,
+            behind_since=lateness.since,
+            behind_from=lateness.told_by,
+            probe_from=lateness.probe_from,
             headroom=None
             if bounds is None or replicated is None
             else replicated + 1 - bounds.start,
-            headroom_s=None if replicated is None else told[1],
-            lost=told[0],
+            headroom_s=None if replicated is None else losses[1],
+            lost=losses[0],
             uncommitted_since=position.uncommitted_since,
             unassigned_since=position.unassigned_since,
             sync_outdated=position.outdated,
@@ -377,11 +373,6 @@ def _find_changed_partitions(
         for partition, bounds in now.items()
         if (known := before.get(partition)) is not bounds and known != bounds
     )
-
-
-def _choose_lower_offset(known: int | None, now: int | None) -> int | None:
-    """Return the lower offset: a rewind since the request counts at once."""
-    return None if known is None or now is None else min(known, now)
 
 
 def _compute_lag(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) -> Lag | None:
@@ -431,66 +422,64 @@ class _FlowViews:
 class MirrorViews:
     """Views of the replicated partitions of all flows, rebuilt only where something changed."""
 
-    def __init__(self, ends: LogEndsBook, ages: OldestRecordAges, fates: LossAccounting) -> None:
-        self._ends, self._ages, self._fates = ends, ages, fates
-        self._made: dict[MirrorFlow, _FlowViews] = {}
+    def __init__(
+        self, ends: LogEndsBook, ages: OldestRecordAges, accounting: LossAccounting
+    ) -> None:
+        self._ends, self._ages, self._accounting = ends, ages, accounting
+        self._views: dict[MirrorFlow, _FlowViews] = {}
 
     def keep(self, flows: Iterable[MirrorFlow]) -> None:
         """Forget the views of all other flows."""
-        for flow in self._made.keys() - set(flows):
-            del self._made[flow]
+        for flow in self._views.keys() - set(flows):
+            del self._views[flow]
 
-    def probed(self, partition: Iterable[Follower]) -> None:
-        """Rebuild the views of these partitions, for which probes gave new information."""
-        for flow, made in self._made.items():
-            self._made[flow] = self._renewed(flow, made, partition)
-
-    def _renewed(
-        self, flow: MirrorFlow, made: _FlowViews, partition: Iterable[Follower]
-    ) -> _FlowViews:
-        """Rebuild the views of probed partitions: a few of up to 100,000."""
-        found, views, live = made.found, made.views, made.version[1]
-        renewed: list[MirrorPartitionView] = []
-        for connect_cluster, connector, item in partition:
-            source = item.cluster if isinstance(item, MirrorPartition) else ""
-            if (connect_cluster, connector, source) != (*flow.connector_key, flow.source):
-                continue
-            where = TopicPartition(item.topic, item.partition)
-            place = find_partition_index(found, where)
-            if place is not None:
-                told = self._fates.find_losses(flow, where)
-                renewed = renewed or list(views)
-                renewed[place] = self._ends.view(found[place], self._ages, live=live, told=told)
-        return replace(made, views=tuple(renewed)) if renewed else made
+    def apply_probes(self, followers: Collection[Follower]) -> None:
+        """Rebuild the views for which probes gave new information: a few of up to 100,000."""
+        for flow, known in self._views.items():
+            found, live = known.found, known.version[1]
+            views: list[MirrorPartitionView] = []
+            for connect_cluster, connector, item in followers:
+                source = item.cluster if isinstance(item, MirrorPartition) else ""
+                if (connect_cluster, connector, source) != (*flow.connector_key, flow.source):
+                    continue
+                partition = TopicPartition(item.topic, item.partition)
+                index = find_partition_index(found, partition)
+                if index is not None:
+                    losses = self._accounting.find_losses(flow, partition)
+                    views = views or list(known.views)
+                    views[index] = self._ends.view(
+                        found[index], self._ages, live=live, losses=losses
+                    )
+            if views:
+                self._views[flow] = replace(known, views=tuple(views))
 
     def of(
         self, flow: MirrorFlow, found: tuple[ReplicatedPartition, ...], *, live: bool
     ) -> tuple[MirrorPartitionView, ...]:
         """Return the views of these positions of a flow; `live`: with log ends."""
-        made, ends = self._made.get(flow), self._ends
-        version = (ends.version(flow.upstream), live)
-        if made is None or made.found is not found or made.version != version:
-            made = self._anew(flow, found, made, version)
-            self._made[flow] = made
-        return made.views
+        known = self._views.get(flow)
+        version = (self._ends.version(flow.upstream), live)
+        if known is None or known.found is not found or known.version != version:
+            known = self._views[flow] = self._rebuild(flow, found, known, version)
+        return known.views
 
-    def _anew(
+    def _rebuild(
         self,
         flow: MirrorFlow,
         found: tuple[ReplicatedPartition, ...],
-        made: _FlowViews | None,
+        known: _FlowViews | None,
         version: tuple[int, bool],
     ) -> _FlowViews:
         """Build the views of a flow, comparing only those that a response may have changed."""
-        fates, ends, ages = self._fates, self._ends, self._ages
+        accounting, ends, ages = self._accounting, self._ends, self._ages
         number, live = version
-        news = fates.pop_changed(flow)
-        before = made if made is not None and made.found is found and live else None
+        with_other_losses = accounting.pop_changed(flow)
+        before = known if known is not None and known.found is found and live else None
         at_rest = ends.known(flow.upstream).get(flow) is found
         views: list[MirrorPartitionView | None] = [None] * len(found)
         if before is not None:
             views = [*before.views]
-        places: Iterable[int] = range(len(found))
+        indexes: Iterable[int] = range(len(found))
         waiting = set()
         changed = ends.changed(flow.upstream)
         if (
@@ -500,15 +489,18 @@ class MirrorViews:
             and before.at_rest
             and before.version == (number - 1, True)
         ):
-            told = (find_partition_index(found, where) for where in changed | news)
-            places = before.waiting.union(place for place in told if place is not None)
-        for place in places:
-            partition, old = found[place], views[place]
-            fate = fates.find_losses(flow, partition.upstream)
-            if old is None or not ends.still(old, partition, fate):
-                views[place] = old = ends.view(partition, ages, live=live, told=fate)
-            if not _is_caught_up(old):
-                waiting.add(place)
+            affected = (
+                find_partition_index(found, partition) for partition in changed | with_other_losses
+            )
+            indexes = before.waiting.union(index for index in affected if index is not None)
+        for index in indexes:
+            position, view = found[index], views[index]
+            losses = accounting.find_losses(flow, position.upstream)
+            if view is None or not ends.is_current(view, position, losses):
+                views[index] = view = ends.view(position, ages, live=live, losses=losses)
+            # The views of what is not all replicated by the paired log end change with time.
+            if view.lag_position is None or view.log_end != view.lag_position + 1:
+                waiting.add(index)
         same = before is not None and all(map(is_, before.views, views))
         return _FlowViews(
             found=found,
@@ -519,9 +511,3 @@ class MirrorViews:
             if before is not None and same
             else tuple(view for view in views if view is not None),
         )
-
-
-def _is_caught_up(view: MirrorPartitionView) -> bool:
-    """Return whether all is replicated by the paired log end: other views change with time."""
-    position, end = view.lag_position, view.log_end
-    return position is not None and end is not None and end == position + 1

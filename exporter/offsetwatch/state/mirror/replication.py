@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain, zip_longest
-from operator import is_
+from operator import attrgetter, is_
 
 from offsetwatch.model.observations import (
     LOG_ENDS,
@@ -19,7 +19,6 @@ from offsetwatch.model.observations import (
     InputId,
     LogEndsRead,
     LogEndsRequested,
-    PartitionsAssigned,
     ProbeRoundRead,
     TailRead,
 )
@@ -28,11 +27,16 @@ from offsetwatch.model.topology import FlowKey, KafkaTopic, MirrorFlow, TopicPar
 from offsetwatch.state.clock_skew import is_later
 from offsetwatch.state.connect.connect_cluster import ConnectClusterState
 from offsetwatch.state.inputs import Inputs
-from offsetwatch.state.loss.flow import FlowInspection, LossAccounting, classify_activity
+from offsetwatch.state.loss.accounting import FlowInspection, LossAccounting, classify_activity
 from offsetwatch.state.memo import Memo, TupleMemo
 from offsetwatch.state.mirror.lag import MirrorPosition, OldestRecordAges
 from offsetwatch.state.mirror.mm2_names import find_rerouted_topics
-from offsetwatch.state.mirror.offset_syncs import SyncBook, SyncsSinceLastPoll, build_sync_views
+from offsetwatch.state.mirror.offset_syncs import (
+    SyncBook,
+    SyncLeads,
+    SyncsSinceLastPoll,
+    build_sync_views,
+)
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 from offsetwatch.state.mirror.replicated_partitions import (
     LogEndsBook,
@@ -43,8 +47,10 @@ from offsetwatch.state.mirror.replicated_partitions import (
     find_partition_index,
     upstream_of,
 )
-from offsetwatch.state.mirror.sync_lead import SyncLeads
 from offsetwatch.state.snapshot import Loss, MirrorPartitionView, SyncView, TopicRecreation
+
+# The settings that determine the names of a flow's copies.
+_naming_of: Callable[[MirrorFlow], object] = attrgetter("policy", "separator", "routers", "copies")
 
 LossReport = tuple[tuple[Loss, ...], tuple[TopicRecreation, ...]]
 # By offset-syncs topic, the partitions whose syncs may be of another flow.
@@ -79,7 +85,7 @@ class Replication:
         self._ages = OldestRecordAges()
         self._aged: dict[str, list[tuple[ReplicatedPartition, ...]]] = {}
         self._flows_of: Counter[tuple[str, str]] = Counter()
-        self._positions_made: dict[
+        self._known_positions: dict[
             MirrorFlow, tuple[tuple[object, ...], tuple[ReplicatedPartition, ...]]
         ] = {}
         self._views = MirrorViews(self._ends, self._ages, self.losses)
@@ -98,7 +104,7 @@ class Replication:
 
     def follow(self, flows: tuple[MirrorFlow, ...]) -> None:
         """Replace the flows. The assignment of a connector that is gone is forgotten."""
-        self._forget_copies(self.flows, flows)
+        self._forget_outdated_copies(flows)
         self.flows = flows
         self._flows_of = Counter(flow.connector_key for flow in flows)
         listed = self._listed()
@@ -108,39 +114,29 @@ class Replication:
         self._outdated &= set(flows)
         self._views.keep(flows)
         self._unassigned.keep(flows)
-        for flow in (self._positions_made.keys() | self._leads.keys()) - set(flows):
+        for flow in (self._known_positions.keys() | self._leads.keys()) - set(flows):
             self._leads.pop(flow, None)
-            self._positions_made.pop(flow, None)
+            self._known_positions.pop(flow, None)
         for flow, leads in self._leads.items():
             connector = self._sites[flow.connect_cluster].by_name.get(flow.connector)
             failed = connector is not None and any(
                 task.state == "failed" for task in connector.tasks
             )
             if failed and leads.void(self._now):
-                self._positions_made.pop(flow, None)
+                self._known_positions.pop(flow, None)
 
-    def _forget_order(self, flow: MirrorFlow) -> None:
-        """Forget the order of a flow's commits and syncs, but not its flush interval."""
-        if flow in self._leads:
-            self._leads[flow].forget()
-        self._positions_made.pop(flow, None)
-
-    def _forget_copies(self, before: tuple[MirrorFlow, ...], flows: tuple[MirrorFlow, ...]) -> None:
+    def _forget_outdated_copies(self, flows: tuple[MirrorFlow, ...]) -> None:
         """Forget the downstream side of syncs if copies now go to another topic.
 
         This includes syncs that arrived before the new configuration was read: they may name either
         topic.
         """
-        known = {(flow.key, flow.connector): flow for flow in before}
+        known = {(flow.key, flow.connector): flow for flow in self.flows}
         for flow in flows:
             last = known.get((flow.key, flow.connector))
             syncs = self._syncs_of(flow)
-            if (
-                last is not None
-                and syncs is not None
-                and _collect_naming_settings(last) != _collect_naming_settings(flow)
-            ):
-                topics = {where.topic for where in syncs.read}
+            if last is not None and syncs is not None and _naming_of(last) != _naming_of(flow):
+                topics = {partition.topic for partition in syncs.read}
                 syncs.forget_copies(find_rerouted_topics(last, flow, topics))
 
     def apply(self, read: TailRead, now: float) -> None:
@@ -167,23 +163,19 @@ class Replication:
         of = (connect_cluster, connector)
         known = self._assignments.pop(of, None)
         if partitions is not None and of in self._listed():
-            # The same object: else each picture would compare the two, a thousand partitions each.
+            # The same object: else each snapshot would compare the two, a thousand partitions each.
             same = known is not None and known.partitions == partitions
             self._assignments[of] = known if known and same else _Assignment(partitions)
             if moment is not None:
-                self._answered(of, moment)
-
-    def apply_assignment(self, assigned: PartitionsAssigned, now: float) -> None:
-        """Set the upstream partitions that a connector copies."""
-        self.assign(assigned.connect_cluster, assigned.connector, assigned.partitions, now)
+                self._date_assignment(of, moment)
 
     def confirm(self, confirmed: AssignmentConfirmed, now: float) -> None:
         """Confirm that a connector still copies what it was assigned."""
         of = (confirmed.connect_cluster, confirmed.connector)
         if of in self._assignments:
-            self._answered(of, now)
+            self._date_assignment(of, now)
 
-    def _answered(self, of: tuple[str, str], moment: float) -> None:
+    def _date_assignment(self, of: tuple[str, str], moment: float) -> None:
         """Record when an assignment was reported, and the commits outside of it by then."""
         assignment = self._assignments[of]
         assignment.at = moment
@@ -209,21 +201,21 @@ class Replication:
             if not self._sites[flow.connect_cluster].gone(flow.connector)
         )
 
-    def ends_asked(self, request: LogEndsRequested, now: float) -> None:
+    def request_log_ends(self, request: LogEndsRequested, now: float) -> None:
         """Store the positions that are known before the log ends of a cluster are requested."""
         self._now = now
         flows = [flow for flow in self._shown_flows(now) if flow.upstream == request.kafka]
-        known = dict(zip(flows, self._found(flows), strict=True))
-        asked_at = now if request.at is None else request.at
-        self._ends.asked(request.kafka, request.number, known, asked_at)
+        known = dict(zip(flows, self._find_positions(flows), strict=True))
+        requested_at = now if request.at is None else request.at
+        self._ends.request(request.kafka, request.number, known, requested_at)
 
-    def ends_read(self, log_ends: LogEndsRead, now: float) -> None:
+    def apply_log_ends(self, log_ends: LogEndsRead, now: float) -> None:
         """Apply a response with the log ends of a cluster."""
         self._unassigned.count(log_ends.kafka, log_ends.partitions)
-        asked_at = self._ends.read(log_ends.kafka, log_ends.number, log_ends.bounds)
-        if asked_at is not None:
+        requested_at = self._ends.read(log_ends.kafka, log_ends.number, log_ends.bounds)
+        if requested_at is not None:
             self._ages.identify(log_ends.kafka, log_ends.ids or {}, now)
-            self._age(log_ends.kafka, asked_at, now)
+            self._apply_to_ages(log_ends.kafka, requested_at, now)
             self._inspect_losses(log_ends, now)
 
     def _inspect_losses(self, log_ends: LogEndsRead, now: float) -> None:
@@ -235,6 +227,8 @@ class Replication:
                 continue
             syncs = self._syncs_of(flow)
             not_ours = shared.get(flow.offset_syncs, frozenset())
+            cluster = self._sites[flow.connect_cluster]
+            connector = cluster.by_name.get(flow.connector)
             inspected = self.losses.inspect(
                 FlowInspection(
                     now=now,
@@ -245,7 +239,7 @@ class Replication:
                     },
                     bounds=log_ends.bounds,
                     ids=log_ends.ids,
-                    doing=self._find_activity(flow, now),
+                    doing=classify_activity(connector, live=cluster.listing_live(now)),
                     came=() if syncs is None else syncs.gaps.came,
                     news_of=partial(_find_syncs, syncs, not_ours),
                     patience_s=self._interval_s,
@@ -254,33 +248,27 @@ class Replication:
             if syncs is not None:
                 syncs.gaps.forget(inspected.difference(not_ours))
 
-    def _find_activity(self, flow: MirrorFlow, now: float) -> str | None:
-        cluster = self._sites[flow.connect_cluster]
-        connector = cluster.by_name.get(flow.connector)
-        return classify_activity(connector, live=cluster.listing_live(now))
-
-    def _age(self, kafka: str, moment: float, now: float) -> None:
+    def _apply_to_ages(self, kafka: str, moment: float, now: float) -> None:
         """Pass a response of a cluster to the record ages: all bounds, or only the changed ones."""
         flows = [flow for flow in self.flows if flow.upstream == kafka]
-        parts = self._found(flows)
+        parts = self._find_positions(flows)
         known, changed = self._ends.known(kafka), self._ends.changed(kafka)
-        asked = [known.get(flow) for flow in flows]
+        requested = [known.get(flow) for flow in flows]
         before = self._aged.get(kafka, [])
-        rest = all(a is b is c for a, b, c in zip_longest(parts, asked, before))
-        self._aged[kafka] = parts if all(map(is_, parts, asked)) else []
+        rest = all(a is b is c for a, b, c in zip_longest(parts, requested, before))
+        self._aged[kafka] = parts if all(map(is_, parts, requested)) else []
         if rest and changed is not None:
             moved = _select_partitions(parts, changed)
-            followers = ((position.where, self._ends.stretch(position)) for position in moved)
+            followers = ((position.where, self._ends.unread_range(position)) for position in moved)
             if self._ages.apply_changed_bounds(kafka, followers, at=moment, now=now):
                 return
-        found = (
-            (position.where, self._ends.stretch(position)) for part in parts for position in part
-        )
-        self._ages.apply_bounds(kafka, found, at=moment, now=now)
+        positions = chain.from_iterable(parts)
+        followers = ((position.where, self._ends.unread_range(position)) for position in positions)
+        self._ages.apply_bounds(kafka, followers, at=moment, now=now)
 
-    def probed(self, probe_round: ProbeRoundRead) -> None:
+    def apply_probes(self, probe_round: ProbeRoundRead) -> None:
         """Apply the results of probes."""
-        self._views.probed(self._ages.apply_probes(probe_round.answers, probe_round.at))
+        self._views.apply_probes(self._ages.apply_probes(probe_round.answers, probe_round.at))
 
     # --- giving out ------------------------------------------------------------------------------
 
@@ -293,7 +281,7 @@ class Replication:
         if self._ends.compared(kafka):
             return False
         flows = [flow for flow in self._shown_flows(now) if flow.upstream == kafka]
-        return any(self._found(flows))
+        return any(self._find_positions(flows))
 
     def partial(self) -> frozenset[tuple[str, str]]:
         """Return the connectors of flows that may have positions missing among the views."""
@@ -308,7 +296,8 @@ class Replication:
         self._now = now
         flows = self._shown_flows(now)
         for flow in self._leads.keys() - set(flows):
-            self._forget_order(flow)
+            self._leads[flow].forget()
+            self._known_positions.pop(flow, None)
         parts = [
             self._views.of(
                 flow,
@@ -316,11 +305,11 @@ class Replication:
                 live=flow.upstream is not None
                 and self._inputs.live(InputId(LOG_ENDS, kafka=flow.upstream), now),
             )
-            for flow, found in zip(flows, self._found(flows), strict=True)
+            for flow, found in zip(flows, self._find_positions(flows), strict=True)
         ]
         return self._joined.of(tuple(parts))
 
-    def fates(self, now: float) -> LossReport:
+    def loss_report(self, now: float) -> LossReport:
         """Return losses and recreations of shown flows; the same tuples while nothing changes."""
         flows = self._shown_flows(now)
         return self._report.get(
@@ -338,8 +327,7 @@ class Replication:
         """Return the views of the newest syncs; the same tuple while nothing changes."""
         shown: dict[tuple[FlowKey, KafkaTopic], tuple[MirrorFlow, SyncBook]] = {}
         for flow in self.flows:
-            topic = flow.offset_syncs
-            book = None if topic is None else self._syncs.get(topic)
+            topic, book = flow.offset_syncs, self._syncs_of(flow)
             if topic and book and self._inputs.whole(InputId.of_tail(topic), now):
                 shown.setdefault((flow.key, topic), (flow, book))
         inputs = [(flow, book, book.version) for flow, book in shown.values()]
@@ -395,7 +383,7 @@ class Replication:
 
     # --- details ---------------------------------------------------------------------------------
 
-    def _found(self, flows: Iterable[MirrorFlow]) -> list[tuple[ReplicatedPartition, ...]]:
+    def _find_positions(self, flows: Iterable[MirrorFlow]) -> list[tuple[ReplicatedPartition, ...]]:
         """Return the positions of each flow; the same tuples while nothing changes."""
         shared = self._shared_syncs()
         return [self._positions(flow, shared.get(flow.offset_syncs, frozenset())) for flow in flows]
@@ -406,19 +394,19 @@ class Replication:
         """Return the positions of a flow, up to 100,000, rebuilt when an input has changed."""
         syncs = self._syncs_of(flow)
         cluster = self._sites[flow.connect_cluster]
-        assignment, same_connector = (
-            self._assignments.get(flow.connector_key),
-            self._flows_of[flow.connector_key],
-        )
+        assignment = self._assignments.get(flow.connector_key)
         assigned = None if assignment is None else assignment.partitions
         # Of two named flows of one connector's name nobody tells for which an assignment is.
-        alone = assigned if same_connector == 1 else None
+        same_connector = self._flows_of[flow.connector_key]
         # How many partitions a topic has is known for as long as the answer that told it.
         counted = flow.upstream is not None and self._inputs.live(
             InputId(LOG_ENDS, kafka=flow.upstream), self._now
         )
         unassigned = self._unassigned.of(
-            flow, alone if counted else None, cluster.of.wants_topic, self._now
+            flow,
+            assigned if same_connector == 1 and counted else None,
+            cluster.of.wants_topic,
+            self._now,
         )
         state: tuple[object, ...] = (
             *cluster.state_of(flow.connector),
@@ -429,13 +417,13 @@ class Replication:
             unassigned,
         )
         # A newer answer hides what was committed since the one before it, where there is any.
-        told_at = None if assignment is None else assignment.at
-        made = self._positions_made.get(flow)
+        assigned_at = None if assignment is None else assignment.at
+        known = self._known_positions.get(flow)
         leads = self._leads.setdefault(flow, SyncLeads(self._interval_s))
-        outdated = told_at if flow in self._outdated else None
-        if made is None or made[0] != (*state, outdated) or self._now >= leads.lapses_at:
+        outdated = assigned_at if flow in self._outdated else None
+        if known is None or known[0] != (*state, outdated) or self._now >= leads.lapses_at:
             committed = self._committed(flow)
-            wanted = self._wanted(flow, committed)
+            copied = self._find_copied(flow, committed)
             late = {
                 partition: since
                 for partition, since in unassigned.items()
@@ -443,17 +431,16 @@ class Replication:
                 or cluster.uncommitted(flow.connector, flow.source, partition)
             }
             found = build_replicated_partitions(
-                flow, committed, syncs, leads, self._now, not_ours, wanted, late
+                flow, committed, syncs, leads, self._now, not_ours, copied, late
             )
-            state = (*state, told_at if flow in self._outdated else None)
-            made = (state, tuple(sorted(found, key=lambda partition: partition.upstream)))
-            self._positions_made[flow] = made
-        return made[1]
+            state = (*state, assigned_at if flow in self._outdated else None)
+            known = self._known_positions[flow] = (state, tuple(sorted(found, key=upstream_of)))
+        return known[1]
 
     def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, MirrorPosition]:
         return self._sites[flow.connect_cluster].mirrored(flow.connector, flow.source)
 
-    def _wanted(
+    def _find_copied(
         self, flow: MirrorFlow, committed: Mapping[MirrorPartition, MirrorPosition]
     ) -> frozenset[TopicPartition] | None:
         """Return the partitions that the flow copies; None if that is not known.
@@ -510,19 +497,15 @@ class Replication:
         flows = Counter(flow.offset_syncs for flow in self.flows)
         found: dict[KafkaTopic | None, frozenset[TopicPartition]] = {}
         for topic in [topic for topic, count in flows.items() if topic is not None and count > 1]:
-            claims = Counter(
-                claim
-                for flow in self.flows
-                if flow.offset_syncs == topic
-                for claim in self._claims(flow)
-            )
-            found[topic] = frozenset(where for where, count in claims.items() if count > 1)
+            writers: Counter[TopicPartition] = Counter()
+            for flow in self.flows:
+                if flow.offset_syncs == topic:  # it may write syncs before its first commit
+                    writers.update(
+                        (self._assigned_to(flow) or frozenset())
+                        | self._sites[flow.connect_cluster].claimed(flow.connector, flow.source)
+                    )
+            found[topic] = frozenset(where for where, count in writers.items() if count > 1)
         return found
-
-    def _claims(self, flow: MirrorFlow) -> frozenset[TopicPartition]:
-        """Return the partitions that a flow may write syncs of, even before its first commit."""
-        assigned = self._assigned_to(flow) or frozenset()
-        return assigned | self._sites[flow.connect_cluster].claimed(flow.connector, flow.source)
 
 
 def _select_partitions(
@@ -530,9 +513,9 @@ def _select_partitions(
 ) -> Iterator[ReplicatedPartition]:
     for part in parts:
         for where in wheres:
-            place = find_partition_index(part, where)
-            if place is not None:
-                yield part[place]
+            index = find_partition_index(part, where)
+            if index is not None:
+                yield part[index]
 
 
 def _select_topics(
@@ -556,8 +539,3 @@ def _find_syncs(
     if syncs is None or partition in not_ours:
         return None
     return syncs.since_inspection(partition)
-
-
-def _collect_naming_settings(flow: MirrorFlow) -> tuple[object, ...]:
-    """Return the settings that determine the names of a flow's copies."""
-    return flow.policy, flow.separator, flow.routers, flow.copies

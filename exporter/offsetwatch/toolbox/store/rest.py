@@ -17,7 +17,7 @@ from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, Connect
 from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.errors import ClientError, ConfigError, MalformedResponse, NotFound, RemoteRefusal
-from offsetwatch.model.commands import format_connector_command
+from offsetwatch.formatting import format_connector_command
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.drivers.common_steps import add_topic_deletion

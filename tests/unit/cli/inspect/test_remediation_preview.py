@@ -13,7 +13,7 @@ from offsetwatch.cli.inspect.explain import (
     print_previews,
 )
 from offsetwatch.config import Config, load
-from offsetwatch.daemon.remediation_parts import RemediationParts
+from offsetwatch.daemon.remediation import RemediationParts
 from offsetwatch.errors import TargetUnreachable
 from offsetwatch.remedy.gather.live_queries import Brokers
 from offsetwatch.remedy.guards import Permission

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.judge.findings.memory import ConditionAges
+from offsetwatch.judge.findings.rule_context import ConditionAges
 
 ONE, OTHER = ("lag", "lab", "mm2", "orders-0"), ("lag", "lab", "mm2", "orders-1")
 

@@ -94,7 +94,7 @@ class Watching:
     ) -> tuple[FailureRun, ...]:
         """The very same states, later."""
         self.seen = replace(self.seen, at=moment)
-        self.failures.wanted(self.seen)
+        self.failures.list_failing(self.seen)
         stand = {} if positions is None else {("lab", "files"): positions}
         self.failures.observe(self.seen, listed or {}, stand, PATIENCE_S)
         return self.failures.runs()
@@ -524,17 +524,17 @@ def test_positions_are_wanted_of_who_fails_and_of_nobody_else(watching):
         ),
     )
     expected = {("lab", "files"), ("lab", "lately")}
-    assert watching.failures.wanted(watching.seen) == expected
+    assert watching.failures.list_failing(watching.seen) == expected
     watching.again(1.0)
-    assert watching.failures.wanted(watching.seen) == expected
+    assert watching.failures.list_failing(watching.seen) == expected
 
 
 def test_positions_are_wanted_of_who_failed_until_it_is_over_it(watching):
     watching.look(1.0, polled(task("failed")))
     watching.look(2.0, polled(task("running")))
-    assert watching.failures.wanted(watching.seen) == {("lab", "files")}
+    assert watching.failures.list_failing(watching.seen) == {("lab", "files")}
     watching.again(2.0 + PATIENCE_S)
-    assert watching.failures.wanted(watching.seen) == frozenset()
+    assert watching.failures.list_failing(watching.seen) == frozenset()
 
 
 # --- what survives a restart ---------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.judge.findings.memory import RuleMemory, RuleMemoryState, decode_state
+from offsetwatch.judge.findings.rule_context import RuleMemory, RuleMemoryState, decode_state
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.topology import Topology

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from offsetwatch.judge.findings import register
-from offsetwatch.judge.findings.rules.registry import EFFECTS_BY_CAUSE
+from offsetwatch.judge.findings.register import EFFECTS_BY_CAUSE
 from offsetwatch.judge.judge import SnapshotJudge
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.model.connectors import Condition, Task, TaskStatus
@@ -17,7 +17,7 @@ from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import Snapshot
 from tests.changed import replace
 from tests.evidence import pairs, texts
-from tests.unit.judge.findings.rules.test_registry import (
+from tests.unit.judge.findings.test_finding_rules import (
     a_connector_is_made_again,
     a_flow_copies_again,
     a_flow_has_more_to_copy_than_ever,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.judge.findings.memory import RuleMemory
-from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.findings.rule_context import RuleContext, RuleMemory
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.findings import EvidenceItem, Finding, FindingName, Severity
@@ -29,7 +28,7 @@ def test_what_lasts_is_timed_by_what_it_is_whose_it_is_and_of_what():
 
 
 def test_what_happened_is_told_for_three_intervals():
-    assert seen_at(BEGAN, RuleMemory()).told_s == 180.0
+    assert seen_at(BEGAN, RuleMemory()).reported_s == 180.0
 
 
 def test_a_finding_is_of_now():

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.formatting import format_moment
-from offsetwatch.judge.findings.memory import RuleMemory
-from offsetwatch.judge.findings.rule_context import RuleContext
+from offsetwatch.judge.findings.rule_context import RuleContext, RuleMemory
 from offsetwatch.judge.findings.rules.missing_inputs import find_down_inputs
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.settings import JudgeSettings

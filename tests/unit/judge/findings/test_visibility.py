@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.judge.findings.visibility import FindingVisibility
+from offsetwatch.judge.findings.register import FindingVisibility
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.model.findings import FindingName, Judgement, Scope, Verdict
@@ -37,7 +37,7 @@ def blinds(key: tuple[str, str, str, str], *dead: InputId) -> bool:
     inputs = tuple(heard(of, live=of not in dead) for of in ALL)
     flows = Topology(offsets_topics=(), flows=(FLOW, NORTH))
     snapshot = replace(EMPTY_SNAPSHOT, ready=True, inputs=inputs, topology=flows)
-    return FindingVisibility(InputVisibility(snapshot)).blinds(key)
+    return FindingVisibility(InputVisibility(snapshot)).lacks_input(key)
 
 
 @pytest.mark.parametrize(
@@ -76,9 +76,9 @@ def test_another_kafka_clusters_log_ends_hide_nothing_of_a_topic_of_this_one():
 def test_what_offsets_tell_is_hidden_with_their_topic():
     key = (FindingName.DUPLICATE_KEYS, "lab", "files", "")
     observed = world(REST, READ, connectors=(FILES,))
-    assert not FindingVisibility(InputVisibility(observed)).blinds(key)
+    assert not FindingVisibility(InputVisibility(observed)).lacks_input(key)
     snapshot = world(REST, heard(InputId.of_tail(OFFSETS), live=False), connectors=(FILES,))
-    assert FindingVisibility(InputVisibility(snapshot)).blinds(key)
+    assert FindingVisibility(InputVisibility(snapshot)).lacks_input(key)
 
 
 @pytest.mark.parametrize("name", [FindingName.INPUT_DOWN, FindingName.REWINDS_AT_ONCE])
@@ -92,7 +92,7 @@ def test_until_all_was_read_once_nothing_that_is_seen_in_an_input_is_mended():
     visibility = InputVisibility(replace(EMPTY_SNAPSHOT, ready=False, inputs=(REST,)))
     key = (FindingName.TASK_FAILED, "lab", "files", "")
     assert FindingVisibility(visibility).hides(key)
-    assert not FindingVisibility(visibility).blinds(key)
+    assert not FindingVisibility(visibility).lacks_input(key)
     assert not FindingVisibility(
         InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, inputs=(REST,)))
     ).hides(key)

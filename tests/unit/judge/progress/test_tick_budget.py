@@ -8,7 +8,7 @@ import pytest
 
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.progress.subjects import JudgedPartition
-from offsetwatch.judge.progress.tick_budget import (
+from offsetwatch.judge.progress.tracker import (
     JUDGED_PER_TICK_MAX,
     TROUBLED_PER_INTERVAL_MAX,
     JudgingPass,

@@ -323,8 +323,8 @@ def test_who_has_failed_fails_for_as_long_as_nobody_says_otherwise():
 
 
 def test_a_connector_that_came_during_a_look_is_seen_although_that_look_forgets_it(monkeypatch):
-    monkeypatch.setattr("offsetwatch.judge.progress.tick_budget.JUDGED_PER_TICK_MIN", 1)
-    monkeypatch.setattr("offsetwatch.judge.progress.tick_budget.FULL_PASS_TICKS", 100)
+    monkeypatch.setattr("offsetwatch.judge.progress.tracker.JUDGED_PER_TICK_MIN", 1)
+    monkeypatch.setattr("offsetwatch.judge.progress.tracker.FULL_PASS_TICKS", 100)
     world = files()
     for number in range(3):
         world.commit("files", {"filename": str(number)}, {"position": 1})

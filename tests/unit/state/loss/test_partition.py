@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offsetwatch.state.loss.partition import (
+from offsetwatch.state.loss.accounting import (
     ALTERED,
     JUMPS_MAX,
     NOTHING_LOST,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offsetwatch.state.loss.partition import ALTERED, RECREATED, RETENTION
+from offsetwatch.state.loss.accounting import ALTERED, RECREATED, RETENTION
 from offsetwatch.state.mirror.offset_syncs import SyncsSinceLastPoll
 from tests.unit.state.loss.test_partition import Watched, steady, synced
 

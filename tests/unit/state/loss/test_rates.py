@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offsetwatch.state.loss.partition import JUMPS_MAX, JUMPS_S, WINDOW_S, PartitionRates
+from offsetwatch.state.loss.accounting import JUMPS_MAX, JUMPS_S, WINDOW_S, PartitionRates
 
 FLUSH_S = 60.0
 

@@ -17,7 +17,7 @@ from offsetwatch.model.observations import (
 )
 from offsetwatch.model.offsets import MirrorPartition
 from offsetwatch.model.topology import KafkaTopic, TopicPartition
-from offsetwatch.state.loss.partition import NOTHING_LOST
+from offsetwatch.state.loss.accounting import NOTHING_LOST
 from offsetwatch.state.mirror import offset_syncs
 from offsetwatch.state.mirror.lag import RECHECK_S
 from offsetwatch.state.mirror.replicated_partitions import OPEN_REQUESTS_MAX

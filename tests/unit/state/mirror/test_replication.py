@@ -28,7 +28,7 @@ def test_of_a_flow_that_is_gone_nothing_is_kept_of_what_was_made_for_it():
     world.listed(mirror("b"))
     world.snapshot()
     replication = world.book._replication
-    for built in (replication._views._made, replication._positions_made):
+    for built in (replication._views._views, replication._known_positions):
         assert {flow.connector for flow in built} == {"b"}
 
 

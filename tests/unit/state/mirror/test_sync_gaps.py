@@ -25,7 +25,7 @@ class Syncs:
         self.book.apply(records, 0.0, whole=whole)
 
     def news(self) -> SyncsSinceLastPoll | None:
-        newest = self.book.seen(ORDERS)
+        newest = self.book.newest_position(ORDERS)
         return self.trail.since(ORDERS, None if newest is None else newest.offset)
 
 

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.mirror.sync_lead import LEAD_INTERVALS, PartitionProgress, SyncLeads, SyncRun
+from offsetwatch.state.mirror.offset_syncs import (
+    LEAD_INTERVALS,
+    PartitionProgress,
+    SyncLeads,
+    SyncRun,
+)
 
 ORDERS = TopicPartition("orders", 0)
 INTERVAL_S = 60.0

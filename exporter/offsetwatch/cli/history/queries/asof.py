@@ -21,7 +21,7 @@ from offsetwatch.decode.dialects import compare_offsets, resolve_dialect
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.decode.source_offsets import decode_value
 from offsetwatch.errors import ClientError, ConfigError, HistoryError
-from offsetwatch.model.commands import format_connector_command
+from offsetwatch.formatting import format_connector_command
 from offsetwatch.model.offsets import SourceOffset, Undecodable
 from offsetwatch.remedy.engine.requests import build_offset_entry
 from offsetwatch.toolbox import connector_facts

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
 
 from offsetwatch.formatting import format_moment
 from offsetwatch.judge.findings.rule_context import RuleContext
@@ -12,8 +11,6 @@ from offsetwatch.model.findings import Evidence, EvidenceItem, Finding, FindingN
 from offsetwatch.state.connect.rest_consistency import DIFFERING_ROUNDS_MIN
 from offsetwatch.state.snapshot import ConnectorListView, ConnectorWithoutState, UnlistedConnector
 
-TASKS_NAMED_MAX: Final = 5
-
 
 def find_changed_connect_clusters(context: RuleContext) -> Iterator[Finding]:
     """Rule 27: the address of a Connect cluster leads to another one: a worker says that it uses
@@ -21,24 +18,21 @@ def find_changed_connect_clusters(context: RuleContext) -> Iterator[Finding]:
     several: connectors are listed, and are not, by turns.
     """
     for view in context.snapshot.lists:
-        if view.believed_at is not None and not _has_other_kafka_cluster(view):
+        before, now = view.kafka_cluster_ids
+        if view.believed_at is not None and now is None:
             if view.alternating:
                 yield _build_alternating_lists_finding(context, view)
             continue
-        before, now = view.kafka_cluster_ids
-        told: Evidence = build_examples(
-            [
-                _build_work_evidence(unlisted_connector, unlisted_connector.connector)
-                for unlisted_connector in view.unlisted
-            ]
+        evidence = build_examples(
+            [_build_work_evidence(unlisted, unlisted.connector) for unlisted in view.unlisted]
         )
         other = "which lists none of the connectors that work here"
-        if _has_other_kafka_cluster(view):
+        if now is not None:
             other = "whose workers use another Kafka cluster"
-            told = (
+            evidence = (
                 EvidenceItem("kafka_cluster_id before", before or "unknown"),
                 EvidenceItem("kafka_cluster_id now", now or "unknown"),
-                *told,
+                *evidence,
             )
         yield context.found(
             FindingName.CONNECT_CLUSTER_CHANGED,
@@ -46,7 +40,7 @@ def find_changed_connect_clusters(context: RuleContext) -> Iterator[Finding]:
             (view.connect_cluster, None),
             f"Connect cluster {view.connect_cluster}: its address now leads to another Connect "
             f"cluster, {other}. The states of its connectors are unknown.",
-            evidence=told,
+            evidence=evidence,
         )
 
 
@@ -83,7 +77,7 @@ def find_missing_connector_states(context: RuleContext) -> Iterator[Finding]:
                 evidence=(_build_last_state_item(connector.seen_at),),
             )
         stateless = {connector.connector for connector in view.without_state}
-        for name, told_at in view.without_configuration.items():
+        for name, read_at in view.without_configuration.items():
             if name not in stateless:
                 yield context.found(
                     FindingName.CONNECTOR_STATE_MISSING,
@@ -91,7 +85,7 @@ def find_missing_connector_states(context: RuleContext) -> Iterator[Finding]:
                     (view.connect_cluster, name),
                     "has no configuration in Connect, which lists it: its topics and its lag are "
                     "unknown.",
-                    evidence=(build_time_item("last configuration", told_at),),
+                    evidence=(build_time_item("last configuration", read_at),),
                 )
 
 
@@ -99,26 +93,31 @@ def find_unlisted_connectors(context: RuleContext) -> Iterator[Finding]:
     """Rule 29: for two intervals Connect has not listed a connector that is at work. Where it lists
     none of them, rule 27 says so; where another Connect cluster lists it, rule 20.
     """
-    others = {name for _, name in context.index.connectors.keys() - _collect_unlisted_keys(context)}
+    keys = {
+        (view.connect_cluster, unlisted.connector)
+        for view in context.snapshot.lists
+        for unlisted in view.unlisted
+    }
+    others = {name for _, name in context.index.connectors.keys() - keys}
     for view in context.snapshot.lists:
         if view.believed_at is None:
             continue
-        for unlisted_connector in view.unlisted:
-            long = context.now - unlisted_connector.since >= 2 * context.settings.interval_s
-            if not long or (
-                unlisted_connector.seen_at is None and unlisted_connector.connector in others
-            ):
+        for unlisted in view.unlisted:
+            long = context.now - unlisted.since >= 2 * context.settings.interval_s
+            if not long or (unlisted.seen_at is None and unlisted.connector in others):
                 continue
+            works = f"the status topic reports it as {unlisted.status}"
+            if unlisted.committed_at is not None:
+                works = "still commits"
             yield context.found(
                 FindingName.CONNECTOR_NOT_LISTED,
                 Severity.WARNING,
-                (view.connect_cluster, unlisted_connector.connector),
-                f"is missing from Connect's list of connectors, and "
-                f"{_describe_work(unlisted_connector)}.",
+                (view.connect_cluster, unlisted.connector),
+                f"is missing from Connect's list of connectors, and {works}.",
                 evidence=(
-                    build_time_item("not listed since", unlisted_connector.since),
-                    _build_last_state_item(unlisted_connector.seen_at),
-                    *_build_work_evidence(unlisted_connector),
+                    build_time_item("not listed since", unlisted.since),
+                    _build_last_state_item(unlisted.seen_at),
+                    *_build_work_evidence(unlisted),
                 ),
             )
 
@@ -200,44 +199,18 @@ def find_doubtful_offsets_topics(context: RuleContext) -> Iterator[Finding]:
         )
 
 
-def _has_other_kafka_cluster(view: ConnectorListView) -> bool:
-    return view.kafka_cluster_ids[1] is not None
-
-
 def _format_tasks(connector: ConnectorWithoutState) -> str:
-    if not connector.tasks:
-        return ""
-    named = ", ".join(map(str, connector.tasks[:TASKS_NAMED_MAX]))
-    more = (
-        f" and {len(connector.tasks) - TASKS_NAMED_MAX} more"
-        if len(connector.tasks) > TASKS_NAMED_MAX
-        else ""
-    )
-    return f"of task {named}{more} "
+    return f"of task {format_names(connector.tasks)} " if connector.tasks else ""
 
 
-def _collect_unlisted_keys(context: RuleContext) -> set[tuple[str, str]]:
-    return {
-        (view.connect_cluster, unlisted_connector.connector)
-        for view in context.snapshot.lists
-        for unlisted_connector in view.unlisted
-    }
-
-
-def _describe_work(unlisted_connector: UnlistedConnector) -> str:
-    if unlisted_connector.committed_at is not None:
-        return "still commits"
-    return f"the status topic reports it as {unlisted_connector.status}"
-
-
-def _build_work_evidence(unlisted_connector: UnlistedConnector, connector: str = "") -> Evidence:
+def _build_work_evidence(unlisted: UnlistedConnector, connector: str = "") -> Evidence:
     """Return what shows that a connector is at work, named after it where there are several."""
     named = f"{connector} " if connector else ""
     found = []
-    if unlisted_connector.committed_at is not None:
-        found.append(build_time_item(f"{named}committed", unlisted_connector.committed_at))
-    if unlisted_connector.status is not None:
-        found.append(EvidenceItem(f"{named}state in the status topic", unlisted_connector.status))
+    if unlisted.committed_at is not None:
+        found.append(build_time_item(f"{named}committed", unlisted.committed_at))
+    if unlisted.status is not None:
+        found.append(EvidenceItem(f"{named}state in the status topic", unlisted.status))
     return tuple(found)
 
 

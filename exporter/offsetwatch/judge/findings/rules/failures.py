@@ -83,8 +83,12 @@ def find_failed_tasks(context: RuleContext) -> Iterator[Finding]:
         running = any(at.state == "running" and at.number not in numbers for at in view.tasks)
         total = len(numbers | {task.number for task in view.tasks})
         first = failed[0]
-        alone = total == 1 and first.failure
-        where = _format_only_position(context, (*key, first.number)) if alone else ""
+        first_key = (*key, first.number)
+        history = context.memory.failures.of.get(first_key)
+        run = None if history is None else history.run
+        where = ""
+        if total == 1 and first.failure and run is not None and not run.moved:
+            where = _format_position(run.same)
         many = f"task {first.number}" if len(failed) == 1 else f"{len(failed)} of {total} tasks"
         yield context.found(
             FindingName.TASK_FAILED,
@@ -94,7 +98,7 @@ def find_failed_tasks(context: RuleContext) -> Iterator[Finding]:
             f"{parse_exception_name(first.failure)}{where}.",
             evidence=(
                 *build_examples([_build_failure_item(task) for task in failed]),
-                *_build_first_task_evidence(context, key, failed),
+                *_build_failure_evidence(context, first_key),
             ),
         )
 
@@ -107,24 +111,23 @@ def find_suspected_poison(context: RuleContext) -> Iterator[Finding]:
     """
     found: dict[ConnectorKey, list[tuple[int, FailureRunState, Mapping[str, str]]]] = {}
     runs = [(of, history.run) for of, history in context.memory.failures.of.items() if history.run]
-    for (*who, number), run in sorted(runs):
-        whose = (who[0], who[1])
+    for (cluster, connector, number), run in sorted(runs):
         if (
             number == CONNECTOR_TASK_NUMBER
             or run.count < FAILURES_MIN
             or is_start_failure(run.failure)
         ):
             continue
-        stuck = _find_stuck_positions(context, whose, run)
+        stuck = _find_stuck_positions(context, (cluster, connector), run)
         if stuck:
-            found.setdefault(whose, []).append((number, run, stuck))
-    for whose, tasks in found.items():
+            found.setdefault((cluster, connector), []).append((number, run, stuck))
+    for key, tasks in found.items():
         number, run, stuck = max(tasks, key=lambda item: item[1].count)
         where = [build_position_item(f"{of} position", text) for of, text in stuck.items() if of]
         yield context.found(
             FindingName.POISON_SUSPECTED,
             Severity.CRITICAL,
-            whose,
+            key,
             f"task {number} failed {run.count} times at the same position: "
             f"{parse_exception_name(run.failure)}{_format_position(stuck)}; restarts will not "
             "help.",
@@ -147,13 +150,13 @@ def find_restart_loops(context: RuleContext) -> Iterator[Finding]:
     restarted = [
         (of, history) for of, history in context.memory.failures.of.items() if history.restarts
     ]
-    for (*who, number), diary in sorted(restarted):
-        count = sum(0 <= context.now - restart <= window_s for restart in diary.restarts)
+    for (cluster, connector, number), history in sorted(restarted):
+        count = sum(0 <= context.now - restart <= window_s for restart in history.restarts)
         if count >= FAILURES_MIN:
-            found.setdefault((who[0], who[1]), []).append((number, count, diary))
-    for key, ill in found.items():
-        number, count, diary = max(ill, key=lambda item: item[1])
-        run = diary.run
+            found.setdefault((cluster, connector), []).append((number, count, history))
+    for key, tasks in found.items():
+        number, count, history = max(tasks, key=lambda item: item[1])
+        run = history.run
         yield context.found(
             FindingName.RESTART_LOOP,
             Severity.WARNING,
@@ -165,9 +168,9 @@ def find_restart_loops(context: RuleContext) -> Iterator[Finding]:
                 EvidenceItem("error", (run.failure if run is not None else "") or "not reported"),
                 EvidenceItem(
                     "failing",
-                    format_names(_name_task(item[0]).strip() or "the connector" for item in ill),
+                    format_names(_name_task(task[0]).strip() or "the connector" for task in tasks),
                 ),
-                build_time_item("last restart", diary.restarts[-1]),
+                build_time_item("last restart", history.restarts[-1]),
                 EvidenceItem(
                     "position", "did not move" if run is not None and not run.moved else "moved"
                 ),
@@ -243,23 +246,10 @@ def _format_position(positions: Mapping[str, str]) -> str:
     return shown if label and len(shown) <= POSITION_CHARS_MAX else ""
 
 
-def _format_only_position(context: RuleContext, key: TaskKey) -> str:
-    """Say where a task stands that has one position and has not moved since it failed."""
-    history = context.memory.failures.of.get(key)
-    run = None if history is None else history.run
-    return "" if run is None or run.moved else _format_position(run.same)
-
-
 def _build_failure_item(task: Task) -> EvidenceItem:
     failure = task.failure or NO_REASON
     text = failure if task.state == "failed" else f"not now: {failure}"
     return EvidenceItem(f"task {task.number}", text)
-
-
-def _build_first_task_evidence(
-    context: RuleContext, key: ConnectorKey, failed: list[Task]
-) -> Evidence:
-    return _build_failure_evidence(context, (*key, failed[0].number))
 
 
 def _build_failure_evidence(context: RuleContext, key: TaskKey) -> Evidence:

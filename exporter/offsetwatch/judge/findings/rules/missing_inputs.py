@@ -135,9 +135,9 @@ def find_hanging_transactions(context: RuleContext) -> Iterator[Finding]:
     offsets_topics = context.snapshot.topology.offsets_topics
     clusters = {InputId.of_tail(topic.at): topic.connect_cluster for topic in offsets_topics}
     for view in context.snapshot.inputs:
-        held = _list_partitions_in_transaction(view)
-        if held:  # whatever the last attempt came to
-            hidden = sum(frozen.hidden for frozen in held)
+        frozen = _select_frozen(view, in_transaction=True)
+        if frozen:  # whatever the last attempt came to
+            hidden = sum(partition.hidden for partition in frozen)
             yield context.found(
                 FindingName.HANGING_TRANSACTION,
                 Severity.CRITICAL,
@@ -146,7 +146,7 @@ def find_hanging_transactions(context: RuleContext) -> Iterator[Finding]:
                 "workers that start wait for its end.",
                 subject=view.id.input,
                 evidence=(
-                    *_build_partition_evidence(held),
+                    *_build_partition_evidence(frozen),
                     EvidenceItem("hidden", hidden, RECORDS),
                 ),
             )
@@ -160,10 +160,8 @@ def find_down_inputs(context: RuleContext) -> Iterator[Finding]:
     extra -= {InputId.of_tail(topic) for topic in context.snapshot.topology.awaited()}
     unanswered: dict[str, list[tuple[str, InputView]]] = {}
     rest = {
-        build_rest_offsets_input(
-            rest_connector.connect_cluster, rest_connector.connector
-        ): rest_connector
-        for rest_connector in context.snapshot.by_rest
+        build_rest_offsets_input(polled.connect_cluster, polled.connector): polled
+        for polled in context.snapshot.by_rest
     }
     silent = KafkaInputs(context.snapshot, frozenset(extra)).silent()
     of_silent = {view.id: kafka for kafka, views in silent.items() for view in views}
@@ -175,9 +173,9 @@ def find_down_inputs(context: RuleContext) -> Iterator[Finding]:
             lost.add(of_silent[view.id])
             continue
         if view.id.kind == REST_OFFSETS:
-            at = rest.get(view.id)
-            if at is not None and context.visibility.states_of(at.connect_cluster)[1] is None:
-                unanswered.setdefault(at.connect_cluster, []).append((at.connector, view))
+            polled = rest.get(view.id)
+            if polled and context.visibility.states_of(polled.connect_cluster)[1] is None:
+                unanswered.setdefault(polled.connect_cluster, []).append((polled.connector, view))
             continue
         cluster = view.id.connect_cluster if view.id.kind in {CONNECT_REST, GROUPS} else ""
         since = view.last_success_at
@@ -202,7 +200,7 @@ def find_down_inputs(context: RuleContext) -> Iterator[Finding]:
                 else build_time_item("last read", since),
                 *((EvidenceItem("error", view.last_error),) if view.last_error else ()),
                 *_build_unread_evidence(view),
-                *_build_partition_evidence(_list_unreadable_partitions(view)),
+                *_build_partition_evidence(_select_frozen(view, in_transaction=False)),
             ),
         )
 
@@ -217,10 +215,10 @@ def find_down_inputs(context: RuleContext) -> Iterator[Finding]:
 def find_dropped_series(context: RuleContext) -> Iterator[Finding]:
     """Rule 32: a limit leaves series out of the metrics; what they would show is in the API."""
     by_limit: dict[str, list[DroppedSeries]] = {}
-    for dropped_series in context.snapshot.left_out:
-        by_limit.setdefault(dropped_series.limit, []).append(dropped_series)
+    for dropped in context.snapshot.left_out:
+        by_limit.setdefault(dropped.limit, []).append(dropped)
     for limit, found in sorted(by_limit.items()):
-        needed = any(dropped_series.group in _NEEDED_GROUPS for dropped_series in found)
+        needed = any(dropped.group in _NEEDED_GROUPS for dropped in found)
         yield context.found(
             FindingName.SERIES_DROPPED,
             Severity.WARNING if needed else Severity.INFO,
@@ -229,9 +227,7 @@ def find_dropped_series(context: RuleContext) -> Iterator[Finding]:
             f"limits.{limit}; the API and the command line show them.",
             subject=limit,
             evidence=tuple(
-                item
-                for dropped_series in found
-                for item in _build_dropped_series_evidence(dropped_series)
+                item for dropped in found for item in _build_dropped_series_evidence(dropped)
             ),
         )
 
@@ -308,9 +304,9 @@ def _describe_fallback(context: RuleContext, view: InputView) -> str:
 
 
 def _describe_trouble(view: InputView) -> str:
-    sick = _list_unreadable_partitions(view)
-    if sick and view.live:
-        return f"has {len(sick)} partition(s) that cannot be read; the others can"
+    unreadable = _select_frozen(view, in_transaction=False)
+    if unreadable and view.live:
+        return f"has {len(unreadable)} partition(s) that cannot be read; the others can"
     if view.up and view.tail is not None and view.tail.behind:
         return "is written faster than offsetwatch reads it"
     return f"cannot be read: {view.last_error or 'no answer'}"
@@ -321,34 +317,23 @@ def _build_unread_evidence(view: InputView) -> Evidence:
     return (EvidenceItem("left to read", behind, RECORDS),) if behind else ()
 
 
-def _build_partition_evidence(sick: tuple[Frozen, ...]) -> Evidence:
+def _build_partition_evidence(frozen: list[Frozen]) -> Evidence:
     return tuple(
-        EvidenceItem(f"partition {frozen_partition.partition}", frozen_partition.detail)
-        for frozen_partition in sick[:NAMED_MAX]
+        EvidenceItem(f"partition {partition.partition}", partition.detail)
+        for partition in frozen[:NAMED_MAX]
     )
 
 
-def _list_partitions_in_transaction(view: InputView) -> tuple[Frozen, ...]:
-    frozen = () if view.tail is None else view.tail.frozen
-    return tuple(
-        frozen_partition
-        for frozen_partition in frozen
-        if frozen_partition.reason == OPEN_TRANSACTION
-    )
-
-
-def _list_unreadable_partitions(view: InputView) -> tuple[Frozen, ...]:
-    """Return the partitions of a tail that cannot be read while others can."""
-    frozen = () if view.tail is None else view.tail.frozen
-    return tuple(
-        frozen_partition
-        for frozen_partition in frozen
-        if frozen_partition.reason != OPEN_TRANSACTION
-    )
+def _select_frozen(view: InputView, *, in_transaction: bool) -> list[Frozen]:
+    """Return the partitions of a tail that a transaction hides, or else those unreadable."""
+    return [
+        partition
+        for partition in (() if view.tail is None else view.tail.frozen)
+        if (partition.reason == OPEN_TRANSACTION) is in_transaction
+    ]
 
 
 def _is_down(context: RuleContext, view: InputView) -> bool:
-    row_key = ("", "")
     subject = f"{view.id.kind} {view.id.input}"
     total = sum(count for _, count in view.errors)
     if view.last_reason == OPEN_TRANSACTION:
@@ -362,13 +347,13 @@ def _is_down(context: RuleContext, view: InputView) -> bool:
     late = view.last_reason in _LATE_REASONS
     # The one that it is down with is the first. That a topic was not there is another trouble than
     # that its tail begins anew, once, when it is there again.
-    key = ("input", *row_key, f"{subject} is not there" if late else subject)
+    key = ("input", "", "", f"{subject} is not there" if late else subject)
     moment, before = context.memory.held.since(key, context.now, float(total - 1))
     lasts = context.now - moment
     if late:
         return not _is_half_reset(context, view) and lasts >= context.settings.patience_s
     return lasts >= context.settings.interval_s and (
-        stale or bool(_list_unreadable_partitions(view)) or total - before >= FAILURES_MIN
+        stale or bool(_select_frozen(view, in_transaction=False)) or total - before >= FAILURES_MIN
     )
 
 
@@ -376,13 +361,12 @@ def _is_half_reset(context: RuleContext, view: InputView) -> bool:
     """A topic of offset syncs that was there and is gone: rule 15 says so, or a person reset it."""
     key = ("gone", "", "", view.id.input)
     flows = {
-        row_key
-        for row_key, flow in context.index.flows.items()
+        connector
+        for connector, flow in context.index.flows.items()
         if flow.offset_syncs is not None and InputId.of_tail(flow.offset_syncs) == view.id
     }
-    if not any(
-        where[:2] in flows for where in context.memory.synced
-    ) and not context.memory.held.has(key):
+    synced = any(partition[:2] in flows for partition in context.memory.synced)
+    if not synced and not context.memory.held.has(key):
         return False
     context.memory.held.since(key, context.now)  # so that a restart knows that it was there
     return True

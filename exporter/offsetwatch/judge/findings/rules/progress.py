@@ -153,7 +153,7 @@ def find_simultaneous_rewinds(context: RuleContext) -> Iterator[Finding]:
 
 
 def _is_recent(context: RuleContext, moment: float) -> bool:
-    return 0 <= context.now - moment < context.told_s
+    return 0 <= context.now - moment < context.reported_s
 
 
 def _list_connector_judgements(

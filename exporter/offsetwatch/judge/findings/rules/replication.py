@@ -80,10 +80,15 @@ def find_lost_records(context: RuleContext) -> Iterator[Finding]:
     """
     found: dict[ConnectorKey, list[Loss]] = {}
     for loss in context.snapshot.losses:
-        who = (loss.connect_cluster, loss.connector)
-        if 0 <= context.now - loss.at < context.told_s or _is_in_lost_range(context, who, loss):
-            found.setdefault(who, []).append(loss)
-    for who, losses in found.items():
+        key = (loss.connect_cluster, loss.connector)
+        in_lost_range = any(
+            view.headroom is not None and view.headroom < 0
+            for view in context.index.mirror_partitions.get(key, ())
+            if (view.topic, view.partition) == (loss.topic, loss.partition)
+        )
+        if in_lost_range or 0 <= context.now - loss.at < context.reported_s:
+            found.setdefault(key, []).append(loss)
+    for key, losses in found.items():
         causes = Counter[str]()
         for loss in losses:
             causes[loss.cause] += loss.records
@@ -91,7 +96,7 @@ def find_lost_records(context: RuleContext) -> Iterator[Finding]:
         yield context.found(
             FindingName.MM2_RECORDS_LOST,
             Severity.CRITICAL,
-            who,
+            key,
             f"can no longer replicate up to {format_count(total, 'upstream record')} "
             f"({', '.join(f'{cause}: {count}' for cause, count in causes.most_common())}).",
             evidence=build_examples(
@@ -101,14 +106,6 @@ def find_lost_records(context: RuleContext) -> Iterator[Finding]:
                 ]
             ),
         )
-
-
-def _is_in_lost_range(context: RuleContext, key: ConnectorKey, loss: Loss) -> bool:
-    return any(
-        view.headroom is not None and view.headroom < 0
-        for view in context.index.mirror_partitions.get(key, ())
-        if (view.topic, view.partition) == (loss.topic, loss.partition)
-    )
 
 
 def find_recreated_topics(context: RuleContext) -> Iterator[Finding]:
@@ -166,7 +163,10 @@ def find_positions_ahead(context: RuleContext) -> Iterator[Finding]:
                 "an operator altered them, or the log was truncated. MirrorMaker will copy the "
                 "topic from its start.",
                 evidence=build_examples(
-                    [_build_ahead_evidence(view) for view in _sort_furthest_first(ahead)]
+                    [
+                        _build_ahead_evidence(view)
+                        for view in sorted(ahead, key=lambda view: -(view.ahead or 0))
+                    ]
                 ),
             )
 
@@ -178,7 +178,8 @@ def find_recopies(context: RuleContext) -> Iterator[Finding]:
     """
     found: dict[ConnectorKey, list[Recopy]] = {}
     for where, recopy in list(context.memory.falls.recopies.items()):
-        over = recopy.done_at is not None and not 0 <= context.now - recopy.done_at < context.told_s
+        done_at = recopy.done_at
+        over = done_at is not None and not 0 <= context.now - done_at < context.reported_s
         if over or where[2] in {of.topic for of in _list_recreations(context, where[:2])}:
             context.memory.falls.end(where)
         elif abs(context.now - recopy.at) >= context.settings.interval_s:
@@ -208,23 +209,16 @@ def _list_recreations(context: RuleContext, key: ConnectorKey) -> list[TopicRecr
     ]
 
 
-def _is_reported(context: RuleContext, topic_recreation: TopicRecreation) -> bool:
-    """Is it a recreation (topics that never were one are counted too, with 0), and still told?"""
-    if not topic_recreation.count:
-        return False
-    views = context.index.mirror_partitions.get(
-        (topic_recreation.connect_cluster, topic_recreation.connector), ()
+def _is_reported(context: RuleContext, recreation: TopicRecreation) -> bool:
+    if not recreation.count:
+        return False  # a topic that never was recreated is counted too, with 0
+    key = (recreation.connect_cluster, recreation.connector)
+    lasts = any(
+        view.ahead or view.partition in recreation.undecided
+        for view in context.index.mirror_partitions.get(key, ())
+        if view.topic == recreation.topic
     )
-    stands = any(
-        view.ahead or view.partition in topic_recreation.undecided
-        for view in views
-        if view.topic == topic_recreation.topic
-    )
-    return stands or 0 <= context.now - topic_recreation.at < context.told_s
-
-
-def _sort_furthest_first(views: list[MirrorPartitionView]) -> list[MirrorPartitionView]:
-    return sorted(views, key=lambda view: -(view.ahead or 0))
+    return lasts or 0 <= context.now - recreation.at < context.reported_s
 
 
 def _build_ahead_evidence(view: MirrorPartitionView) -> Evidence:
@@ -313,18 +307,11 @@ def find_syncs_without_commits(context: RuleContext) -> Iterator[Finding]:
             evidence=build_examples(
                 [
                     (
-                        EvidenceItem(
-                            f"{partition.topic}-{partition.partition} committed",
-                            partition.committed,
-                            OFFSET,
-                        ),
-                        EvidenceItem(
-                            f"{partition.topic}-{partition.partition} synced",
-                            partition.synced,
-                            OFFSET,
-                        ),
+                        EvidenceItem(f"{name} committed", view.committed, OFFSET),
+                        EvidenceItem(f"{name} synced", view.synced, OFFSET),
                     )
-                    for _, partition in sorted(alone, key=lambda found: found[0])
+                    for _, view in sorted(alone, key=lambda found: found[0])
+                    for name in (f"{view.topic}-{view.partition}",)
                 ]
             ),
         )
@@ -394,7 +381,9 @@ def find_stale_checkpoints(context: RuleContext) -> Iterator[Finding]:
             evidence=build_examples(
                 [
                     _build_checkpoint_evidence(view)
-                    for view in sorted(views, key=_compute_translation_gap)
+                    for view in sorted(
+                        views, key=lambda view: (view.landing or 0) - (view.translated or 0)
+                    )
                 ]
             ),
         )
@@ -426,10 +415,6 @@ def _is_sync_newer(sync: SyncView, view: GroupView) -> bool:
         later = view.checkpoint_at is not None and is_later(sync.at, view.checkpoint_at)
         return view.checkpoint_read_at is None and (sync.read_at is not None or later)
     return sync.read_at > view.checkpoint_read_at
-
-
-def _compute_translation_gap(view: GroupView) -> int:
-    return (view.landing or 0) - (view.translated or 0)
 
 
 def _build_checkpoint_evidence(view: GroupView) -> Evidence:

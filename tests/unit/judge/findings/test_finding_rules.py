@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec.structs import replace as replace_struct
 
-from offsetwatch.judge.findings import register, visibility
-from offsetwatch.judge.findings.rules.registry import RULES
+from offsetwatch.judge.findings import register
+from offsetwatch.judge.findings.register import RULES
 from offsetwatch.model.connectors import UNKNOWN_STATE, ConnectorKind, Task, TaskStatus
 from offsetwatch.model.findings import TIME, FindingName, Severity, Verdict
 from offsetwatch.model.history_documents import HOURS, Baseline
@@ -1362,4 +1362,4 @@ def test_checkpoints_are_stale_two_intervals_after_the_oldest_is_three_old():
 
 
 def test_of_every_finding_it_is_known_what_it_is_seen_in():
-    assert set(FindingName) <= visibility._INPUTS_BY_FINDING.keys()
+    assert set(FindingName) <= register._INPUTS_BY_FINDING.keys()

@@ -8,14 +8,14 @@ import pytest
 
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import TopicPartition
-from offsetwatch.state.loss.flow import (
+from offsetwatch.state.loss.accounting import (
     LOSSES_MAX,
+    NOTHING_LOST,
     SAVE_INTERVAL_MAX_S,
     UNUSED_TOPIC_TTL_S,
     FlowInspection,
     LossAccounting,
 )
-from offsetwatch.state.loss.partition import NOTHING_LOST
 from offsetwatch.state.mirror.offset_syncs import GAPS_MAX
 from offsetwatch.state.snapshot import Loss, TopicRecreation
 from tests.changed import replace
