@@ -14,7 +14,7 @@ from typing import Any
 from offsetwatch.clients.connect.offsets_sweep import OffsetsSweepListener
 from offsetwatch.config import Config, parse
 from offsetwatch.config.schema.root import Poll
-from offsetwatch.daemon import wiring
+from offsetwatch.daemon import monitor
 from offsetwatch.daemon.discovery import Discovery
 from offsetwatch.daemon.monitor import ASSIGNMENTS_S
 from offsetwatch.daemon.polls import TOPICS_S, FailoverPolls
@@ -148,8 +148,10 @@ class Daemon:
         """Another process, which reads the configuration again."""
         self.config = config_for(self.world)
         self.clock.at = self.world.now
-        self.judge = wiring.build_judge(self.config)
-        self.loop = Loop(wiring.build_book(self.config), self.judge, self.clock, self.config.tick_s)
+        self.judge = monitor.build_judge(self.config)
+        self.loop = Loop(
+            monitor.build_book(self.config), self.judge, self.clock, self.config.tick_s
+        )
         self.loop.recall_with(self._recall)
         self.loop.save_with(self._save)
         self.tails: dict[KafkaTopic, _Following] = {}
@@ -220,8 +222,8 @@ class Daemon:
             self._look_at_connect(cluster.name, snapshot, now)
         self._discover(snapshot)
         if self._every("failover", TOPICS_S, now):
-            self.failover.look()
-        self.failover.early()
+            self.failover.poll_topics()
+        self.failover.poll_new()
         self._follow(snapshot, now)
         for name in self.world.kafkas:
             self._look_at_kafka(name, snapshot, now)
@@ -248,7 +250,7 @@ class Daemon:
         if self._every(f"groups {name}", entry.groups_s, now):
             groups = InputId(GROUPS, connect_cluster=name)
             self._run(f"groups of {name}", partial(self._poll_groups, name), groups)
-            self.failover.ask(name)
+            self.failover.poll_groups(name)
 
     def _look_at_kafka(self, name: str, snapshot: Snapshot, now: float) -> None:
         up = self.world.kafkas[name].down is None

@@ -129,15 +129,15 @@ class Discovery:
             return
         if not self._due(f"offsets {connect.name}", self._pause_of(connect, sources, snapshot)):
             return
-        looking = InputId(TAIL, connect_cluster=connect.name)
+        search = InputId(TAIL, connect_cluster=connect.name)
         try:
-            topic = self._found(connect, sources, _list_copy_prefixes(connect, snapshot))
+            topic = self._search(connect, sources, _list_copy_prefixes(connect, snapshot))
         except ClientError as exc:
             _log.warning("offsets_topic_not_found", connect_cluster=connect.name, detail=exc.detail)
-            self._put((build_failure(looking, exc),))
+            self._put((build_failure(search, exc),))
             self._put_off(connect.name, exc)
             return
-        self._settle(connect.name, topic, InputRetired(looking))
+        self._settle(connect.name, topic, InputRetired(search))
         doubt = _describe_copying_flow(topic, snapshot)
         if doubt is not None:
             self._put((OffsetsTopicCompared(connect.name, doubt),))
@@ -151,16 +151,16 @@ class Discovery:
         others: a connector has committed.
         """
         polled = {
-            rest_connector.connector
-            for rest_connector in snapshot.by_rest
-            if rest_connector.connect_cluster == connect.name
+            polled.connector
+            for polled in snapshot.by_rest
+            if polled.connect_cluster == connect.name
         }
-        committed = {
+        committed = frozenset(
             view.connector
             for view in (snapshot.source_partitions if polled else ())
             if view.connect_cluster == connect.name and view.connector in polled
-        }
-        evidence = (frozenset(view.name for view in sources), frozenset(committed))
+        )
+        evidence = (frozenset(view.name for view in sources), committed)
         if self._evidence.get(connect.name) != evidence:
             self._evidence[connect.name] = evidence
             self._pause_s.pop(connect.name, None)
@@ -174,10 +174,8 @@ class Discovery:
         """
         pause_s = self._pause_s.get(connect_cluster, RETRY_S)
         self._retry_at[f"offsets {connect_cluster}"] = self._clock.now() + pause_s
-        longer_s = (
-            RETRY_S if isinstance(error, _TRANSIENT_ERRORS) else min(2 * pause_s, RETRY_MAX_S)
-        )
-        self._pause_s[connect_cluster] = longer_s
+        transient = isinstance(error, _TRANSIENT_ERRORS)
+        self._pause_s[connect_cluster] = RETRY_S if transient else min(2 * pause_s, RETRY_MAX_S)
 
     def _compare(self, connect: Connect, snapshot: Snapshot) -> None:
         """Search again for a topic that was found, and report doubt if another one matches.
@@ -197,7 +195,7 @@ class Discovery:
                     connect, topic, "by its name it is MirrorMaker 2's copy of another topic"
                 )
                 return
-            found = self._found(connect, sources, copied_as)
+            found = self._search(connect, sources, copied_as)
         except SeveralOffsetsTopics as exc:
             doubt = exc.detail
         except OffsetsTopicNotIdentified:
@@ -210,7 +208,7 @@ class Discovery:
         doubt = _describe_copying_flow(topic, snapshot) or doubt
         self._put((OffsetsTopicCompared(connect.name, doubt),))
 
-    def _found(
+    def _search(
         self, connect: Connect, sources: list[ConnectorView], copied_as: frozenset[str]
     ) -> KafkaTopic:
         topic = find_offsets_topic(
@@ -369,7 +367,7 @@ class Tails:
     def __init__(self, start: StartTail, put: Callable[[Batch], bool]) -> None:
         self._start = start
         self._put = put
-        self._following: dict[KafkaTopic, _RunningTail] = {}
+        self._running: dict[KafkaTopic, _RunningTail] = {}
         self._retiring: set[InputId] = set()
 
     def follow(self, topology: Topology) -> None:
@@ -378,35 +376,34 @@ class Tails:
         A topic is read from its beginning again if another Connect cluster starts to use it for
         offsets: what was read went to the first one alone.
         """
-        wanted = {topic: _find_reading_clusters(topology, topic) for topic in topology.tailed()}
-        for topic, following in sorted(self._following.items(), key=lambda item: item[0]):
-            if topic not in wanted or not wanted[topic] <= following.readers:
-                self._leave(topic)
+        clusters = {
+            topic: frozenset(
+                offsets_topic.connect_cluster
+                for offsets_topic in topology.offsets_topics
+                if offsets_topic.at == topic
+            )
+            for topic in topology.tailed()
+        }
+        for topic, tail in sorted(self._running.items(), key=lambda item: item[0]):
+            if topic not in clusters or not clusters[topic] <= tail.readers:
+                self._stop(topic)
         # A retired input is forgotten before its tail is reported again, or it would seem alive.
         self._retiring = {
             input_id for input_id in self._retiring if not self._put((InputRetired(input_id),))
         }
-        for topic in sorted(wanted.keys() - self._following.keys()):
+        for topic in sorted(clusters.keys() - self._running.keys()):
             if InputId.of_tail(topic) not in self._retiring:
                 stopped = threading.Event()
                 thread = self._start(topic, choose_topic_reader(topology, topic), stopped)
-                self._following[topic] = _RunningTail(wanted[topic], stopped, thread)
+                self._running[topic] = _RunningTail(clusters[topic], stopped, thread)
 
     def stop(self) -> None:
         """Signal all tails to stop; do not wait."""
-        for following in tuple(self._following.values()):
-            following.stopped.set()
+        for tail in tuple(self._running.values()):
+            tail.stopped.set()
 
-    def _leave(self, topic: KafkaTopic) -> None:
-        following = self._following.pop(topic)
-        following.stopped.set()
-        following.thread.join(JOIN_S_MAX)  # its last batch must not revive what is retired next
+    def _stop(self, topic: KafkaTopic) -> None:
+        tail = self._running.pop(topic)
+        tail.stopped.set()
+        tail.thread.join(JOIN_S_MAX)  # its last batch must not revive what is retired next
         self._retiring.add(InputId.of_tail(topic))
-
-
-def _find_reading_clusters(topology: Topology, topic: KafkaTopic) -> frozenset[str]:
-    return frozenset(
-        offsets_topic.connect_cluster
-        for offsets_topic in topology.offsets_topics
-        if offsets_topic.at == topic
-    )

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import structlog
 
-from offsetwatch.clients.connect.reader import ConnectReader
+from offsetwatch.clients.connect.offsets_sweep import sweep_of
+from offsetwatch.clients.connect.reader import ConnectReader, reader_of
 from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.config import Config, Connect
-from offsetwatch.daemon import wiring
 from offsetwatch.daemon.discovery import Discovery, Tails
 from offsetwatch.daemon.polls import (
     FILE_POLL_S,
@@ -45,12 +45,15 @@ from offsetwatch.ingest.polls import Batch, poll_brokers, poll_groups
 from offsetwatch.ingest.tail import Tail
 from offsetwatch.ingest.topic_readers import TopicReader
 from offsetwatch.ingest.unreadable_partitions import OpenTransactions
+from offsetwatch.judge.judge import SnapshotJudge
+from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.loop import DocumentLoader, DocumentSaver, Loop
 from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
     LOG_ENDS,
+    REST_OFFSETS,
     TAIL,
     InputId,
     InputRetired,
@@ -58,7 +61,10 @@ from offsetwatch.model.observations import (
     build_rest_offsets_input,
 )
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup, TopicPartition
+from offsetwatch.state.book import Book
+from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.failover import build_groups_input
+from offsetwatch.state.series_budget import SeriesLimits
 from offsetwatch.state.snapshot import Snapshot
 
 RECONCILE_S = 1.0  # how soon what was just discovered is tailed, polled or probed
@@ -68,7 +74,10 @@ FACTS_DUE_S = 5.0  # how soon a topic that was just found is described; then it 
 RECORD_AGES_S_MAX = 3.0  # a catch-up is one without them
 PUT_TIMEOUT_S = 5.0  # a poll drops its batch rather than wait longer for the loop
 STOP_TIMEOUT_S = 15.0
-
+TAIL_STALE_S = 20.0  # ten of its own checks
+MISSED_POLLS = 3  # how many attempts in a row may fail before what a poll told us is taken down
+MISSED_BATCHES = 3
+BATCH_S = 300.0  # for a batch or a computation that is under way
 _log = structlog.get_logger()
 
 
@@ -100,11 +109,16 @@ class ClusterMonitor:
         self._homes = {
             connect.name: connect.kafka for connect in config.connect if connect.kafka is not None
         }
-        self._readers = wiring.build_connect_readers(config)
+        with_rest = [connect for connect in config.connect if connect.worker_urls]
+        self._readers = {
+            connect.name: reader_of(connect, connect.poll.timeout_s) for connect in with_rest
+        }
         self._assignments = {
             name: AssignmentsPoll(reader) for name, reader in self._readers.items()
         }
-        self._sweeps = wiring.build_sweeps(config)
+        self._sweeps = {
+            connect.name: sweep_of(connect, connect.poll.timeout_s) for connect in with_rest
+        }
         self._ends = {
             name: LogEndsPoll(admin, self._put, self._clock) for name, admin in self._admins.items()
         }
@@ -114,12 +128,10 @@ class ClusterMonitor:
         base = Path(config.history.path)
         self._pipeline = PipelineStatusFile(base, self._put)
         self._baselines = BaselinesFile(base, self._put)
-        self._loop = Loop(
-            wiring.build_book(config), wiring.build_judge(config), self._clock, config.tick_s
-        )
-        self._scheduler = JobScheduler(
-            self._clock, wiring.count_worker_threads(config), self._job_failed
-        )
+        self._loop = Loop(build_book(config), build_judge(config), self._clock, config.tick_s)
+        # A thread for each poll that can block, so that one slow input does not delay the others.
+        threads = 4 + 6 * len(config.connect) + 4 * len(config.kafka)
+        self._scheduler = JobScheduler(self._clock, threads, self._job_failed)
 
     @property
     def snapshot(self) -> Snapshot:
@@ -147,9 +159,9 @@ class ClusterMonitor:
         """Save with this function what must survive a restart; None stops saving."""
         self._loop.save_with(save)
 
-    def tell(self, seen: Observation) -> None:
+    def report(self, observation: Observation) -> None:
         """Enqueue an observation from elsewhere in the process; it may be dropped. Thread-safe."""
-        self._put((seen,))
+        self._put((observation,))
 
     def start(self) -> None:
         """Start the loop, the polls and, as they are discovered, the tails."""
@@ -242,7 +254,7 @@ class ClusterMonitor:
         self._every(
             poll.groups_s,
             f"failover of {name}",
-            lambda: self._failover.ask(name),
+            lambda: self._failover.poll_groups(name),
             lambda: [
                 build_groups_input(request.flow)
                 for request in self.snapshot.groups_to_ask
@@ -316,7 +328,21 @@ class ClusterMonitor:
                 "probes",
                 lambda: self._put(self._probes.round(name, self.snapshot)),
             ),
-            (FACTS_DUE_S, "topics", lambda: self._poll_facts(admin, memory)),
+            (
+                FACTS_DUE_S,
+                "topics",
+                lambda: self._put(
+                    poll_topic_facts(
+                        admin,
+                        lambda: self._open_reader(name),
+                        self.snapshot,
+                        self._homes,
+                        memory,
+                        self._clock,
+                        self._stop.is_set,
+                    )
+                ),
+            ),
         ):
             self._every(seconds, f"{what} of {name}", job, lambda: [ends], partial=True)
 
@@ -326,10 +352,11 @@ class ClusterMonitor:
         Discovery and tails are two jobs: a failed discovery must not delay the tails of known
         topics.
         """
-        self._every(FILE_POLL_S, "pipeline", self._pipeline.look)
-        self._every(FILE_POLL_S, "baselines", self._baselines.look)
-        self._every(TOPICS_S, "failover topics", self._failover.look)
-        discoveries = [self._discovery_of(connect) for connect in self._config.connect]
+        self._every(FILE_POLL_S, "pipeline", self._pipeline.poll)
+        self._every(FILE_POLL_S, "baselines", self._baselines.poll)
+        self._every(TOPICS_S, "failover topics", self._failover.poll_topics)
+        searches = [InputId(TAIL, connect_cluster=connect.name) for connect in self._config.connect]
+        discoveries = [self._guard_discovery(connect) for connect in self._config.connect]
         self._every(
             self._reconcile_s, "discovery", lambda: [discover() for discover in discoveries]
         )
@@ -337,32 +364,16 @@ class ClusterMonitor:
             ("tails", lambda: self._tails.follow(self.snapshot.topology)),
             ("first polls", self._poll_early),
         ):
-            self._every(self._reconcile_s, name, job, self._list_search_inputs, retires=True)
+            self._every(self._reconcile_s, name, job, lambda: searches, retires=True)
         self._every(GC_PERIOD_S, "memory", PeriodicGarbageCollector().look, delayed=True)
 
-    def _discovery_of(self, connect: Connect) -> Callable[[], None]:
+    def _guard_discovery(self, connect: Connect) -> Callable[[], None]:
         return self._supervisor.guard(
             f"discovery of {connect.name}",
             lambda: self._discovery.inspect(connect, self.snapshot),
             lambda: [InputId(TAIL, connect_cluster=connect.name)],
             retires=True,
         )
-
-    def _list_search_inputs(self) -> list[InputId]:
-        """Return the inputs that report that the topics of a Connect cluster are not found."""
-        return [InputId(TAIL, connect_cluster=connect.name) for connect in self._config.connect]
-
-    def _poll_facts(self, admin: KafkaInspector, memory: TopicMemory) -> None:
-        facts = poll_topic_facts(
-            admin,
-            lambda: self._open_reader(admin.name),
-            self.snapshot,
-            self._homes,
-            memory,
-            self._clock,
-            self._stop.is_set,
-        )
-        self._put(facts)
 
     def _poll_groups(self, connect: Connect) -> None:
         sinks = self._sinks(connect)
@@ -416,17 +427,17 @@ class ClusterMonitor:
     def _poll_early(self) -> None:
         """Poll a new sink or flow at once, before its next scheduled poll."""
         snapshot = self.snapshot
-        self._failover.early()
+        self._failover.poll_new()
         for connect in self._config.connect:
             key = (GROUPS, connect.name)
-            wanted, asked = bool(self._sinks(connect)), key in self._polled_early
-            if wanted and not asked:
+            has_sinks, polled = bool(self._sinks(connect)), key in self._polled_early
+            if has_sinks and not polled:
                 self._polled_early.add(key)
                 self._polls[key]()
             # The last sink is gone: there is nothing left to go stale.
             elif (
-                asked
-                and not wanted
+                polled
+                and not has_sinks
                 and self._put((InputRetired(InputId(GROUPS, connect_cluster=connect.name)),))
             ):
                 self._polled_early.discard(key)
@@ -458,7 +469,7 @@ class ClusterMonitor:
                 lambda: self._open_reader(topic.kafka, committed=False), self._clock
             ),
             role_of=role_of,
-            put=lambda batch: self._put_or_wait(batch, stopped),
+            put=self._loop.put,
             stopped=stopped.wait,
             clock=self._clock,
         )
@@ -484,11 +495,6 @@ class ClusterMonitor:
             _log.warning("poll_dropped", observations=len(batch))
         return taken
 
-    def _put_or_wait(self, batch: Batch, stopped: threading.Event) -> None:
-        """Enqueue a batch of a tail; wait, because nothing may be lost. Kafka is the buffer."""
-        while not stopped.is_set() and not self._loop.put(batch, 0.5):
-            pass
-
     def _spawn(self, name: str, target: Callable[[], None]) -> threading.Thread:
         thread = threading.Thread(target=self._supervise, args=(name, target), name=name)
         thread.daemon = True
@@ -507,3 +513,78 @@ class ClusterMonitor:
     def _job_failed(self, error: BaseException, trace: str) -> None:
         _log.error("job_died", error=repr(error), trace=trace)
         self._failed.set()
+
+
+def build_book(config: Config) -> Book:
+    """Build the state, with the age in seconds at which each kind of input becomes stale.
+
+    That is a few missed attempts.
+    """
+    slowest_state_s = max(connect.poll.state_s for connect in config.connect)
+    slowest_offsets_s = max(connect.poll.rest_offsets_s for connect in config.connect)
+    slowest_groups_s = max(connect.poll.groups_s for connect in config.connect)
+    # Where one worker does not answer the next is asked, each for so long.
+    timeout_s = max(
+        cluster.poll.timeout_s * max(1, len(cluster.worker_urls)) for cluster in config.connect
+    )
+    return Book(
+        sites=tuple(
+            ConnectClusterSettings(
+                name=cluster.name,
+                kafka=cluster.kafka,
+                rest=bool(cluster.worker_urls),
+                wants_connector=cluster.connectors.allows,
+                wants_topic=cluster.topics.allows,
+                by_topic=cluster.granularity == "topic",
+                status=None
+                if cluster.kafka is None or cluster.status_topic is None
+                else KafkaTopic(cluster.kafka, cluster.status_topic),
+            )
+            for cluster in config.connect
+        ),
+        kafkas={name: kafka.addresses for name, kafka in config.kafka.items()},
+        flows=tuple(
+            MirrorFlow(
+                connect_cluster=config.connect_of(flow),
+                connector=flow.connector,
+                source=flow.source,
+                target=flow.target,
+                upstream=flow.upstream,
+                downstream=flow.downstream,
+                offset_syncs=None
+                if flow.offset_syncs is None
+                else KafkaTopic(flow.offset_syncs.kafka, flow.offset_syncs.topic),
+                copies=tuple(flow.copies.items()),
+            )
+            for flow in config.flows
+        ),
+        stale_after_s={
+            TAIL: TAIL_STALE_S,
+            CONNECT_REST: MISSED_POLLS * slowest_state_s + timeout_s,
+            REST_OFFSETS: MISSED_POLLS * slowest_offsets_s + timeout_s,
+            GROUPS: MISSED_POLLS * slowest_groups_s + timeout_s,
+            LOG_ENDS: MISSED_POLLS * config.ends_s + timeout_s,
+        },
+        source_partitions_max=config.limits.source_partitions_max,
+        series=SeriesLimits(config.limits.series_per_connector_max, config.limits.series_max),
+        interval_s=config.judge.interval_s,
+        pipeline_fresh_s=MISSED_BATCHES * config.history.cadence_s + BATCH_S,
+    )
+
+
+def build_judge(config: Config) -> SnapshotJudge:
+    """Build the judge of verdicts and findings, with the configured interval."""
+    return SnapshotJudge(
+        JudgeSettings(
+            interval_s=config.judge.interval_s,
+            runbooks_url=config.notify.runbooks_url,
+            addresses={
+                **{("kafka", name): kafka.bootstrap for name, kafka in config.kafka.items()},
+                **{
+                    ("connect", cluster.name): cluster.url
+                    for cluster in config.connect
+                    if cluster.url is not None
+                },
+            },
+        )
+    )

@@ -57,36 +57,36 @@ class FailoverPolls:
         self._snapshot = snapshot
         self._put = put
         self._clock = clock
-        self._looked: set[tuple[str, str]] = set()
-        self._asked: set[FlowKey] = set()
+        self._polled_topics: set[tuple[str, str]] = set()
+        self._polled_flows: set[FlowKey] = set()
 
-    def look(self) -> None:
+    def poll_topics(self) -> None:
         """Poll which of MM2's internal topics exist."""
-        for kafka, wanted in _list_flow_topics(self._snapshot()).items():
-            self._put(poll_topics(self._admins[kafka], wanted))
+        for kafka, topics in _list_flow_topics(self._snapshot()).items():
+            self._put(poll_topics(self._admins[kafka], topics))
 
-    def ask(self, connect_cluster: str) -> None:
+    def poll_groups(self, connect_cluster: str) -> None:
         """Poll the group offsets of a Connect cluster's flows."""
         for request in self._snapshot().groups_to_ask:
             if request.flow[0] == connect_cluster:
-                self._ask(request)
+                self._poll_flow(request)
 
-    def early(self) -> None:
+    def poll_new(self) -> None:
         """Poll new topics and flows at once, before their next poll; retire removed flows."""
         snapshot = self._snapshot()
-        for kafka, wanted in _list_flow_topics(snapshot).items():
-            new = {(kafka, topic) for topic in wanted} - self._looked
-            if new and self._put(poll_topics(self._admins[kafka], wanted)):
-                self._looked |= new
+        for kafka, topics in _list_flow_topics(snapshot).items():
+            new = {(kafka, topic) for topic in topics} - self._polled_topics
+            if new and self._put(poll_topics(self._admins[kafka], topics)):
+                self._polled_topics |= new
         flows = {request.flow: request for request in snapshot.groups_to_ask}
-        for key in flows.keys() - self._asked:
-            self._ask(flows[key])
-        for key in self._asked - flows.keys():
+        for key in flows.keys() - self._polled_flows:
+            self._poll_flow(flows[key])
+        for key in self._polled_flows - flows.keys():
             if self._put((InputRetired(build_groups_input(key)),)):
-                self._asked.discard(key)
+                self._polled_flows.discard(key)
 
-    def _ask(self, request: GroupOffsetsRequest) -> None:
-        self._asked.add(request.flow)
+    def _poll_flow(self, request: GroupOffsetsRequest) -> None:
+        self._polled_flows.add(request.flow)
         upstream, downstream = self._admins[request.upstream], self._admins[request.downstream]
         answer = poll_failover(request, upstream, downstream, self._clock)
         # Or it would revive what was retired meanwhile.
@@ -175,29 +175,26 @@ class _WatchedFile:
         self._read = read
         self._unreadable = unreadable
         self._event = event
-        self._told: _FileIdentity | None = None
+        self._reported: _FileIdentity | None = None
         self._refused: _FileIdentity | None = None
 
-    def look(self) -> None:
+    def poll(self) -> None:
         """Report the file if it is new or has changed since the last report."""
-        there = self._identity()
-        if there == self._told:
+        identity = self._read_identity()
+        if identity == self._reported:
             return
         try:
             found = self._read()
         except HistoryError as exc:
-            self._refuse(there, str(exc))
+            # Once, not at each poll.
+            if identity != self._refused and self._put((self._unreadable,)):
+                _log.warning(self._event, detail=str(exc))
+                self._reported, self._refused = _UNREADABLE_FILE, identity
             return
         if self._put((found,)):
-            self._told, self._refused = there, None
+            self._reported, self._refused = identity, None
 
-    def _refuse(self, there: _FileIdentity | None, why: str) -> None:
-        """Report and log an unreadable file once, not at each poll."""
-        if there != self._refused and self._put((self._unreadable,)):
-            _log.warning(self._event, detail=why)
-            self._told, self._refused = _UNREADABLE_FILE, there
-
-    def _identity(self) -> _FileIdentity | None:
+    def _read_identity(self) -> _FileIdentity | None:
         """Return a value that changes when the file is replaced; None without a file."""
         try:
             found = self._path.stat()

@@ -108,7 +108,7 @@ class Daemon:
         self._monitor = monitor
         from offsetwatch.daemon.side_effects import SideEffects  # noqa: PLC0415 - see the module
 
-        self._side_effects = SideEffects(lambda: self.snapshot, self._tell, state, self._clock)
+        self._side_effects = SideEffects(lambda: self.snapshot, self._report, state, self._clock)
         self._side_effects.follow(self._config)
         _log.info("started", version=__version__, listen=self._config.listen)
         while not self._stop.is_set() and not self._broken:
@@ -124,10 +124,9 @@ class Daemon:
         """Return the newest snapshot of the current inputs."""
         return EMPTY_SNAPSHOT if self._monitor is None else self._monitor.snapshot
 
-    def _tell(self, seen: Observation) -> None:
-        """Hand an observation to the current inputs."""
+    def _report(self, observation: Observation) -> None:
         if self._monitor is not None:
-            self._monitor.tell(seen)
+            self._monitor.report(observation)
 
     @property
     def _broken(self) -> bool:
@@ -137,7 +136,7 @@ class Daemon:
     def stop(self) -> None:
         """Stop serving soon, and answer callers that wait for a reload. Thread-safe."""
         self._stop.set()
-        self._refuse_all()
+        self._refuse_reloads()
 
     def alive(self) -> bool:
         """Check whether the current inputs run; True before there are any."""
@@ -152,7 +151,7 @@ class Daemon:
         future: Future[Mistakes] = Future()
         self._reload_requests.put(future)
         if self._stop.is_set():  # then nobody takes it out any more
-            self._refuse_all()
+            self._refuse_reloads()
         return future
 
     def _on_stop(self, number: int, _frame: FrameType | None) -> None:
@@ -174,7 +173,7 @@ class Daemon:
         )
         _resolve_reload(future, mistakes)
 
-    def _refuse_all(self) -> None:
+    def _refuse_reloads(self) -> None:
         while True:
             try:
                 _resolve_reload(self._reload_requests.get_nowait(), STOPPING_MISTAKES)

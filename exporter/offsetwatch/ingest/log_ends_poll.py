@@ -34,7 +34,7 @@ TOPIC_IDS_PER_REQUEST: Final = 500  # at once: an answer describes every partiti
 # Log starts, and the ids of topics, cost more than the log ends, and change rarely: brokers look
 # for what retention is to delete once in five minutes (log.retention.check.interval.ms). Where
 # there are many partitions topics take turns, within three minutes as a rule. What became of the
-# records of a topic (state/loss/flow.py) is looked at in its turn, by what is read then.
+# records of a topic (state/loss/accounting.py) is looked at in its turn, by what is read then.
 TURN_PARTITIONS: Final = 250
 TURNS_MAX: Final = 36
 

@@ -53,6 +53,7 @@ from offsetwatch.model.topology import KafkaTopic, TopicPartition
 READ_RECORDS_MAX = 10_000
 READ_TIMEOUT_S = 1.0  # how late a tail of a silent topic hears that it is to stop
 CHECK_EVERY_S = 2.0  # how often the topic's end is asked for: our own lag, and a sign of life
+PUT_WAIT_S = 0.5
 RETRY_FIRST_S = 1.0
 RETRY_MAX_S = 15.0
 # What is remembered of a topic until all of it is read: half a KiB for each key at least, ten times
@@ -69,8 +70,9 @@ _log = structlog.get_logger()
 class Tail:
     """Tail of one topic, restarted with a back-off while the topic cannot be read.
 
-    `put` enqueues for the event loop and blocks while the queue is full. `stopped(s)` waits up to s
-    seconds and returns whether to stop. `role_of` builds a new TopicReader for each bootstrap.
+    `put(batch, s)` enqueues for the event loop and returns False if the queue stayed full for s
+    seconds. `stopped(s)` waits up to s seconds and returns whether to stop. `role_of` builds a new
+    TopicReader for each bootstrap.
     """
 
     def __init__(
@@ -81,7 +83,7 @@ class Tail:
         open_reader: Callable[[], TailReader],
         transactions: OpenTransactions,
         role_of: Callable[[], TopicReader],
-        put: Callable[[tuple[Observation, ...]], None],
+        put: Callable[[tuple[Observation, ...], float], bool],
         stopped: Callable[[float], bool],
         clock: UnixClock,
     ) -> None:
@@ -468,6 +470,8 @@ class Tail:
         whole: bool = False,
         caught_up: bool = True,
     ) -> None:
+        unreadable = {frozen.partition for frozen in self._sick}
+        held = (frozen for frozen in self._frozen if frozen.partition not in unreadable)
         read = TailRead(
             input=self.input_id,
             topic=self.topic,
@@ -479,17 +483,15 @@ class Tail:
             as_of=self._as_of,
             undecodable=tuple(undecodable.items()),
             whole=whole,
-            frozen=self._all_frozen(),
+            frozen=(*held, *self._sick),
         )
-        self._put((read,))
+        self._enqueue(read)
         self._failing = None
 
-    def _all_frozen(self) -> tuple[Frozen, ...]:
-        sick = {frozen.partition for frozen in self._sick}
-        return (
-            *(frozen for frozen in self._frozen if frozen.partition not in sick),
-            *self._sick,
-        )
+    def _enqueue(self, observation: Observation) -> None:
+        """Wait while the queue is full, because nothing may be lost. Kafka is the buffer."""
+        while not self._put((observation,), PUT_WAIT_S) and not self._stopped(0):
+            pass
 
     def _failed(self, error: ClientError, *, partial: bool = False) -> None:
         if error.reason != self._failing:
@@ -497,7 +499,7 @@ class Tail:
             _log.warning(
                 "tail_failed", input=self.input_id.input, reason=error.reason, detail=error.detail
             )
-        self._put((InputFailed(self.input_id, error.reason, error.detail, partial=partial),))
+        self._enqueue(InputFailed(self.input_id, error.reason, error.detail, partial=partial))
 
 
 def _add_partition_to_error(error: ClientError, partition: int) -> ClientError:

@@ -203,7 +203,7 @@ class _Story:
         reader._consumer = _Consumer(FakeReader(self.kafka), self.fail)
         return reader
 
-    def _put(self, batch: Any) -> bool:
+    def _put(self, batch: Any, _timeout_s: float = 0.0) -> bool:
         for tail in batch:
             if isinstance(tail, InputFailed):
                 self.failed += 1

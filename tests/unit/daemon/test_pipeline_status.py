@@ -28,7 +28,7 @@ class Looking:
 
     def look(self) -> Batch:
         self._taken.clear()
-        self._file.look()
+        self._file.poll()
         return tuple(observed for batch in self._taken for observed in batch)
 
 
@@ -111,13 +111,13 @@ def test_what_is_usual_is_told_when_it_is_new_damaged_and_gone(tmp_path):
     file = BaselinesFile(tmp_path, lambda batch: taken.append(batch) is None)
     document = Baselines(made_at=2.0, until=1.0)
     pipeline_status.publish(tmp_path, document)
-    file.look()
-    file.look()
+    file.poll()
+    file.poll()
     pipeline_status.find_baselines_path(tmp_path).write_bytes(b"{")
-    file.look()
-    file.look()
+    file.poll()
+    file.poll()
     pipeline_status.find_baselines_path(tmp_path).unlink()
-    file.look()
+    file.poll()
     reports = [observed for batch in taken for observed in batch]
     assert reports == [
         BaselinesRead(document),

@@ -75,7 +75,7 @@ class Following:
         self.readers.append(self.open_reader() if self.open_reader else FakeReader(self.kafka))
         return self.readers[-1]
 
-    def _put(self, batch) -> None:
+    def _put(self, batch, _timeout_s) -> bool:
         for tail in batch:
             if isinstance(tail, TailRead) and not tail.caught_up:
                 self.progress.append(tail)
@@ -84,6 +84,7 @@ class Following:
             if not self._over and self._wanted(tail):
                 self._wanted = next(self._story, None)
                 self._over = self._wanted is None
+        return True
 
     def _stopped(self, seconds: float) -> bool:
         self._rounds += 1

@@ -37,13 +37,14 @@ def follow(
     over = threading.Event()
     given_up = threading.Timer(DEADLINE_S, over.set)
 
-    def put(batch) -> None:
+    def put(batch, _timeout_s) -> bool:
         for observation in batch:
             observed.append(observation)
             if todo and todo[0][0](observation):
                 todo.pop(0)[1]()
             if not todo:
                 over.set()
+        return True
 
     tail = Tail(
         KafkaTopic("east", topic),

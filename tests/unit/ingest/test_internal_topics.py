@@ -1,7 +1,7 @@
 import pytest
 
 from offsetwatch.errors import TargetUnreachable
-from offsetwatch.ingest import internal_topics_poll
+from offsetwatch.ingest import internal_topics
 from offsetwatch.ingest.internal_topics import TopicMemory, poll_topic_facts, read_topic_facts
 from offsetwatch.model.observations import TopicFactsRead
 from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, OffsetsTopic, Topology
@@ -53,7 +53,7 @@ def cluster() -> Cluster:
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """A topic of 100 records is long."""
     for name, value in (("LONG_TOPIC_RECORDS_MIN", 100), ("COUNTED_RECORDS_MAX", 300)):
-        monkeypatch.setattr(internal_topics_poll, name, value)
+        monkeypatch.setattr(internal_topics, name, value)
     monkeypatch.setattr("offsetwatch.state.internal_topics.LONG_TOPIC_RECORDS_MIN", 100)
 
 
@@ -159,7 +159,7 @@ def test_a_topic_is_counted_again_only_once_it_may_have_become_too_long(cluster:
     assert cluster.problems() == []
     assert cluster.readers.opened == 1
     commits(cluster, 50)
-    cluster.kafka.clock.advance(internal_topics_poll.RECOUNT_S)
+    cluster.kafka.clock.advance(internal_topics.RECOUNT_S)
     assert cluster.problems() == ["oversize"]
     assert cluster.readers.opened == 2
 
@@ -170,7 +170,7 @@ def test_a_topic_that_was_cured_is_no_longer_too_long_within_the_hour(cluster: C
     assert cluster.problems() == ["oversize"]
     cluster.kafka.compact(OFFSETS)
     assert cluster.problems() == ["oversize"]
-    cluster.kafka.clock.advance(internal_topics_poll.RECOUNT_S)
+    cluster.kafka.clock.advance(internal_topics.RECOUNT_S)
     assert cluster.problems() == []
 
 
@@ -184,7 +184,7 @@ def test_counting_ends_at_a_bound(cluster: Cluster) -> None:
 def test_a_topic_of_many_keys_that_is_cut_short_says_nothing(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(internal_topics_poll, "RECORDS_PER_KEY_MAX", 10)
+    monkeypatch.setattr(internal_topics, "RECORDS_PER_KEY_MAX", 10)
     commits(cluster, 1000, keys=200)
     assert cluster.read()[OFFSETS].records is None
     opened = cluster.readers.opened
@@ -211,7 +211,7 @@ def test_a_cluster_that_is_away_is_asked_again_within_a_minute(cluster: Cluster)
     assert cluster.poll() == ()
     cluster.kafka.down = None
     assert cluster.poll() == ()
-    cluster.kafka.clock.advance(internal_topics_poll.RETRY_S)
+    cluster.kafka.clock.advance(internal_topics.RETRY_S)
     assert len(cluster.poll()) == 1
 
 
