@@ -27,9 +27,7 @@ from offsetwatch.state.totals import Trends
 
 Batch = tuple[Observation, ...]
 DocumentSaver = Callable[[str, bytes], bool]
-DocumentLoader = Callable[
-    [str, Callable[[bytes], None]], None
-]  # give the document of this name to that
+DocumentLoader = Callable[[str, Callable[[bytes], None]], None]  # passes a document to a function
 
 QUEUE_BATCHES_MAX = 256  # about a second of work; when full, tails wait: Kafka is the buffer
 BATCHES_AT_ONCE_MAX = 1024  # so that a flood cannot keep a snapshot from being published
@@ -37,9 +35,7 @@ QUEUE_READS_PER_TICK = 16
 QUEUE_READS_PER_IDLE_TICK = 4  # while nothing comes: to wake up is most of what a loop at rest does
 PUBLICATIONS_PER_TICK = 4
 PUBLICATION_SHARE_MAX = 0.05  # of the time, which is what pictures within a tick may take at most
-PAUSE_TICKS = (
-    0.5  # of a tick: the pause after a picture that took long, or the loop would eat a core
-)
+PAUSE_TICKS = 0.5  # pause after a snapshot that took long, or the loop would take a core
 SAVE_EVERY_S = 30.0  # what is lost by a kill at most: positions, which are then seen again
 
 

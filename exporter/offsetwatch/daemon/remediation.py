@@ -8,58 +8,51 @@ readers, drivers) belongs to one thread: that of remediation, or one that answer
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
+
 import structlog
+
+from offsetwatch.clients.kafka.journal_topic import JournalTopicRequirements
 from offsetwatch.clock import SteadyClock, UnixClock
 from offsetwatch.config import Config
 from offsetwatch.daemon.supervisor import start_supervised_thread
 from offsetwatch.errors import JournalDamaged, NotLeader
 from offsetwatch.model.observations import Observation
-from offsetwatch.model.remediation import FOLLOWER_MODE, RemediationReported
-from offsetwatch.remedy.drivers.factory import open_remediation_driver
-from offsetwatch.remedy.execute.approved_plans import PlanExecutor, ProcessLifetime
-from offsetwatch.remedy.loop import ROUND_S, RemediationLoop
-from offsetwatch.remedy.model.plan import PlanStatus
-from offsetwatch.remedy.model.service_api import AlertHint
-from offsetwatch.remedy.replicas.replica import LeadershipTerm, Replica
-from offsetwatch.remedy.views import plan_view
-from offsetwatch.state.snapshot import Snapshot
-import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
-from functools import partial
-from pathlib import Path
-from typing import NamedTuple
-from offsetwatch.clients.kafka.journal_topic import JournalTopicRequirements
-from offsetwatch.clock import SteadyClock, UnixClock
-from offsetwatch.config import Config
-from offsetwatch.model.observations import Observation
-from offsetwatch.model.remediation import ReplicaReported
-from offsetwatch.remedy.drivers.factory import find_connect_cluster
+from offsetwatch.model.remediation import FOLLOWER_MODE, RemediationReported, ReplicaReported
+from offsetwatch.remedy.drivers.factory import find_connect_cluster, open_remediation_driver
 from offsetwatch.remedy.drivers.quarantine.stores import build_configured_quarantine
 from offsetwatch.remedy.drivers.strimzi.resources import find_resource_problem
+from offsetwatch.remedy.execute.approved_plans import PlanExecutor, ProcessLifetime
 from offsetwatch.remedy.gather.facts_collector import FactsCollector, TimeSources
 from offsetwatch.remedy.gather.live_queries import Brokers, ConnectClient
 from offsetwatch.remedy.gather.poison_locator import PoisonLocator
 from offsetwatch.remedy.journal.index import JournalIndex
 from offsetwatch.remedy.journal.journal import LinePublisher
+from offsetwatch.remedy.loop import ROUND_S, RemediationLoop
+from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.remedy.model.policy import Policy
-from offsetwatch.remedy.model.service_api import PlanningAnswer, PlanRequest
+from offsetwatch.remedy.model.service_api import AlertHint, PlanningAnswer, PlanRequest
 from offsetwatch.remedy.planner import Planner
 from offsetwatch.remedy.policy_settings import build_policy
-from offsetwatch.remedy.replicas.replica import Replica, ReplicaSettings, ReplicaStatus
+from offsetwatch.remedy.replicas.replica import (
+    LeadershipTerm,
+    Replica,
+    ReplicaSettings,
+    ReplicaStatus,
+)
+from offsetwatch.remedy.views import plan_view
 from offsetwatch.state.snapshot import Snapshot
 
-STOP_S: Final = (
-    20.0  # for a plan at hand to come to a safe place; then it is left to the next start
-)
+STOP_S: Final = 20.0  # for the current plan to reach a safe point; then the next start goes on
 JOURNAL_RETRY_S: Final = 60.0  # after a journal that could not be used
 STOPPING_PAUSE_S_MAX: Final = 0.5
 FOLLOWER_POLL_S: Final = 0.2  # how often one that follows looks whether it leads by now

@@ -17,8 +17,7 @@ from offsetwatch.addresses import format_address
 from offsetwatch.clock import UnixClock
 from offsetwatch.config import Config, JudgeConfig, NotifyConfig
 from offsetwatch.config.schema import web
-from offsetwatch.daemon.remediation import Remediation
-from offsetwatch.daemon.remediation import DaemonReplica, plan_for_person
+from offsetwatch.daemon.remediation import DaemonReplica, Remediation, plan_for_person
 from offsetwatch.daemon.state_dir import StateDir
 from offsetwatch.daemon.supervisor import start_supervised_thread
 from offsetwatch.errors import NotLeader

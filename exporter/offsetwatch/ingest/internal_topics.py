@@ -187,7 +187,7 @@ def read_keys(
     starts: Mapping[TopicPartition, int],
     open_ends: dict[TopicPartition, int],
     in_time: Callable[[], bool],
-    explain: Callable[[ClientError, str], ClientError] = lambda error, _detail: error,
+    explain: Callable[[ClientError, str], ClientError] | None = None,
 ) -> Iterator[tuple[TopicPartition, bytes]]:
     """Yield the keys of all records from these offsets to `open_ends`, while it is `in_time`.
 
@@ -205,6 +205,8 @@ def read_keys(
                 try:
                     position = parse_end_of_partition(message)
                 except ClientError as exc:
+                    if explain is None:
+                        raise
                     raise explain(exc, f"topic {partition.topic}: {exc.detail}") from exc
                 if position is None:
                     position = (message.offset() or 0) + 1

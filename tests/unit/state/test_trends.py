@@ -73,12 +73,12 @@ def test_a_clock_that_is_set_back_takes_the_marks_of_the_future_away():
 def test_a_number_that_would_be_rounded_is_a_gap():
     trends = Trends()
     assert records(trends.add(seen(START, lag=2**53 + 1))) == [None]
-    assert records(Trends().see(seen(START, lag=2**53))) == [2**53]
+    assert records(Trends().add(seen(START, lag=2**53))) == [2**53]
 
 
 def test_a_source_is_told_by_the_time_since_it_advanced():
     view = replace(FORGOTTEN, advanced_at=START - 42.0)
-    (mark,) = Trends().see(replace(EMPTY_SNAPSHOT, at=START, source_partitions=(view,)))
+    (mark,) = Trends().add(replace(EMPTY_SNAPSHOT, at=START, source_partitions=(view,)))
     assert mark.connectors.keys == (("lab", "files"),)
     assert unpack_numbers(mark.connectors.quiet_seconds) == (42.0,)
     assert unpack_numbers(mark.connectors.lag_seconds) == (None,)
@@ -87,20 +87,20 @@ def test_a_source_is_told_by_the_time_since_it_advanced():
 @pytest.mark.parametrize(("before_s", "quiet_s"), [(0.5, 0.5), (-7.0, 0.0)], ids=["just", "will"])
 def test_what_is_yet_to_advance_by_our_clock_is_not_quiet(before_s, quiet_s):
     view = replace(FORGOTTEN, advanced_at=START - before_s)
-    (mark,) = Trends().see(replace(EMPTY_SNAPSHOT, at=START, source_partitions=(view,)))
+    (mark,) = Trends().add(replace(EMPTY_SNAPSHOT, at=START, source_partitions=(view,)))
     assert unpack_numbers(mark.connectors.quiet_seconds) == (quiet_s,)
 
 
 def test_subjects_are_told_by_name():
     sinks = tuple(replace(SINK, connector=name) for name in "cab")
-    (mark,) = Trends().see(replace(EMPTY_SNAPSHOT, at=START, sink_partitions=sinks))
+    (mark,) = Trends().add(replace(EMPTY_SNAPSHOT, at=START, sink_partitions=sinks))
     assert [name for _, name in mark.connectors.keys] == [*"abc"]
 
 
 def test_beyond_the_bound_they_are_cut_and_counted(monkeypatch):
     monkeypatch.setattr(totals, "SUBJECTS_MAX", 3)
     sinks = tuple(replace(SINK, connector=f"out-{number}") for number in range(5))
-    (mark,) = Trends().see(replace(EMPTY_SNAPSHOT, at=START, sink_partitions=sinks))
+    (mark,) = Trends().add(replace(EMPTY_SNAPSHOT, at=START, sink_partitions=sinks))
     assert (len(mark.connectors.keys), mark.left_out) == (3, 2)
 
 

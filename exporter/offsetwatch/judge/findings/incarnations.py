@@ -32,9 +32,7 @@ from offsetwatch.state.connect.state_history import find_deletions
 from offsetwatch.state.snapshot import Snapshot, SourcePartitionView
 from offsetwatch.state.snapshot_index import ConnectorKey
 
-LEFTOVER_OFFSETS_MAX: Final = (
-    1_000  # source partitions of one connector; nobody reads a longer list
-)
+LEFTOVER_OFFSETS_MAX: Final = 1_000  # source partitions of a connector: a longer list is not read
 ABSENT_LISTS: Final = 3  # in a row, for a connector to be known not to exist
 
 _EXISTING_STATES: Final = frozenset({"running", "paused", "stopped", "failed"})
@@ -166,7 +164,7 @@ class IncarnationTracker:
         sources     source partitions of each connector whose offsets are readable
         believed    Connect clusters whose unlisted connectors do not exist; None: all of them
         """
-        alive, again, deleted = self._told(snapshot)
+        alive, again, deleted = self._apply_histories(snapshot)
         for cluster, names in listed.items():
             certain = believed is None or cluster in believed
             gone = [key for key in self.of if key[0] == cluster and key[1] not in names]
@@ -225,7 +223,7 @@ class IncarnationTracker:
             self.of[key] = ConnectorIncarnation(born=again_at)
             self._read_before.pop(key, None)
 
-    def _told(
+    def _apply_histories(
         self, snapshot: Snapshot
     ) -> tuple[set[ConnectorKey], dict[ConnectorKey, float], dict[ConnectorKey, float]]:
         """Return, by status topics, the existing connectors, the recreated ones and deletions.
@@ -248,31 +246,23 @@ class IncarnationTracker:
             key = (history.connect_cluster, history.connector)
             ended, after = _find_last_deletion(history)
             if history.task is not None:
-                heard = next(
-                    (
-                        state_change.at
-                        for state_change in after
-                        if state_change.state in _STARTED_STATES
-                    ),
-                    None,
-                )
-                if heard is not None:
-                    began[key] = min(heard, began.get(key, heard))
+                started = (change.at for change in after if change.state in _STARTED_STATES)
+                first = next(started, None)
+                if first is not None:
+                    began[key] = min(first, began.get(key, first))
                 continue
             if ended:
                 deleted[key] = ended
             if any(change.state in _EXISTING_STATES for change in after):
                 alive.add(key)
-        followed = {
-            (state_history.connect_cluster, state_history.connector)
-            for state_history in snapshot.histories
-        }
         self._deleted |= {
             key: ended
             for key, ended in deleted.items()
             if key not in self._followed or key in listed
         }
-        self._followed |= followed
+        self._followed.update(
+            (history.connect_cluster, history.connector) for history in snapshot.histories
+        )
         again = {
             key: began[key]
             for key, ended in deleted.items()
@@ -288,9 +278,9 @@ class IncarnationTracker:
             if incarnation.left_over
         )
 
-    def recall(self, told: tuple[IncarnationRecord, ...]) -> None:
+    def recall(self, records: tuple[IncarnationRecord, ...]) -> None:
         """Restore persisted incarnations."""
-        self.of = {incarnation.who: incarnation.life for incarnation in told}
+        self.of = {record.who: record.life for record in records}
 
 
 def _find_last_deletion(history: StateHistory) -> tuple[float, tuple[StateChange, ...]]:
@@ -314,25 +304,16 @@ def _find_leftover_offsets(
 
     Where `read` is None, return those that were committed before the moment `before`.
     """
-    found = {
-        view.label: view.offset.text
-        for view in sources
-        if view.offset is not None
-        and view.dialect not in _CONSTANT_DIALECTS
-        and (
-            _is_before_position(view, read)
-            if read is not None
-            else _is_committed_before(view, before)
-        )
-    }
+    found: dict[str, str] = {}
+    for view in sources:
+        if view.offset is None or view.dialect in _CONSTANT_DIALECTS:
+            continue
+        if read is None:
+            is_older = view.committed_at is not None and view.committed_at < before
+        elif view.kafka_partition is None or view.log_offset is None:
+            is_older = False
+        else:
+            is_older = view.log_offset < read.get(view.kafka_partition, 0)
+        if is_older:
+            found[view.label] = view.offset.text
     return dict(list(found.items())[:LEFTOVER_OFFSETS_MAX])
-
-
-def _is_before_position(view: SourcePartitionView, read: Mapping[int, int]) -> bool:
-    if view.kafka_partition is None or view.log_offset is None:
-        return False
-    return view.log_offset < read.get(view.kafka_partition, 0)
-
-
-def _is_committed_before(view: SourcePartitionView, moment: float) -> bool:
-    return view.committed_at is not None and view.committed_at < moment

@@ -30,17 +30,14 @@ from offsetwatch.state.snapshot_index import ConnectorKey
 
 SHARED_REWIND_CONNECTORS_MIN: Final = 3  # connectors; two may be chance, three share a cause
 EVENTS_MAX: Final = 1_000
-MANUAL_REWIND_INTERVALS: Final = (
-    3  # intervals after a resume in which a verdict on what a person did may come
-)
+MANUAL_REWIND_INTERVALS: Final = 3  # after a resume, for a verdict on what an operator did
 PAUSE_MEMORY_S: Final = 3_600.0  # what is asked of a rest is whether it was within an interval
 RECOPIES_MAX: Final = 5_000  # partitions
 _PAUSE_STATES: Final = frozenset({"stopped", "paused"})
 NO_COMMIT: Final = -1  # below every offset: syncs alone tell how far it is
 
-MirrorPartitionKey = tuple[
-    str, str, str, int
-]  # Connect cluster, connector, upstream topic and partition
+# Connect cluster, connector, upstream topic and partition.
+MirrorPartitionKey = tuple[str, str, str, int]
 
 
 class Recopy(msgspec.Struct, frozen=True):
@@ -154,13 +151,11 @@ class RewindTracker:
         if by_hand or not self._followed(snapshot, rests, renewed):
             self._follow_all(snapshot, rests, renewed)
         self._forget(snapshot)
-        over = [
-            row_key
-            for row_key, moment in self.meant.items()
-            if not 0 <= now - moment <= MANUAL_REWIND_INTERVALS * interval_s
-        ]
-        for row_key in over:
-            del self.meant[row_key]
+        self.meant = {
+            key: moment
+            for key, moment in self.meant.items()
+            if 0 <= now - moment <= MANUAL_REWIND_INTERVALS * interval_s
+        }
         self._group(now, interval_s)
         self._looked_at = now
 
@@ -178,10 +173,11 @@ class RewindTracker:
         for key in before.keys() - rests.keys():  # where no status topic tells when it ended
             if before[key] == inf:
                 self._rested_at[key] = now
-        for key in [
-            key for key, moment in self._rested_at.items() if not 0 <= now - moment < PAUSE_MEMORY_S
-        ]:
-            del self._rested_at[key]
+        self._rested_at = {
+            key: moment
+            for key, moment in self._rested_at.items()
+            if 0 <= now - moment < PAUSE_MEMORY_S
+        }
 
     def _rested(self, key: ConnectorKey) -> bool:
         """Check whether a connector was paused or stopped since the evaluation before the last one.
@@ -281,8 +277,13 @@ class RewindTracker:
         pair = None if sync is None else (sync.upstream_offset, sync.downstream_offset)
         stand = self._stands.get(where)
         if stand is not None and view.log_start is not None and view.log_end is not None:
-            altered = self._rested(where[:2])
-            stand = _limit_position(stand, view, view.log_end, altered=altered)
+            # What was copied, limited to what still holds now: it is never beyond the end of the
+            # log, and the committed offset replaces one that an operator may have altered since the
+            # last evaluation.
+            copied = stand.committed
+            if view.committed is not None and self._rested(where[:2]):
+                copied = view.committed
+            stand = stand._replace(committed=min(copied, view.log_end - 1))
             if where[:2] in self._reset and stand.sync is not None:
                 # What was lost with the offsets may have gone further than the last commit that was
                 # seen, if any was: a first commit and its loss can lie between two looks.
@@ -324,10 +325,9 @@ class RewindTracker:
             if any(key == where[:2] for where in self.recopies)
             for view in views
         }
-        for where in [
-            recopy for recopy in self.recopies if recopy[:2] in mirrors and recopy not in shown
-        ]:
-            del self.recopies[where]
+        gone = [key for key in self.recopies if key[:2] in mirrors and key not in shown]
+        for key in gone:
+            del self.recopies[key]
         partitions = sum(len(views) for views in mirrors.values())
         if len(self._stands) > 2 * partitions + RECOPIES_MAX:
             self._stands.clear()
@@ -375,9 +375,7 @@ class RewindTracker:
     def recall(self, rewind: RewindState) -> None:
         """Restore a persisted state."""
         self.recopies = {recopy.where: recopy for recopy in rewind.recopies}
-        self.together = {
-            shared_rewind.connect_cluster: shared_rewind for shared_rewind in rewind.together
-        }
+        self.together = {together.connect_cluster: together for together in rewind.together}
         self.meant = dict(rewind.meant)
 
 
@@ -402,20 +400,6 @@ def _find_pause_end(changes: tuple[StateChange, ...]) -> float:
         return inf
     ends = (after.at for change, after in pairwise(changes) if change.state in _PAUSE_STATES)
     return max(ends, default=0.0)
-
-
-def _limit_position(
-    stand: _CopiedPosition, view: MirrorPartitionView, log_end: int, *, altered: bool
-) -> _CopiedPosition:
-    """Return the copied position, limited to what still holds now.
-
-    It is never beyond the end of the log. If an operator may have `altered` the offset since the
-    last evaluation, the committed offset replaces it.
-    """
-    copied = stand.committed
-    if view.committed is not None and altered:
-        copied = view.committed
-    return stand._replace(committed=min(copied, log_end - 1))
 
 
 def _find_recopy_start(

@@ -29,9 +29,7 @@ from offsetwatch.state.snapshot_index import ConnectorKey
 FAILED_TASKS_NAMED_MAX: Final = 3  # tasks by number: a reason is a line
 _BROKEN_STATES: Final = frozenset({"failed", "unassigned", "restarting"})
 
-JudgedPartitionKey = tuple[
-    str, str, str
-]  # Connect cluster, connector, source partition or sink partition
+JudgedPartitionKey = tuple[str, str, str]  # Connect cluster, connector, partition of its source
 
 
 class VerdictState(msgspec.Struct, array_like=True, gc=False):
@@ -290,11 +288,9 @@ def describe_failure(view: ConnectorView) -> str | None:
     numbers = [task.number for task in view.tasks if task.state == "failed"]
     if not numbers:
         return None
-    return ", ".join(f"task {number} has failed" for number in numbers[:FAILED_TASKS_NAMED_MAX]) + (
-        f" and {len(numbers) - FAILED_TASKS_NAMED_MAX} more"
-        if len(numbers) > FAILED_TASKS_NAMED_MAX
-        else ""
-    )
+    more = len(numbers) - FAILED_TASKS_NAMED_MAX
+    named = (f"task {number} has failed" for number in numbers[:FAILED_TASKS_NAMED_MAX])
+    return ", ".join(named) + (f" and {more} more" if more > 0 else "")
 
 
 def is_fully_running(view: ConnectorView) -> bool:

@@ -17,9 +17,7 @@ from offsetwatch.formatting import format_moment, format_timespan
 from offsetwatch.judge.progress.observation_window import ObservationGaps, subtract_gaps
 from offsetwatch.model.findings import Verdict
 
-UNAVAILABLE_INPUT_RULE: Final = (
-    1  # the law by which a verdict is unknown because an input tells nothing
-)
+UNAVAILABLE_INPUT_RULE: Final = 1  # by which a verdict is unknown: an input is unavailable
 NEW_PARTITION_RULE: Final = 26
 OVERDUE_PARTITION_RULE: Final = 27
 

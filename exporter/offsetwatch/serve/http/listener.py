@@ -28,9 +28,7 @@ PORT_MAX: Final = 65535
 BACKLOG: Final = 128  # connections that wait to be accepted; more are the kernel's to refuse
 ACCEPT_RETRY_S: Final = 1.0  # where the process has no file descriptors left
 REQUEST_S: Final = 10.0  # for the first whole head, however much of it has trickled in
-KEEP_ALIVE_S: Final = (
-    90.0  # for an answer to be taken and the next head: scrapes are a minute apart
-)
+KEEP_ALIVE_S: Final = 90.0  # for an answer to be taken and the next head: scrapes come each minute
 LINGER_S: Final = 2.0  # for the rest of a body that nobody wants, so that the answer arrives
 
 _SILENT_LOGGER: Final = logging.getLogger("offsetwatch.serve.silent")

@@ -61,12 +61,8 @@ TEXT_1_0_0 = Format(media="text/plain", version="1.0.0", escaping=True)
 OPENMETRICS_1_0_0 = Format(media="application/openmetrics-text", version="1.0.0", escaping=True)
 OPENMETRICS_0_0_1 = Format(media="application/openmetrics-text", version="0.0.1", escaping=False)
 
-FORMATS = (
-    TEXT_0_0_4,
-    TEXT_1_0_0,
-    OPENMETRICS_1_0_0,
-    OPENMETRICS_0_0_1,
-)  # best first, all else equal
+# Best first, all else equal.
+FORMATS = (TEXT_0_0_4, TEXT_1_0_0, OPENMETRICS_1_0_0, OPENMETRICS_0_0_1)
 
 
 @dataclass(frozen=True, slots=True)

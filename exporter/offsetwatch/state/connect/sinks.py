@@ -54,14 +54,14 @@ class Sinks:
 
     def choose_stores(self) -> None:
         """Use REST for each group that is on no configured Kafka cluster, or cannot be read."""
-        self._by_rest = tuple(
+        self.by_rest = tuple(
             RestConnector(group.connect_cluster, group.connector, sink=True)
             for group in sorted(
                 self._groups, key=lambda sink: (sink.connect_cluster, sink.connector)
             )
             if self._sites[group.connect_cluster].of.rest and self._is_unread(group)
         )
-        keys = {(connector.connect_cluster, connector.connector) for connector in self._by_rest}
+        keys = {(connector.connect_cluster, connector.connector) for connector in self.by_rest}
         self._polled = {key: offsets for key, offsets in self._polled.items() if key in keys}
 
     def _is_unread(self, group: SinkGroup) -> bool:
@@ -77,7 +77,7 @@ class Sinks:
         """Apply offsets polled over REST, without log ends. Entries of another shape are no use."""
         key = (polled.connect_cluster, polled.connector)
         if all(
-            (connector.connect_cluster, connector.connector) != key for connector in self._by_rest
+            (connector.connect_cluster, connector.connector) != key for connector in self.by_rest
         ):
             return  # a source, or its group is read meanwhile
         found = []

@@ -110,5 +110,5 @@ def test_a_connector_is_hidden_by_its_own_verdict_and_not_by_that_of_a_partition
     )
     snapshot = world(REST, READ, connectors=(FILES,), judgements=reports)
     visibility = FindingVisibility(InputVisibility(snapshot))
-    assert not visibility.blinds((FindingName.CONNECTOR_SILENT, "lab", "files", ""))
-    assert visibility.blinds((FindingName.CONNECTOR_SILENT, "lab", "mm2", ""))
+    assert not visibility.lacks_input((FindingName.CONNECTOR_SILENT, "lab", "files", ""))
+    assert visibility.lacks_input((FindingName.CONNECTOR_SILENT, "lab", "mm2", ""))

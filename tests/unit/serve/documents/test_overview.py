@@ -188,7 +188,7 @@ def test_every_minute_has_a_value_or_null():
     observed, marks = Trends(), ()
     for minute, lag in enumerate((4, None, 6)):
         sink = replace(SINK, lag=lag, behind_since=None)
-        marks = observed.see(replace(EMPTY_SNAPSHOT, at=60.0 * minute, sink_partitions=(sink,)))
+        marks = observed.add(replace(EMPTY_SNAPSHOT, at=60.0 * minute, sink_partitions=(sink,)))
     result = json.loads(trends.encode_trends(replace(EMPTY_SNAPSHOT, trends=marks)))
     assert (result["since"], result["at"], result["minutes"]) == (
         "1970-01-01T00:00:00Z",
@@ -209,8 +209,8 @@ def test_every_minute_has_a_value_or_null():
 def test_who_comes_later_has_gaps_before_and_who_is_gone_has_no_row():
     observed = Trends()
     gone, stays, new = (replace(MIRROR, connector=name) for name in ("gone", "stays", "new"))
-    observed.see(replace(EMPTY_SNAPSHOT, at=0.0, mirror_partitions=(gone, stays)))
-    marks = observed.see(replace(EMPTY_SNAPSHOT, at=60.0, mirror_partitions=(stays, new)))
+    observed.add(replace(EMPTY_SNAPSHOT, at=0.0, mirror_partitions=(gone, stays)))
+    marks = observed.add(replace(EMPTY_SNAPSHOT, at=60.0, mirror_partitions=(stays, new)))
     result = json.loads(trends.encode_trends(replace(EMPTY_SNAPSHOT, trends=marks)))
     lags = {flow["connector"]: flow["lag_records"] for flow in result["flows"]}
     assert lags == {"new": [None, 379], "stays": [379, 379]}
@@ -252,7 +252,7 @@ def test_the_last_hour_is_sent_again_only_when_it_has_changed(client, world):
     known = {"If-None-Match": first.headers["ETag"]}
     again = client.get("/api/v1/trends", headers=known)
     assert (again.status_code, again.content) == (304, b"")
-    marks = Trends().see(replace(world.now, at=world.now.at + 60.0))
+    marks = Trends().add(replace(world.now, at=world.now.at + 60.0))
     world.now = replace(world.now, trends=(*world.now.trends[1:], *marks))
     assert client.get("/api/v1/trends", headers=known).status_code == 200
 

@@ -85,8 +85,8 @@ def _find_retained_syncs(
     for topic, number in _find_reset_partitions(context, key, flow):
         sync = syncs.get((flow.source, flow.target, topic, number))
         # What it copies no longer may well have a sync for ever.
-        wanted = not copied or (topic, number) in copied
-        if sync is not None and wanted and sync.read_by < context.now - interval_s:
+        is_copied = not copied or (topic, number) in copied
+        if sync is not None and is_copied and sync.read_by < context.now - interval_s:
             yield f"{topic}-{number}", _build_half_reset_evidence(f"{topic}-{number}", None, sync)
     for view in context.index.mirror_partitions.get(key, ()):
         sync = syncs.get((view.source, view.target, view.topic, view.partition))
@@ -120,12 +120,13 @@ def _find_reset_partitions(
 def _build_half_reset_evidence(
     partition: str, offset: int | None, sync: SyncView | None
 ) -> Evidence:
-    found = (
-        EvidenceItem(f"{partition} offset", offset, OFFSET),
-        EvidenceItem(f"{partition} sync", None if sync is None else sync.upstream_offset, OFFSET),
-    )
+    item = EvidenceItem(f"{partition} offset", offset, OFFSET)
+    if sync is None:
+        return (item, EvidenceItem(f"{partition} sync", None, OFFSET))
     return (
-        found if sync is None else (*found, build_time_item(f"{partition} sync written", sync.at))
+        item,
+        EvidenceItem(f"{partition} sync", sync.upstream_offset, OFFSET),
+        build_time_item(f"{partition} sync written", sync.at),
     )
 
 
@@ -181,21 +182,21 @@ def find_remnant_offsets(context: RuleContext) -> Iterator[Finding]:
             for source in context.index.source_partitions.get(key, ())
             if source.offset and not is_foreign_dialect(source.dialect, class_name)
         }
-        kept = [
+        remaining = [
             EvidenceItem(label, text)
             for label, text in incarnation.left_over.items()
             if now.get(label) == text
         ]
-        if kept:
+        if remaining:
             yield context.found(
                 FindingName.REMNANT_OFFSETS,
                 Severity.WARNING,
                 key,
-                f"is new and continues from {format_count(len(kept), 'offset')} of an earlier "
+                f"is new and continues from {format_count(len(remaining), 'offset')} of an earlier "
                 "connector of the same name.",
                 evidence=(
                     build_time_item("created after", incarnation.born),
-                    *build_examples(kept),
+                    *build_examples(remaining),
                 ),
             )
 
@@ -263,25 +264,20 @@ def find_unusable_offsets(context: RuleContext) -> Iterator[Finding]:
 
 def find_internal_topic_problems(context: RuleContext) -> Iterator[Finding]:
     """Rule 20: an internal topic is made in a way that will cost offsets, or does already."""
-    clusters = {
-        offsets_topic.at: offsets_topic.connect_cluster
-        for offsets_topic in context.snapshot.topology.offsets_topics
-    }
+    offsets_topics = context.snapshot.topology.offsets_topics
+    clusters = {topic.at: topic.connect_cluster for topic in offsets_topics}
     found: dict[KafkaTopic, list[TopicProblem]] = {}
     for problem in context.snapshot.topic_problems:
         found.setdefault(problem.at, []).append(problem)
     for topic, problems in found.items():
-        problems.sort(key=lambda topic_problem: _WORST_FIRST.index(_severity_of(topic_problem)))
+        problems.sort(key=lambda problem: _WORST_FIRST.index(_severity_of(problem)))
         yield context.found(
             FindingName.INTERNAL_TOPIC_PROBLEM,
             _severity_of(problems[0]),
             (clusters.get(topic, ""), None),
             f"Topic {topic}: {problems[0].detail}.",
             subject=str(topic),
-            evidence=tuple(
-                EvidenceItem(topic_problem.problem, topic_problem.detail)
-                for topic_problem in problems
-            ),
+            evidence=tuple(EvidenceItem(problem.problem, problem.detail) for problem in problems),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from offsetwatch.formatting import format_count
 from offsetwatch.judge.findings.rule_context import RuleContext
@@ -19,6 +20,7 @@ from offsetwatch.model.findings import (
     Severity,
     Verdict,
 )
+from offsetwatch.state.snapshot import SourcePartitionView
 from offsetwatch.state.snapshot_index import ConnectorKey
 
 _FINDING_NAMES = {
@@ -35,26 +37,25 @@ def find_stalled_connectors(context: RuleContext) -> Iterator[Finding]:
     """Rule 1: a connector's verdict is stalled: there is work, and something shows why it is not
     done.
     """
-    partitions = _group_partitions(context, Verdict.STALLED)
-    for key, judged in _list_connector_judgements(context, Verdict.STALLED):
-        yield context.found(
-            _FINDING_NAMES[_connector_kind_of(context, key), Verdict.STALLED],
-            Severity.WARNING,
-            key,
-            f"makes no progress: {judged.reason}.",
-            evidence=(*judged.evidence, *_build_judgement_examples(partitions.get(key, ()))),
-        )
+    yield from _find_without_progress(context, Verdict.STALLED, Severity.WARNING)
 
 
 def find_silent_connectors(context: RuleContext) -> Iterator[Finding]:
     """Rule 2: a connector's verdict is silent: there is work, nothing is done, and every state says
     that it runs. Nothing else will tell.
     """
-    partitions = _group_partitions(context, Verdict.SILENT)
-    for key, judged in _list_connector_judgements(context, Verdict.SILENT):
+    yield from _find_without_progress(context, Verdict.SILENT, Severity.CRITICAL)
+
+
+def _find_without_progress(
+    context: RuleContext, verdict: Verdict, severity: Severity
+) -> Iterator[Finding]:
+    partitions = _group_partitions(context, verdict)
+    for judged in context.index.judgements(Scope.CONNECTOR, verdict):
+        key = (judged.connect_cluster, judged.connector)
         yield context.found(
-            _FINDING_NAMES[_connector_kind_of(context, key), Verdict.SILENT],
-            Severity.CRITICAL,
+            _FINDING_NAMES[_connector_kind_of(context, key), verdict],
+            severity,
             key,
             f"makes no progress: {judged.reason}.",
             evidence=(*judged.evidence, *_build_judgement_examples(partitions.get(key, ()))),
@@ -74,21 +75,19 @@ def find_rewound_connectors(context: RuleContext) -> Iterator[Finding]:
         if key in falls.meant or key in unclear:
             continue
         together = falls.together.get(key[0])
-        if (
-            together is not None
-            and key[1] in together.connectors
-            and _is_recent(context, together.at)
-        ):
+        if together and key[1] in together.connectors and _is_recent(context, together.at):
             continue
+        odd = context.index.odd_source_partitions.get(key, ())
+        restarted = next((view for view in odd if view.restarted), None)
         yield context.found(
             FindingName.REWOUND,
             Severity.WARNING,
             key,
             f"went back in {format_count(len(partitions), 'source partition')} and reads them again"
-            f"{_explain_restart(context, key)}.",
+            f"{'' if restarted is None else _RESTART_REASON}.",
             evidence=(
                 *_build_judgement_examples(partitions),
-                *_build_restart_evidence(context, key),
+                *(() if restarted is None else _build_restart_evidence(restarted)),
             ),
         )
 
@@ -111,25 +110,14 @@ def _group_restarted_partitions(context: RuleContext) -> dict[ConnectorKey, list
     return found
 
 
-def _explain_restart(context: RuleContext, key: ConnectorKey) -> str:
-    if not any(view.restarted for view in context.index.odd_source_partitions.get(key, ())):
-        return ""
-    return (
-        ": its task looks its offset up under another raw key than before and did not get the old "
-        "offset. The order of the key's fields may change at a restart (Map.of)"
-    )
+_RESTART_REASON: Final = (
+    ": its task looks its offset up under another raw key than before and did not get the old "
+    "offset. The order of the key's fields may change at a restart (Map.of)"
+)
 
 
-def _build_restart_evidence(context: RuleContext, key: ConnectorKey) -> Evidence:
-    restarted = (
-        view for view in context.index.odd_source_partitions.get(key, ()) if view.restarted
-    )
-    view = next(restarted, None)
-    return (
-        ()
-        if view is None
-        else (EvidenceItem("source partition", view.label), *build_raw_key_evidence(view))
-    )
+def _build_restart_evidence(view: SourcePartitionView) -> Evidence:
+    return (EvidenceItem("source partition", view.label), *build_raw_key_evidence(view))
 
 
 def find_simultaneous_rewinds(context: RuleContext) -> Iterator[Finding]:
@@ -154,13 +142,6 @@ def find_simultaneous_rewinds(context: RuleContext) -> Iterator[Finding]:
 
 def _is_recent(context: RuleContext, moment: float) -> bool:
     return 0 <= context.now - moment < context.reported_s
-
-
-def _list_connector_judgements(
-    context: RuleContext, verdict: Verdict
-) -> Iterator[tuple[ConnectorKey, Judgement]]:
-    for judged in context.index.judgements(Scope.CONNECTOR, verdict):
-        yield (judged.connect_cluster, judged.connector), judged
 
 
 def _connector_kind_of(context: RuleContext, key: ConnectorKey) -> ConnectorKind:
