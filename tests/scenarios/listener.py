@@ -36,7 +36,7 @@ class Listener:
         """Every message arrives. `existing`: the connectors that there are."""
         now = snapshot.at
         index = UnavailableInputIndex(snapshot)
-        self._ledger.look(
+        self._ledger.update(
             now,
             snapshot.findings,
             index.to,
@@ -44,8 +44,8 @@ class Listener:
             deleted=index.deleted,
         )
         messages = tuple(self._ledger.due(now))
-        self._ledger.attempt(messages)
-        self._ledger.told(messages, now)
+        self._ledger.mark_attempted(messages)
+        self._ledger.mark_delivered(messages, now)
         for message in messages:
             report = self.heard.setdefault(message.finding.key, [])
             report.append((now - BEGINNING, message.status))

@@ -127,7 +127,7 @@ class Stage:
         yield from self.truth.wrong_values(snapshot)
         now = snapshot.at
         index = UnavailableInputIndex(snapshot)
-        self._ledger.look(
+        self._ledger.update(
             now,
             snapshot.findings,
             index.to,
@@ -135,8 +135,8 @@ class Stage:
             deleted=index.deleted,
         )
         messages = tuple(self._ledger.due(now))
-        self._ledger.attempt(messages)
-        self._ledger.told(messages, now)
+        self._ledger.mark_attempted(messages)
+        self._ledger.mark_delivered(messages, now)
         self.messages.update(message.status.value for message in messages)
         yield from self.truth.false_ends(messages, snapshot)
         if now - self._rendered_at >= RENDER_S:
