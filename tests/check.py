@@ -23,8 +23,8 @@ QUICK: Final = "not real and not spark and not slow and not full and not proof a
 CORE: Final = (
     "tests/unit/decode",
     "tests/unit/judge",
-    "tests/unit/remedy/test_engine.py",
-    "tests/unit/remedy/test_guards.py",
+    "tests/unit/remedy/engine/test_engine.py",
+    "tests/unit/remedy/guards/test_guards.py",
     "tests/unit/test_loop.py",
 )
 

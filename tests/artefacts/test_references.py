@@ -30,7 +30,7 @@ from offsetwatch.serve.metrics.families import collect_families
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.failover import build_groups_input
 from tests.unit.serve.worlds import BUILD, RELOADED
-from tests.unit.state.test_failover_groups import (
+from tests.unit.state.test_failover import (
     CHECKPOINTS,
     FLOW,
     HEARTBEATS,

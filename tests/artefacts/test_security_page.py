@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.serve.control import test_bad_inputs
+from tests.unit.serve.control.bad.table import ROWS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text()
 NAMED = sorted(set(re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", PAGE)))
-BAD_INPUTS = {row.number for row in test_bad_inputs.ROWS}
+BAD_INPUTS = {row.number for row in ROWS}
 
 
 @cache

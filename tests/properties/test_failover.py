@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offsetwatch.model.observations import LogBounds
-from tests.unit.state.test_failover_groups import answered, checkpoint, checkpointed, readable
+from tests.unit.state.test_failover import answered, checkpoint, checkpointed, readable
 
 OFFSETS = st.integers(0, 60)
 SYNCS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=12)

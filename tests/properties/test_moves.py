@@ -21,7 +21,7 @@ from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
 from tests.history.pasts import NOON, Past
-from tests.unit.state.test_failover_groups import answered, checkpoint, checkpointed, readable
+from tests.unit.state.test_failover import answered, checkpoint, checkpointed, readable
 
 FLOW = MirrorFlow(
     *("lab", "mm2", "west", "east", "west"), KafkaTopic("west", "syncs"), downstream="east"

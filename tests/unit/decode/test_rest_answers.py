@@ -1,13 +1,21 @@
+"""Answers of Connect as wide as may be are read in bounded memory, counted in bytes allocated."""
+
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable, Iterable
 
 import pytest
 
+from offsetwatch.clients.http.client import VALUES_MAX, has_too_many_values
 from offsetwatch.decode.java.pattern import JavaPattern
 from offsetwatch.decode.json_text import replace_lone_surrogates
 from offsetwatch.decode.rest_answers import (
+    CONNECTORS_MAX,
+    ENTRY_VALUES_MAX,
     ConnectorNames,
+    ConnectRoot,
     OddMembers,
     Plugins,
     RestConnectorStatus,
@@ -19,6 +27,7 @@ from offsetwatch.decode.rest_answers import (
     decode_plugins,
     decode_readable_offsets,
     decode_rest_status,
+    decode_root,
     decode_task_numbers,
     decode_traces,
     format_config_texts,
@@ -37,8 +46,7 @@ from offsetwatch.model.connectors import (
 from offsetwatch.model.offsets import Undecodable
 from offsetwatch.model.topology import TopicPartition, TopicRouter
 from tests.changed import replace
-
-from .golden import rest_body
+from tests.unit.decode.golden import rest_body
 
 PACKAGE = "org.apache.kafka.connect.mirror."
 MIRROR = f"{PACKAGE}MirrorSourceConnector"
@@ -852,3 +860,116 @@ def test_a_sinks_entry_beyond_what_kafka_numbers_is_none(partition, offset, expe
     identity = json.dumps({"kafka_topic": "t", "kafka_partition": partition})
     found = parse_consumed_partition(identity, json.dumps({"kafka_offset": offset}))
     assert found == expected
+
+
+# --- rest answers memory -------------------------------------------------------------------------
+
+MIB = 1024 * 1024
+# A daemon without connectors takes 84 MiB, a body and its copy 64 MiB at most; all of it is to
+# stay below 256 MiB.
+PEAK_MAX = 100 * MIB
+OFFSETS_PEAK_MAX = 15 * MIB  # 30,000 of them; of a whole answer, 250,000, eight times as much
+STATUS_BODY = b'"status":{"connector":{"state":"RUNNING","worker_id":"w"},"tasks":[%s]}'
+
+
+def joined(parts: Iterable[bytes]) -> bytes:
+    return b",".join(parts)
+
+
+def connector(
+    name: int, *, config: bytes = b'"a":"b"', tasks: bytes = b"", configured: bytes = b""
+) -> bytes:
+    info = b'"info":{"config":{%s},"type":"source","tasks":[%s]}' % (config, configured)
+    return b'"c%d":{%s,%s}' % (name, info, STATUS_BODY % tasks)
+
+
+def wide_config() -> bytes:
+    return connector(0, config=joined(b'"k%d":"v"' % number for number in range(900_000)))
+
+
+def many_tasks() -> bytes:
+    task = b'{"id":%d,"state":"RUNNING","worker_id":"w"}'
+    return connector(0, tasks=joined(task % number for number in range(240_000)))
+
+
+BODIES: dict[str, Callable[[], bytes]] = {
+    "connectors of nothing": lambda: joined(b'"c%d":{}' % number for number in range(450_000)),
+    "connectors": lambda: joined(connector(number) for number in range(10_000)),
+    "one with a wide configuration": wide_config,
+    "one with many tasks": many_tasks,
+    "a trace of 31 MiB": lambda: connector(0, config=b'"a":"%s"' % (b"x" * 31 * MIB)),
+}
+
+
+def peak_of(decode: Callable[[bytes], object], body: bytes) -> int:
+    assert not has_too_many_values(body)
+    tracemalloc.start()
+    try:
+        decode(body)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("built", BODIES.values(), ids=BODIES)
+def test_a_list_of_connectors_is_decoded_one_by_one(built: Callable[[], bytes]):
+    assert peak_of(decode_connectors, b"{%s}" % built()) < PEAK_MAX
+
+
+def test_names_and_offsets_are_too():
+    names = joined(b'"c%d"' % number for number in range(VALUES_MAX - 10))
+    assert peak_of(decode_names, b"[%s]" % names) < PEAK_MAX
+    pair = b'{"partition":{"f":"%d"},"offset":{"p":%d}}'
+    offsets = joined(pair % (number, number) for number in range(30_000))
+    assert peak_of(decode_offsets, b'{"offsets":[%s]}' % offsets) < OFFSETS_PEAK_MAX
+
+
+@pytest.mark.parametrize("built", [wide_config, many_tasks])
+def test_one_connector_that_is_too_wide_takes_no_other_with_it(built: Callable[[], bytes]):
+    connectors = decode_connectors(b"{%s,%s}" % (built(), connector(1)))
+    assert not isinstance(connectors, Undecodable)
+    assert [(any_connector.name, any_connector.state) for any_connector in connectors] == [
+        ("c0", UNKNOWN_STATE),
+        ("c1", "running"),
+    ]
+
+
+def test_tasks_in_thousands_are_no_bound():
+    task = b'{"id":%d,"state":"RUNNING","worker_id":"w"}'
+    configured = b'{"connector":"c0","task":%d}'
+    count = ENTRY_VALUES_MAX // 7 - 10
+    entry = connector(
+        0,
+        tasks=joined(task % number for number in range(count)),
+        configured=joined(configured % number for number in range(count)),
+    )
+    connectors = decode_connectors(b"{%s}" % entry)
+    assert not isinstance(connectors, Undecodable)
+    assert len(connectors[0].tasks) == count
+
+
+def test_more_connectors_than_any_cluster_has_are_refused():
+    body = joined(b'"c%d":{}' % number for number in range(CONNECTORS_MAX + 1))
+    assert decode_connectors(b"{%s}" % body) == Undecodable("too_many_connectors")
+
+
+# --- rest root -----------------------------------------------------------------------------------
+
+
+def test_a_worker_says_its_version_and_its_kafka_cluster():
+    body = b'{"version":"4.3.1","commit":"x","kafka_cluster_id":"abc"}'
+    assert decode_root(body) == ConnectRoot(version="4.3.1", kafka_cluster_id="abc")
+
+
+def test_old_workers_do_not_tell_their_kafka_cluster():
+    assert decode_root(b'{"version":"1.0.0"}') == ConnectRoot(version="1.0.0")
+
+
+@pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b'{"version":1}', b"\xff", b"[" * 100_000])
+def test_what_is_no_worker_is_undecodable(body: bytes):
+    assert isinstance(decode_root(body), Undecodable)
+
+
+@pytest.mark.parametrize("body", [b"[]", b'{"version":1}'])
+def test_what_is_json_and_no_worker_has_a_reason_of_its_own(body: bytes):
+    assert decode_root(body) == Undecodable("root_shape")

@@ -15,7 +15,7 @@ from offsetwatch.ingest.unreadable_partitions import RETRY_MAX_S, UNREADABLE_S
 from offsetwatch.model.observations import InputFailed, TailRead
 from offsetwatch.model.topology import TopicPartition
 from tests.fakes.kafka import FakeKafka, FakeReader
-from tests.unit.daemon.test_faults_at_edges import CODES
+from tests.unit.daemon.test_supervisor_library_errors import CODES
 
 from .following import TOPIC, Following, checked, live, whole
 

@@ -1,14 +1,34 @@
+"""Tests."""
+
+from __future__ import annotations
+
 import pytest
 
 from offsetwatch.model.observations import TopicFactsRead
-from offsetwatch.model.topology import InternalTopicRole, KafkaTopic, TopicFacts
+from offsetwatch.model.topology import (
+    InternalTopicRole,
+    KafkaTopic,
+    ListingTopics,
+    MirrorFlow,
+    OffsetsTopic,
+    TopicFacts,
+    Topology,
+)
+from offsetwatch.state.connect.connect_cluster import guess_sibling_names
 from offsetwatch.state.internal_topics import (
     FACTS_EVERY_S,
     FACTS_STALE_S,
     FOREIGN_COMMIT_RECENT_S,
+    LONG_TOPIC_RECORDS_MIN,
+    ForeignWriter,
+    find_internal_topics,
+    find_shared_topics,
+    find_topic_problems,
+    role_of_key,
 )
-
-from .worlds import FILE, OFFSETS, World, source
+from offsetwatch.state.mirror.mm2_names import derive_checkpoints_topic
+from tests.changed import replace
+from tests.unit.state.worlds import FILE, OFFSETS, World, source
 
 OTHER = KafkaTopic("east", "other-offsets")
 
@@ -132,3 +152,200 @@ def test_a_topic_of_two_clusters_is_shared_before_anyone_commits():
     world = two_sites()
     world.found(cluster="two")
     assert problems(world) == [("east/connect-offsets", "shared")]
+
+
+# --- internal topic rules ------------------------------------------------------------------------
+
+AT = KafkaTopic("east", "connect-offsets")
+SOUND = TopicFacts(
+    at=AT, role=InternalTopicRole.OFFSETS, policy="compact", partitions=25, replication=3, brokers=5
+)
+FLOW = MirrorFlow(
+    connect_cluster="lab",
+    connector="mm2",
+    source="west",
+    target="east",
+    upstream="west",
+    offset_syncs=KafkaTopic("west", "mm2-offset-syncs.east.internal"),
+)
+
+
+def changed(role: InternalTopicRole = InternalTopicRole.OFFSETS, **changes) -> TopicFacts:
+    return replace(SOUND, role=role, **changes)
+
+
+@pytest.mark.parametrize(
+    ("facts", "problems"),
+    [
+        pytest.param(SOUND, [], id="sound"),
+        pytest.param(changed(policy="delete"), ["not_compacted"], id="deleted by time"),
+        pytest.param(changed(policy="compact,delete"), ["not_compacted"], id="compacted and cut"),
+        pytest.param(changed(policy=None), [], id="a policy we may not see"),
+        pytest.param(
+            changed(InternalTopicRole.CHECKPOINTS, policy="delete", partitions=1),
+            ["not_compacted"],
+            id="checkpoints deleted by time",
+        ),
+        pytest.param(
+            changed(InternalTopicRole.CONFIG, partitions=2),
+            ["wrong_partitions"],
+            id="two config partitions",
+        ),
+        pytest.param(
+            changed(InternalTopicRole.OFFSET_SYNCS, partitions=3),
+            ["wrong_partitions"],
+            id="three offset-syncs partitions",
+        ),
+        pytest.param(
+            changed(InternalTopicRole.CONFIG, partitions=1), [], id="one config partition"
+        ),
+        pytest.param(
+            changed(InternalTopicRole.STATUS, partitions=5), [], id="five status partitions"
+        ),
+        pytest.param(changed(replication=2), ["low_replication"], id="two replicas of five"),
+        pytest.param(changed(replication=2, brokers=2), [], id="two replicas on two brokers"),
+        pytest.param(
+            changed(replication=1, brokers=2), ["low_replication"], id="one replica on two brokers"
+        ),
+        pytest.param(changed(replication=1, brokers=1), [], id="one replica on one broker"),
+        pytest.param(
+            changed(records=LONG_TOPIC_RECORDS_MIN + 1, keys=10_000),
+            ["oversize"],
+            id="100 and a bit per key",
+        ),
+        pytest.param(changed(records=LONG_TOPIC_RECORDS_MIN, keys=1), [], id="a million is few"),
+        pytest.param(changed(records=5_000_000, keys=50_000), [], id="many keys"),
+        pytest.param(changed(records=5_000_000, keys=None), [], id="keys not counted"),
+        pytest.param(changed(records=None, keys=5), [], id="records not counted"),
+        pytest.param(
+            changed(policy="delete", replication=1),
+            ["low_replication", "not_compacted"],
+            id="two at once",
+        ),
+    ],
+)
+def test_a_topic_has_exactly_these_problems(facts: TopicFacts, problems: list[str]) -> None:
+    results = find_topic_problems((facts,))
+    assert [problem.problem for problem in results] == problems
+    assert {problem.at for problem in results} <= {AT}
+
+
+def test_a_topic_in_two_roles_has_each_problem_once() -> None:
+    facts = (
+        changed(policy="delete"),
+        changed(InternalTopicRole.CONFIG, policy="delete", partitions=1),
+    )
+    assert [problem.problem for problem in find_topic_problems(facts)] == ["not_compacted"]
+
+
+def test_one_offsets_topic_of_two_connect_clusters_is_shared() -> None:
+    topology = Topology(offsets_topics=(OffsetsTopic("one", AT), OffsetsTopic("two", AT)), flows=())
+    (problem,) = find_shared_topics(topology, ())
+    assert (problem.at, problem.problem) == (AT, "shared")
+    assert "one and two" in problem.detail
+
+
+def test_a_foreign_connector_that_commits_makes_a_topic_shared() -> None:
+    topology = Topology(offsets_topics=(OffsetsTopic("one", AT),), flows=())
+    (problem,) = find_shared_topics(topology, (ForeignWriter(at=AT, connector="jdbc", home="two"),))
+    assert (problem.at, problem.problem) == (AT, "shared")
+    assert "jdbc of Connect cluster two" in problem.detail
+
+
+def test_of_several_foreign_connectors_the_first_by_name_is_told() -> None:
+    intruders = (ForeignWriter(AT, "jdbc", "two"), ForeignWriter(AT, "files", "two"))
+    (problem,) = find_shared_topics(Topology(offsets_topics=(), flows=()), intruders)
+    assert "files of Connect cluster two" in problem.detail
+
+
+def test_topics_that_are_shared_are_told_in_order() -> None:
+    other = KafkaTopic("west", "connect-offsets")
+    clusters = (OffsetsTopic(name, topic) for topic in (other, AT) for name in ("one", "two"))
+    shared_topics = find_shared_topics(Topology(offsets_topics=tuple(clusters), flows=()), ())
+    assert [problem.at for problem in shared_topics] == [AT, other]
+
+
+def test_two_connect_clusters_with_a_topic_each_share_nothing() -> None:
+    other = KafkaTopic("west", "connect-offsets")
+    topology = Topology(
+        offsets_topics=(OffsetsTopic("one", AT), OffsetsTopic("two", other)), flows=()
+    )
+    assert find_shared_topics(topology, ()) == ()
+
+
+def test_the_topics_to_look_at_follow_from_the_topology() -> None:
+    topology = Topology(offsets_topics=(OffsetsTopic("lab", AT),), flows=(FLOW,))
+    assert find_internal_topics(topology, {"lab": "east"}) == {
+        AT: InternalTopicRole.OFFSETS,
+        KafkaTopic("west", "mm2-offset-syncs.east.internal"): InternalTopicRole.OFFSET_SYNCS,
+        KafkaTopic("east", "west.checkpoints.internal"): InternalTopicRole.CHECKPOINTS,
+    }
+
+
+def test_topics_that_list_connectors_are_looked_at() -> None:
+    configs, status = KafkaTopic("east", "mm2-configs"), KafkaTopic("east", "mm2-status")
+    topology = Topology(
+        offsets_topics=(), flows=(), listings=(ListingTopics("lab", configs, status),)
+    )
+    assert find_internal_topics(topology, {"lab": "east"}) == {
+        configs: InternalTopicRole.CONFIG,
+        status: InternalTopicRole.STATUS,
+    }
+
+
+@pytest.mark.parametrize(
+    ("syncs", "expected"),
+    [
+        ("mm2-offset-syncs.east.internal", "west.checkpoints.internal"),
+        ("mm2-offset-syncs.west.internal", "west.checkpoints.internal"),  # syncs at the target
+        ("mm2-offset-syncs_east_internal", "west_checkpoints_internal"),
+        ("mm2-offset-syncs--east--internal", "west--checkpoints--internal"),
+        ("mm2-offset-syncseastinternal", "westcheckpointsinternal"),  # a separator of no length
+        ("mm2-offset-syncs.w.internal", "west.checkpoints.internal"),  # shorter than either alias
+        ("of-a-policy-of-its-own", "west.checkpoints.internal"),
+        (None, "west.checkpoints.internal"),
+    ],
+)
+def test_the_checkpoints_topic_has_the_separator_of_the_syncs_topic(
+    syncs: str | None, expected: str
+) -> None:
+    topic = None if syncs is None else KafkaTopic("west", syncs)
+    assert derive_checkpoints_topic(replace(FLOW, offset_syncs=topic)) == expected
+
+
+@pytest.mark.parametrize(
+    ("offsets_topic", "config", "status"),
+    [
+        ("connect-offsets", "connect-configs", "connect-status"),
+        ("mm2-offsets.west.internal", "mm2-configs.west.internal", "mm2-status.west.internal"),
+        ("pay.connect.offset", "pay.connect.config", "pay.connect.status"),
+    ],
+)
+def test_siblings_are_named_like_the_offsets_topic(
+    offsets_topic: str, config: str, status: str
+) -> None:
+    assert {config, status} <= set(guess_sibling_names(offsets_topic))
+
+
+def test_a_name_without_the_word_has_no_siblings() -> None:
+    assert guess_sibling_names("kc-1") == ()
+
+
+@pytest.mark.parametrize(
+    ("key", "role"),
+    [
+        (b"connector-jdbc", InternalTopicRole.CONFIG),
+        (b"task-jdbc-0", InternalTopicRole.CONFIG),
+        (b"commit-jdbc", InternalTopicRole.CONFIG),
+        (b"target-state-jdbc", InternalTopicRole.CONFIG),
+        (b"session-key", InternalTopicRole.CONFIG),
+        (b"status-connector-jdbc", InternalTopicRole.STATUS),
+        (b"status-task-jdbc-0", InternalTopicRole.STATUS),
+        (b"status-topic-orders:connector-jdbc", InternalTopicRole.STATUS),
+        (b"order-4711", None),
+        (b"connector-", None),
+        (b"\xff\x00", None),
+    ],
+)
+def test_a_key_tells_the_role_of_its_topic(key: bytes, role: InternalTopicRole | None) -> None:
+    assert role_of_key(key) is role

@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from offsetwatch.clients.connect import reader as connect_read
-from offsetwatch.clients.connect.reader import REBALANCE_MESSAGE, ConnectReader
+from offsetwatch.clients.connect.reader import REBALANCE_MESSAGE, ConnectReader, read_worker_clock
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,
@@ -347,3 +347,30 @@ def test_a_worker_that_says_no_is_told_beside_those_that_failed_before():
     assert type(result) is Conflict
     assert "w0:8083: no luck; http://w1:8083: HTTP 409" in result.detail
     assert request == ["w0", "w1"]
+
+
+# --- clock probe ---------------------------------------------------------------------------------
+
+
+def transport_with(**headers: str) -> httpx.MockTransport:
+    return httpx.MockTransport(lambda _request: httpx.Response(401, headers=headers))
+
+
+def asked(transport: httpx.MockTransport) -> float | None:
+    return read_worker_clock("http://worker:8083/", 1.0, transport=transport)
+
+
+def test_even_a_refusal_tells_the_time():
+    assert asked(transport_with(Date="Fri, 21 Nov 2025 08:00:00 GMT")) == 1_763_712_000.0
+
+
+@pytest.mark.parametrize("headers", [{}, {"Date": "soon"}])
+def test_a_worker_that_does_not_say_leaves_it_unknown(headers: dict[str, str]):
+    assert asked(transport_with(**headers)) is None
+
+
+def test_a_worker_that_does_not_answer_leaves_it_unknown():
+    def refuse(_request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("refused")
+
+    assert asked(httpx.MockTransport(refuse)) is None

@@ -6,25 +6,35 @@ from math import inf
 
 import pytest
 
+from offsetwatch.judge.findings import rewinds
 from offsetwatch.judge.findings.rewinds import (
     MANUAL_REWIND_INTERVALS,
+    Recopy,
+    RewindState,
+    RewindTracker,
     SharedRewind,
     find_pause_ends,
 )
 from offsetwatch.model.connectors import StateChange, StateHistory
 from offsetwatch.model.findings import Judgement, Scope, Verdict
+from offsetwatch.model.topology import Topology
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.unit.judge.test_input_visibility import FILES
 from tests.unit.judge.watches import (
     BEGAN,
+    FLOW,
     INTERVAL_S,
     LOOK_S,
     MM2,
+    WHERE,
     Watch,
+    again,
+    copied,
     counted,
     five,
     reset,
+    sync,
     watch,
 )
 
@@ -257,3 +267,392 @@ def test_who_rests_by_the_last_poll_and_says_nothing_rests_without_an_end():
         ("lab", "a"): inf,
         ("lab", "b"): inf,
     }
+
+
+# --- recopies ------------------------------------------------------------------------------------
+
+# --- what is copied a second time ----------------------------------------------------------------
+
+
+def copies(*commits: int | None, log_start: int = 0, **changes) -> Recopy | None:
+    """What is told of a partition with these commits, the changes being of the last."""
+    observed = Watch()
+    for number, committed in enumerate(commits, start=1):
+        last = changes if number == len(commits) else {}
+        observed.look(copied(committed, **{"log_start": log_start, **last}))
+    return observed.falls.recopies.get(WHERE)
+
+
+@pytest.mark.parametrize(
+    ("log_start", "committed", "report"),
+    [(0, 50, True), (0, 51, False), (20, 60, True), (20, 61, False)],
+)
+def test_a_second_copy_begins_where_half_of_what_there_is_is_copied_again(
+    log_start, committed, report
+):
+    assert (copies(100, committed, log_start=log_start) is not None) is report
+
+
+def test_a_second_copy_is_told_with_where_it_was_and_since_when():
+    observed = Watch()
+    observed.look(copied(100))
+    recopies = observed.look(copied(None)).recopies
+    assert recopies == {}
+    recopies = observed.look(copied(10)).recopies
+    assert recopies == {WHERE: Recopy(WHERE, peak=100, again_from=10, at=observed.now)}
+
+
+def test_what_is_copied_on_is_no_second_copy_and_neither_is_what_stands_still():
+    assert copies(0, 0) is None
+    assert copies(0, 100, 100, 150) is None
+
+
+@pytest.mark.parametrize("unread", ["log_start", "log_end"])
+def test_without_both_ends_of_the_log_nobody_can_say(unread):
+    assert copies(100, 10, **{unread: None}) is None
+
+
+@pytest.mark.parametrize("committed", [10, None], ids=["altered", "reset"])
+def test_while_a_connector_rests_nothing_is_copied(committed):
+    observed = Watch()
+    observed.look(copied(100))
+    observed.rests = {MM2: inf}
+    assert observed.look(copied(committed)).recopies == {}
+
+
+def test_what_a_person_set_back_before_the_resume_was_never_copied_further():
+    observed = Watch()
+    observed.look(copied(100))
+    observed.rests = {MM2: BEGAN}
+    assert observed.look(copied(10, committed_at=BEGAN)).recopies == {}
+    observed.look(copied(100))
+    assert observed.look(copied(10, committed_at=BEGAN + 1)).recopies != {}
+    observed = Watch()
+    observed.look(copied(100))
+    assert observed.look(copied(10, committed_at=None)).recopies != {}
+
+
+def test_what_was_beyond_the_end_of_the_log_was_copied_to_its_end_at_most():
+    recopy = copies(500, 10)
+    assert recopy is not None
+    assert recopy.peak == 199
+
+
+SYNCED = [
+    pytest.param(sync(99, 299), 0, id="all of it"),
+    pytest.param(sync(10, 111), 0, id="from the start to here"),
+    pytest.param(sync(0, 101), 0, id="its first record"),
+    pytest.param(sync(0, 100), 0, id="its first record, the last one gone by compaction"),
+    pytest.param(sync(30, 111), 20, id="from its twenty on"),
+    pytest.param(sync(100, 201), 1, id="to where it was"),
+    pytest.param(sync(101, 400), None, id="further than it was"),
+    pytest.param(sync(99, 99), None, id="nothing new"),
+    pytest.param(sync(50, 98), None, id="less downstream than there was"),
+]
+
+
+@pytest.mark.parametrize(("newer", "began"), SYNCED)
+def test_a_second_copy_between_two_flushes_shows_in_the_syncs(newer, began):
+    observed = Watch()
+    observed.look(copied(100), syncs=(sync(99, 99),))
+    recopy = observed.look(copied(100), syncs=(newer,)).recopies.get(WHERE)
+    assert (recopy and recopy.again_from) == began
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        pytest.param(sync(410, 410), id="each record once"),
+        pytest.param(sync(410, 656), id="each in a transaction of its own"),
+        pytest.param(sync(410, 424), id="some twice, after a worker died"),
+    ],
+)
+def test_a_sync_that_comes_after_its_commit_is_of_what_was_copied_once(newer):
+    observed = Watch()
+    observed.look(copied(410, log_end=411), syncs=(sync(164, 164),))
+    assert observed.look(copied(410, log_end=411), syncs=(newer,)).recopies == {}
+
+
+@pytest.mark.parametrize(
+    ("newer", "result"),
+    [
+        pytest.param(sync(150, 206), None, id="seven records"),
+        pytest.param(sync(50, 250), (0, 199), id="all"),
+        pytest.param(sync(160, 300), (60, 199), id="from sixty to beyond that sync"),
+        pytest.param(sync(160, 250), None, id="less than half"),
+    ],
+)
+def test_what_was_committed_beyond_the_last_sync_is_no_part_of_a_second_copy(newer, result):
+    observed = Watch()
+    observed.look(copied(199), syncs=(sync(150, 150),))
+    recopy = observed.look(copied(199), syncs=(newer,)).recopies.get(WHERE)
+    assert (recopy and (recopy.again_from, recopy.peak)) == result
+
+
+@pytest.mark.parametrize("committed", [40, None], ids=["older commit", "no commit seen"])
+@pytest.mark.parametrize("was_reset", [True, False])
+def test_a_copy_that_was_lost_with_its_last_commit_shows_in_the_syncs(committed, was_reset):
+    observed = Watch()
+    none = (counted("mm2", resets=0),)
+    observed.look(copied(committed), syncs=(sync(99, 99),), source_partitions=none)
+    if was_reset:
+        reset(observed, copied(None))
+    recopy = observed.look(copied(None), syncs=(sync(99, 199),)).recopies.get(WHERE)
+    # A task that died copies again what it had not committed; only a reset copies all again.
+    assert (recopy and (recopy.again_from, recopy.peak)) == ((0, 99) if was_reset else None)
+
+
+def test_a_first_commit_that_was_lost_between_two_looks_was_a_reset():
+    observed = Watch()
+    observed.look(copied(None), syncs=(sync(99, 99),))
+    observed.look(copied(None), source_partitions=(counted("mm2", resets=1),))
+    recopy = observed.look(copied(99), syncs=(sync(99, 199),)).recopies.get(WHERE)
+    assert (recopy and (recopy.again_from, recopy.peak)) == (0, 99)
+
+
+def test_a_sync_that_lies_far_behind_the_commits_and_is_no_newer_one_tells_nothing():
+    observed = Watch()
+    observed.look(copied(100), syncs=(sync(40, 40),))
+    assert observed.look(copied(110)).recopies == {}
+
+
+def test_a_first_sync_tells_of_no_second_copy():
+    observed = Watch()
+    observed.look(copied(100))
+    assert observed.look(copied(100), syncs=(sync(50, 500),)).recopies == {}
+    assert observed.look(copied(100), syncs=()).recopies == {}
+
+
+def test_a_second_copy_begins_no_earlier_than_the_log():
+    observed = Watch()
+    observed.look(copied(100, log_start=40), syncs=(sync(99, 99),))
+    observed.look(copied(100, log_start=40), syncs=(sync(99, 400),))
+    assert observed.falls.recopies[WHERE].again_from == 40
+
+
+def test_syncs_that_another_flow_may_have_written_are_not_asked():
+    observed = Watch()
+    other = replace(FLOW, connector="other", source="north")
+    observed.look(copied(100), syncs=(sync(99, 99),), topology=Topology((), (FLOW, other)))
+    assert observed.look(copied(100), syncs=(sync(99, 299),)).recopies == {}
+    observed.look(topology=Topology((), ()))
+    assert observed.look(copied(100), syncs=(sync(99, 499),)).recopies == {}
+    observed.look(topology=Topology((), (FLOW,)))  # from here on they are its own
+    assert observed.look(copied(100), syncs=(sync(99, 699),)).recopies != {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "done"),
+    [
+        pytest.param({"replicated": 100}, True, id="as far"),
+        pytest.param({"replicated": 99}, False, id="not as far"),
+        pytest.param({"replicated": None}, False, id="not known"),
+        pytest.param({"replicated": 60, "lag": 0}, True, id="nothing is left"),
+        pytest.param({"replicated": 60, "caught_up": True}, True, id="nothing readable is left"),
+    ],
+)
+def test_a_second_copy_is_over_when_it_is_as_far_again_or_at_the_end(changes, done):
+    observed = Watch()
+    observed.look(copied(100))
+    observed.look(copied(10))
+    began = observed.now
+    recopy = observed.look(copied(60, **changes)).recopies[WHERE]
+    assert (recopy.at, recopy.done_at) == (began, observed.now if done else None)
+    ended = recopy.done_at or observed.now + LOOK_S
+    for lag in (1, 0):
+        assert observed.look(copied(180, lag=lag)).recopies[WHERE].done_at == ended
+
+
+def test_a_second_copy_that_is_under_way_is_one_and_one_after_it_another():
+    observed = Watch()
+    observed.look(copied(100))
+    observed.look(copied(40))
+    first = observed.now
+    recopy = observed.look(copied(5)).recopies[WHERE]
+    assert (recopy.peak, recopy.at) == (100, first)
+    observed.look(copied(150))
+    recopy = observed.look(copied(5)).recopies[WHERE]
+    assert (recopy.peak, recopy.at, recopy.done_at) == (150, observed.now, None)
+
+
+def test_what_a_person_reset_is_followed_anew_and_other_flows_as_before():
+    observed = Watch()
+    other = replace(FLOW, connector="other", source="north")
+    theirs = copied(100, connector="other", source="north")
+    observed.look(
+        copied(100),
+        theirs,
+        source_partitions=(counted("mm2"),),
+        topology=Topology((), (FLOW, other)),
+    )
+    observed.rests = {MM2: observed.now}
+    reset(observed, copied(None), theirs)
+    of_now = copied(10, committed_at=BEGAN + 99)
+    assert observed.look(of_now, theirs).recopies == {}
+    observed.look(of_now, replace(theirs, committed=10))
+    assert set(observed.falls.recopies) == {("lab", "other", "orders", 0)}
+    observed.look(replace(of_now, committed=2), replace(theirs, committed=10))
+    assert set(observed.falls.recopies) == {WHERE, ("lab", "other", "orders", 0)}
+    observed.look()  # those of two flows do not hide each other
+    assert len(observed.falls.recopies) == 2
+
+
+def test_a_reset_of_what_is_not_copied_any_more_leaves_no_gap_in_what_is_followed():
+    """By hand, under another alias; then a worker loses what is copied."""
+    observed = Watch()
+    observed.rests = {MM2: inf}
+    observed.look(copied(100, committed_at=BEGAN + 2), source_partitions=(counted("mm2"),))
+    observed.rests = {MM2: BEGAN + 1}
+    reset(observed)
+    assert observed.falls.meant
+    observed.look(copied(100, committed_at=BEGAN + 2))
+    assert set(observed.look(copied(10, committed_at=BEGAN + 9)).recopies) == {WHERE}
+
+
+# --- a topic that is another one -----------------------------------------------------------------
+
+
+def test_what_is_known_of_a_topic_that_is_no_more_is_forgotten():
+    observed = Watch()
+    observed.look(copied(100))
+    observed.look(copied(10))
+    assert observed.falls.recopies
+    renewed = observed.now + 1
+    observed.look(copied(10, committed_at=renewed), recreations=(again(moment=renewed),))
+    assert observed.falls.recopies == {}
+    assert observed.look(copied(2, committed_at=renewed + 1)).recopies == {}  # nothing was before
+    assert observed.look(copied(0, committed_at=renewed + 2)).recopies != {}
+
+
+def test_that_a_topic_is_another_one_counts_from_when_it_is_known():
+    """Whether or not anything was committed of it by then."""
+    observed = Watch()
+    observed.look(copied(100))
+    observed.look(recreations=(again(moment=observed.now),))
+    assert observed.look(copied(10, committed_at=observed.now)).recopies == {}
+
+
+def test_a_position_without_a_time_is_not_known_to_be_of_the_new_topic():
+    observed = Watch()
+    observed.look(copied(100), recreations=(again(),))
+    observed.look(copied(100, committed_at=None))
+    assert observed.look(copied(10, committed_at=BEGAN + 9)).recopies == {}
+
+
+def test_a_topic_that_was_only_ever_one_is_the_one_it_was():
+    observed = Watch()
+    observed.look(copied(100), recreations=(again(count=0, moment=BEGAN + 99),))
+    assert set(observed.look(copied(10)).recopies) == {WHERE}
+
+
+def test_another_topic_of_the_flow_is_followed_on():
+    observed = Watch()
+    other = (*MM2, "returns", 0)
+    observed.look(
+        copied(100), copied(100, topic="returns"), recreations=(again(moment=BEGAN + 99),)
+    )
+    observed.look(copied(10), copied(10, topic="returns"))
+    assert set(observed.falls.recopies) == {other}
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, -10.0, 10.0, 600.0])
+def test_what_was_committed_when_a_topic_became_another_one_is_of_the_old_by_any_clock(skew_s):
+    observed = Watch()
+    old = copied(100, committed_at=BEGAN + skew_s)
+    observed.look(old)
+    observed.look(old, recreations=(again(moment=observed.now),))
+    assert observed.look(copied(3, committed_at=BEGAN + 60 + skew_s)).recopies == {}
+    assert set(observed.look(copied(1, committed_at=BEGAN + 120 + skew_s)).recopies) == {WHERE}
+
+
+@pytest.mark.parametrize("skew_s", [-600.0, 0.0, 600.0])
+def test_what_a_person_altered_is_not_copied_again_by_any_clock(skew_s):
+    observed = Watch()
+    observed.look(copied(100, committed_at=BEGAN + skew_s))
+    observed.rests = {MM2: inf}
+    observed.look()
+    observed.look(copied(0, committed_at=BEGAN + 5 + skew_s))
+    observed.rests = {MM2: BEGAN + 6}
+    observed.look()
+    assert observed.look(copied(2, committed_at=BEGAN + 60 + skew_s)).recopies == {}
+
+
+# --- how long it is remembered -------------------------------------------------------------------
+
+
+def test_it_is_unclear_for_an_interval_whether_it_copies_again():
+    observed = Watch()
+    observed.look(copied(100))
+    moment, falls = observed.now + LOOK_S, observed.look(copied(10))
+    assert falls.unclear(moment, INTERVAL_S) == {MM2}
+    assert falls.unclear(moment + 59, INTERVAL_S) == falls.unclear(moment - 59, INTERVAL_S) == {MM2}
+    assert falls.unclear(moment + 60, INTERVAL_S) == falls.unclear(moment - 60, INTERVAL_S) == set()
+
+
+def test_a_partition_that_is_copied_no_more_is_told_no_more():
+    observed = Watch()
+    observed.look(copied(100), copied(100, partition=1))
+    observed.look(copied(10), copied(10, partition=1))
+    observed.look(copied(10))
+    assert set(observed.falls.recopies) == {WHERE}
+
+
+def test_a_flow_that_is_not_seen_keeps_its_second_copies():
+    observed = Watch()
+    observed.look(copied(100))
+    observed.look(copied(10))
+    observed.look(mirror_partitions=())
+    assert set(observed.falls.recopies) == {WHERE}
+
+
+def test_second_copies_are_bounded_and_those_that_are_told_may_begin_anew(monkeypatch):
+    monkeypatch.setattr(rewinds, "RECOPIES_MAX", 1)
+    observed = Watch()
+    both = (copied(100), copied(100, partition=1))
+    observed.look(*both)
+    observed.look(copied(10), copied(10, partition=1))
+    assert set(observed.falls.recopies) == {WHERE}
+    observed.look(*both)
+    observed.look(copied(10), copied(100, partition=1))
+    assert observed.falls.recopies[WHERE].at == observed.now
+
+
+@pytest.mark.parametrize(
+    ("gone", "polls", "report"),
+    [
+        pytest.param(4, 0, True, id="not too much"),
+        pytest.param(5, 0, False, id="too much"),
+        pytest.param(5, 1, True, id="too much, and what there is was looked at again"),
+    ],
+)
+def test_where_partitions_stood_that_are_gone_is_forgotten_once_it_is_too_much(
+    gone, polls, report, monkeypatch
+):
+    monkeypatch.setattr(rewinds, "RECOPIES_MAX", 3)
+    observed = Watch()
+    for number in range(1, gone + 1):
+        observed.look(copied(100, partition=number))
+    observed.look(copied(100))  # the only one now: five are allowed
+    for _ in range(polls):
+        observed.look()
+    assert bool(observed.look(copied(10)).recopies) is report
+
+
+def test_what_is_under_way_is_remembered():
+    observed = watch()
+    observed.fall("a", "b", "c")
+    observed.rests = {("lab", "d"): observed.now + LOOK_S}
+    observed.fall("d")
+    observed.look(copied(100))
+    rewind = observed.look(copied(10)).remembered()
+    assert rewind == RewindState(
+        recopies=(Recopy(WHERE, 100, 10, observed.now),),
+        together=(SharedRewind("lab", ("a", "b", "c"), observed.now - 3 * LOOK_S),),
+        meant=((("lab", "d"), observed.now - 2 * LOOK_S),),
+    )
+    other = RewindTracker()
+    other.recall(rewind)
+    assert other.remembered() == rewind
+    other.end(WHERE)
+    other.end(WHERE)
+    assert other.recopies == {}

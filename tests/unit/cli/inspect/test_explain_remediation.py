@@ -1,0 +1,304 @@
+"""What `explain` says a remedy would be, asked just now."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from offsetwatch import documents
+from offsetwatch.cli.inspect import explain
+from offsetwatch.cli.inspect.explain import (
+    build_remediation_document,
+    preview_remediation,
+    print_connector_remediation,
+    print_previews,
+    read_connector_remediation,
+)
+from offsetwatch.config import Config, load
+from offsetwatch.daemon.remediation import RemediationParts
+from offsetwatch.errors import TargetUnreachable
+from offsetwatch.remedy.gather.live_queries import Brokers
+from offsetwatch.remedy.guards import Permission
+from offsetwatch.remedy.journal.journal import FILE_NAME
+from offsetwatch.remedy.model.driver import StepInspection, StepStatus
+from offsetwatch.remedy.model.journal_records import (
+    ActionRefused,
+    GuardAnswer,
+    IncidentDetected,
+    IncidentEnded,
+    ModeSet,
+    PauseSet,
+)
+from offsetwatch.remedy.model.service_api import Mode
+from tests.changed import replace
+from tests.contract.worlds import SINK_NAME
+from tests.unit.remedy.agency import POLICY, Agency
+from tests.unit.remedy.offices import Bureau
+from tests.unit.remedy.plans import AT, PARTITION, skip_of
+
+
+@pytest.fixture
+def agency(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Agency:
+    built = Agency(tmp_path / "state")
+    watched(built, monkeypatch)
+    return built
+
+
+def watched(agency: Agency, monkeypatch: pytest.MonkeyPatch) -> None:
+    def parts_of(*_: object, **__: object):
+        return nullcontext(
+            RemediationParts(agency.ledger, agency.planner, agency.policy, Brokers({}))
+        )
+
+    monkeypatch.setattr(explain, "open_remediation_parts", parts_of)
+
+
+def config_of(agency: Agency) -> Config:
+    path = agency.folder.parent / "offsetwatch.yaml"
+    path.write_text(
+        'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
+        'connect: [{name: lab, kafka: k, url: "http://127.0.0.1:1"}]\n'
+        f"state_dir: {agency.folder}\n"
+    )
+    return load(path)
+
+
+def failing(agency: Agency, **how: object) -> None:
+    agency.bad(**how)
+    agency.wait(5.0)
+    agency.restart()
+    agency.go_on(1)
+
+
+def asked(agency: Agency):
+    return preview_remediation(config_of(agency), agency.snapshot, "lab", SINK_NAME)
+
+
+def test_what_would_be_done_is_told_with_every_guard_and_nothing_is_written(agency, capsys):
+    failing(agency)
+    before = agency.ledger.journal.verify()
+    (result,) = asked(agency)
+    assert (result.action, result.comes_to) == ("skip_one", Permission.PROPOSE)
+    assert "skip the record at offset 5 of east/" in result.plan
+    names = [guard.guard for guard in result.guards]
+    assert len(names) > 30
+    assert "start_grace" not in names
+    assert agency.ledger.journal.verify() == before
+    assert agency.changes() == []
+    print_previews((result,))
+    out = capsys.readouterr().out
+    assert "it is proposed to people" in out
+    assert "G14  identified" in out
+    document = result._asdict()
+    assert (document["action"], document["comes_to"]) == ("skip_one", "propose")
+
+
+def test_in_observe_it_is_told_that_it_would_be_done(tmp_path, monkeypatch, capsys):
+    agency = Agency(tmp_path / "state", replace(POLICY, mode=Mode.OBSERVE))
+    watched(agency, monkeypatch)
+    failing(agency)
+    print_previews(asked(agency))
+    assert "it would be done; the mode is to observe" in capsys.readouterr().out
+
+
+def test_of_what_no_plan_can_be_made_the_reason_is_told(agency, capsys, monkeypatch):
+    failing(agency)
+    result = asked(agency)[0]._replace(plan=None, said="two records are bad", recommend=("a DLQ",))
+    print_previews((result,))
+    out = capsys.readouterr().out
+    assert "no plan can be made: two records are bad" in out
+    assert "Better than that\n  a DLQ" in out
+
+
+def test_where_nothing_is_wrong_nobody_is_asked(agency):
+    agency.go_on(1)
+    assert asked(agency) == ()
+
+
+def test_without_a_journal_none_is_made(agency, tmp_path):
+    failing(agency)
+    elsewhere = tmp_path / "elsewhere"
+    config = config_of(agency).model_copy(update={"state_dir": str(elsewhere)})
+    assert preview_remediation(config, agency.snapshot, "lab", SINK_NAME) == ()
+    assert not elsewhere.exists()
+
+
+def test_what_cannot_be_asked_hides_nothing_else(agency, capsys, monkeypatch):
+    failing(agency)
+
+    def broken(*_: object, **__: object):
+        raise TargetUnreachable("east", "no broker answers")
+
+    monkeypatch.setattr(explain, "open_remediation_parts", broken)
+    assert asked(agency) == ()
+    assert "was not evaluated: unreachable: east: no broker answers" in capsys.readouterr().err
+
+
+# --- remediation state ---------------------------------------------------------------------------
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def bureau(tmp_path: Path) -> Bureau:
+    return Bureau(tmp_path / "state")
+
+
+def config_of_service(bureau: Bureau) -> Config:
+    path = bureau.folder.parent / "offsetwatch.yaml"
+    path.write_text(
+        'kafka: {k: {bootstrap: "127.0.0.1:1"}}\n'
+        'connect: [{name: lab, kafka: k, url: "http://127.0.0.1:1"}]\n'
+        "remedy: {mode: propose}\n"
+        f"state_dir: {bureau.folder}\n"
+    )
+    return load(path)
+
+
+def told(bureau: Bureau):
+    return read_connector_remediation(config_of_service(bureau), "lab", "orders", NOW)
+
+
+def trouble(bureau: Bureau, **more) -> None:
+    control = bureau.bench.journal.control
+    control(
+        IncidentDetected(
+            at=NOW - 60.0,
+            incident="i1",
+            connect_cluster="lab",
+            connector="orders",
+            what="failed",
+            said="DataException",
+        )
+    )
+    answers = (
+        GuardAnswer(11, "repeat", "pass", "3 failures over 700 s"),
+        GuardAnswer(46, "breaker", "deny", "it is open"),
+        GuardAnswer(30, "read_just_now", "unknown", "not known: read_at"),
+        GuardAnswer(47, "proven", "deny", "0 times approved by a person"),
+    )
+    refused = {
+        "at": NOW - 30.0,
+        "incident": "i1",
+        "connect_cluster": "lab",
+        "connector": "orders",
+        "action": "skip_one",
+        "mode": "propose",
+        "answers": answers,
+    }
+    control(ActionRefused(**{**refused, **more}))
+
+
+def test_each_guard_is_told_with_its_answer_and_why_those_against_it_first(bureau, capsys):
+    trouble(bureau)
+    print_connector_remediation(told(bureau))
+    out = capsys.readouterr().out
+    assert "DataException" in out
+    assert "skip_one, as of 2027-01-15 07:59:30Z in mode propose: it is not done" in out
+    locations = [out.index(name) for name in ("unknown", "deny", "asks for approval", "pass")]
+    assert locations == sorted(locations)
+    assert "3 failures over 700 s" in out
+    (result,) = build_remediation_document(told(bureau))["looked"]
+    assert [guard.guard for guard in result["guards"]] == [
+        "repeat",
+        "breaker",
+        "read_just_now",
+        "proven",
+    ]
+
+
+def test_a_refusal_ends_with_the_proposal_that_follows_it(bureau):
+    bureau.proposed("p3")
+    (plan,) = told(bureau).plans
+    trouble(bureau, at=plan.created_at - 30.0)
+    assert told(bureau).refusals == ()
+    trouble(bureau, at=plan.created_at + 30.0)
+    assert len(told(bureau).refusals) == 1
+
+
+def test_what_would_be_done_is_told_as_that(bureau, capsys):
+    trouble(
+        bureau,
+        would=True,
+        mode="observe",
+        answers=(GuardAnswer(11, "repeat", "pass", "yes"),),
+    )
+    print_connector_remediation(told(bureau))
+    assert "in mode observe: every guard lets it" in capsys.readouterr().out
+
+
+def test_what_is_better_than_a_skip_is_told(bureau, capsys):
+    trouble(bureau, recommend=("errors.tolerance=all with a dead letter queue",))
+    print_connector_remediation(told(bureau))
+    out = capsys.readouterr().out
+    assert "Better than that\n  errors.tolerance=all with a dead letter queue\n" in out
+
+
+def test_a_persons_plan_that_is_held_back_is_told_with_why_until_it_is_over(bureau):
+    bureau.approved("p3", incident="")
+    trouble(bureau, incident="")
+    bureau.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
+    (result,) = told(bureau).refusals
+    assert result.incident == ""
+    bureau.office.reject("p3", "ada", "no")
+    assert told(bureau).refusals == ()
+
+
+def test_trouble_that_is_over_is_not_told_any_more(bureau, capsys):
+    trouble(bureau)
+    bureau.bench.journal.control(IncidentEnded(at=NOW, incident="i1"))
+    result = told(bureau)
+    assert (result.incidents, result.refusals) == ((), ())
+    print_connector_remediation(result)
+    assert "incidents  none" in capsys.readouterr().out
+
+
+def test_another_connectors_trouble_is_not_told(bureau):
+    trouble(bureau)
+    other = read_connector_remediation(config_of_service(bureau), "lab", "payments", NOW)
+    assert (other.incidents, other.refusals, other.plans) == ((), (), ())
+
+
+def test_what_people_have_set_and_what_waits_for_them_is_told(bureau, capsys):
+    control = bureau.bench.journal.control
+    control(ModeSet(at=NOW, mode="observe", by="ada", because="a release"))
+    control(PauseSet(at=NOW, paused=True, until=NOW + 60.0, by="ada", because="a release"))
+    bureau.proposed("p2")
+    bureau.bench.world.offsets = {PARTITION: AT}
+    bureau.bench.world.proven = StepInspection(StepStatus.FOREIGN, "it failed again")
+    bureau.bench.runner().run(skip_of("p1"))
+    result = told(bureau)
+    assert result.mode is Mode.OBSERVE
+    assert [row.plan_id for row in result.plans] == ["p2"]
+    print_connector_remediation(result)
+    out = capsys.readouterr().out
+    for part in ("observe: reports", "by ada", "open since", "did not help", "plan show p2"):
+        assert part in out
+    text = msgspec.json.decode(documents.encode(build_remediation_document(result)))
+    assert text["pause"]["until"] == "2027-01-15T08:01:00Z"
+    assert [breaker["scope"] for breaker in text["breakers"]] == ["lab/orders"]
+    assert text["plans"][0]["stands"] == "proposed"
+
+
+def test_without_a_journal_nothing_is_told_and_none_is_made(tmp_path, capsys):
+    folder = tmp_path / "elsewhere" / "state"
+    bureau = Bureau(tmp_path / "state")
+    config = config_of_service(bureau).model_copy(update={"state_dir": str(folder)})
+    assert read_connector_remediation(config, "lab", "orders", NOW) is None
+    print_connector_remediation(None)
+    assert build_remediation_document(None) is None
+    assert capsys.readouterr().out == ""
+    assert not folder.exists()
+
+
+def test_a_damaged_journal_is_said_and_hides_nothing_else(bureau, capsys):
+    trouble(bureau)
+    config = config_of_service(bureau)
+    bureau.bench.journal.close()
+    path = bureau.folder / FILE_NAME
+    path.write_bytes(path.read_bytes().replace(b"DataException", b"DateException"))
+    assert read_connector_remediation(config, "lab", "orders", NOW) is None
+    assert "is not what was written" in capsys.readouterr().err
