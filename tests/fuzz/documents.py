@@ -50,7 +50,7 @@ from offsetwatch.remedy.replicas import topic_copy
 from offsetwatch.serve.documents import findings
 from offsetwatch.state.loss import persistence
 from offsetwatch.state.loss.accounting import LossAccounting
-from offsetwatch.toolbox import creation, documents
+from offsetwatch.toolbox import documents, lifecycle
 from tests.fuzz.targets import Target
 from tests.properties.test_decoders import KEYS, VALUES
 from tests.unit.remedy.plans import plan_of, skip_of
@@ -178,8 +178,8 @@ def _handed_in(raw: bytes) -> None:
                 [(section.connector, section.pairs) for section in document.sections]
             )
             assert text.encode()
-    document = creation.parse_request("c", raw)
-    assert isinstance(document, creation.CreationRequest | tuple)
+    document = lifecycle.parse_request("c", raw)
+    assert isinstance(document, lifecycle.CreationRequest | tuple)
 
 
 def _answered(raw: bytes) -> None:

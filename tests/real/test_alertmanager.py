@@ -216,9 +216,9 @@ def test_a_finding_is_an_active_alert_and_a_mended_one_is_resolved(url: str, per
     def deliver(moment: float) -> None:
         for _ in range(3):
             notifier.step(moment)
-            for courier in notifier._queues:
-                if courier._sending is not None:
-                    courier._sending[0].result(DEADLINE_S)
+            for queue in notifier._queues:
+                if queue._delivery is not None:
+                    queue._delivery[0].result(DEADLINE_S)
 
     deliver(now)
     lost, stuck = ("MirrorMaker2RecordsLost", "warning"), ("ConnectorStalled", "warning")
