@@ -125,7 +125,7 @@ class _Place:
         )
 
     def answer(self, service: Any, request: _Request) -> ControlHttpAnswer:
-        self.listener._desk = service
+        self.listener._service = service
         self.clock.advance(60.0)  # so that no failure of before is held against this one
         return self.loop.run_until_complete(self.listener.answer(request))
 
