@@ -37,8 +37,8 @@ def forget(world: World) -> None:
     book._connectors, book._layout = Memo(), Memo()
     replication = book._replication
     replication._joined = TupleMemo()
-    replication._positions_made.clear()
-    replication._views._made.clear()
+    replication._known_positions.clear()
+    replication._views._views.clear()
     replication._sync_views_memo, replication._shared_syncs_memo = Memo(), Memo()
     for cluster in book._sites.values():
         cluster._joined = TupleMemo()
@@ -46,7 +46,7 @@ def forget(world: World) -> None:
         cluster._superseded.clear()
         for source_book in cluster._books.values():
             source_book._shown = Memo()
-            source_book._in_order = source_book._wanted = None
+            source_book._in_order = source_book._views = None
             source_book._unread.clear()
             for partition in source_book._all():
                 partition.view = None

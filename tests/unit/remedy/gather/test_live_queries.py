@@ -71,7 +71,13 @@ def test_clients_that_nobody_needed_for_a_while_are_given_back_and_made_again_wh
 def test_a_topic_that_is_not_described_in_time_is_not_known_to_be_gone(
     error: ClientError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(KafkaInspector, "_descriptions", lambda _self, topics: {topics[0]: error})
+    def result(_self: KafkaInspector, _future: object) -> None:
+        raise error
+
+    monkeypatch.setattr(
+        KafkaInspector, "_describe_topics", lambda _self, topics: dict.fromkeys(topics)
+    )
+    monkeypatch.setattr(KafkaInspector, "_result", result)
     cluster = Kafka(bootstrap="127.0.0.1:1")
     with pytest.raises(type(error)):
         Brokers({"east": cluster}).topic_id("east", "orders")
