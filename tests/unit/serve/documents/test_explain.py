@@ -294,7 +294,7 @@ def test_a_name_that_only_a_config_provider_knows_is_said_to_be_one():
     settings = SinkSettings(group="${env:GROUP}", addresses=frozenset())
     world.listed(replace(sink("out"), sink=settings), mirror(source="${env:ALIAS}"))
     assert explained(world, "out")["group"]["lag_unknown"] == GROUP_NOT_KNOWN
-    (problem,) = explained(world, mirror().name)["problems"]
+    (_, problem) = explained(world, mirror().name)["problems"]
     assert "a config provider of its workers knows its source.cluster.alias" in problem
 
 
