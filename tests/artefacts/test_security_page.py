@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.serve.control.bad.table import ROWS
+from tests.unit.serve.control.test_routes import ROWS
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "security.md").read_text()
