@@ -143,7 +143,7 @@ class Mm2World:
         self.poll()
         if self.running and self.now - self.flushed_at >= FLUSH_S / 2:
             self.flush()
-        newest = self.syncs.seen(ORDERS)
+        newest = self.syncs.newest_position(ORDERS)
         progress = self.leads.progress(
             ORDERS,
             None if self.committed is None else self.committed.offset,
