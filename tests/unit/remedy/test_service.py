@@ -534,7 +534,7 @@ def test_a_breaker_closed_by_hand_in_an_earlier_record_is_none(bureau, office):
 
 
 def test_the_journal_is_read_in_pieces(bureau, office, monkeypatch):
-    monkeypatch.setattr("offsetwatch.remedy.journal.index._AT_ONCE", 2)
+    monkeypatch.setattr("offsetwatch.remedy.journal.journal._AT_ONCE", 2)
     for number in range(5):
         bureau.proposed(f"p{number}")
     assert len(office.plans()) == 5

@@ -165,10 +165,13 @@ class ConnectClusterState:
         self, answer: ConnectorsListed, now: float, elsewhere: frozenset[str] = frozenset()
     ) -> None:
         """Apply a response of the REST API. `elsewhere` has the connectors of other clusters."""
-        ended = self._state_checks.read(answer.connectors, self.all_histories(now), now)
-        if ended:
-            self._histories.cut(ended)
-        self.enlist(self._list.read(answer, _TopicEvidence(self, now, elsewhere), now))
+        connectors = self._list.read(answer, _TopicEvidence(self, now, elsewhere), now)
+        view = self._list.view
+        if view is not None and view.believed_at is not None:  # or it is another cluster's answer
+            ended = self._state_checks.read(answer.connectors, self.all_histories(now), now)
+            if ended:
+                self._histories.cut(ended)
+        self.enlist(connectors)
 
     def enlist(self, connectors: tuple[Connector, ...]) -> None:
         """Replace the cluster's connectors; any that is not among them is gone."""
