@@ -398,7 +398,8 @@ class RemediationLoop:
     def _withdraw_outdated(self) -> None:
         """Withdraw proposals that expired, whose incident is over, or that can no longer begin.
 
-        No operator should approve a plan that can only be refused.
+        No operator should approve a plan that can only be refused. An approved plan whose incident
+        is over is withdrawn too: its guards would never know why it failed.
         """
         now = self._clock.now()
         compare = not 0.0 <= now - self._compared_at < PIN_CHECK_S
@@ -421,6 +422,9 @@ class RemediationLoop:
                     said = self._planner.find_outdated_pin(plan)
             if said is not None:
                 self._withdraw(plan_id, void=void, said=said)
+        for plan_id, plan in self.fleet.approved().items():
+            if plan.remedy is not None and plan.remedy.incident and self._incident(plan) is None:
+                self._withdraw(plan_id, void=True, said="its incident is over")
         self.ledger.read_on()
 
     def _withdraw(self, plan_id: str, *, void: bool, said: str) -> None:

@@ -119,9 +119,9 @@ def test_a_plan_does_not_begin_once_its_connector_fails_for_a_reason_outside_of_
     assert answer.answer is GuardResult.DENY
 
 
-def after_a_restart(agency: Agency) -> None:
-    """A restart is approved and carried out, and the record spoils the sink again."""
-    failing(agency, 1)
+def after_a_restart(agency: Agency) -> int:
+    """A restart is approved and carried out, and the record spoils the sink again: its offset."""
+    offset = failing(agency, 1)
     agency.go_on(3)
     agency.approve(only(agency, PlanStatus.PROPOSED).plan.plan_id)
     agency.go_on(30)
@@ -129,6 +129,7 @@ def after_a_restart(agency: Agency) -> None:
     assert ended.plan.remedy.action is Action.RESTART_FAILED
     assert ended.ended.ending is PlanStatus.INEFFECTIVE
     assert agency.agent.fleet.breakers == {}  # a skip comes next
+    return offset
 
 
 def test_a_restart_after_which_the_task_runs_has_succeeded(agency):
@@ -161,6 +162,20 @@ def test_a_skip_approved_in_cool_down_begins_when_that_is_over(tmp_path):
         Action.SKIP_ONE,
     }
     assert agency.dossiers(PlanStatus.APPROVED) == []
+
+
+def test_an_approved_plan_is_void_once_its_incident_is_over(tmp_path):
+    agency = Agency(tmp_path, replace(POLICY, cool_down_s=900.0))
+    offset = after_a_restart(agency)
+    plan_id = only(agency, PlanStatus.PROPOSED).plan.plan_id
+    agency.approve(plan_id)
+    log = agency.connect.broker.log(TOPIC, 0)
+    log.records = [record for record in log.records if record.at.offset != offset]
+    Person(agency.connect).restart(SINK_NAME)
+    agency.go_on(200)
+    history = agency.dossier(plan_id)
+    assert history.status is not PlanStatus.APPROVED
+    assert history.said == "its incident is over"
 
 
 def test_a_skip_is_not_proposed_that_could_not_begin_in_its_hour(tmp_path):
