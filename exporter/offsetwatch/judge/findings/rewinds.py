@@ -217,7 +217,7 @@ class RewindTracker:
                     self.recopies.pop((*key, view.topic, view.partition), None)
                     continue
                 sync = syncs.get((view.source, view.target, view.topic, view.partition))
-                self._follow(view, sync, now, resting=rests.get(key, 0.0) == inf)
+                self._follow(view, sync, now, own=own, resting=rests.get(key, 0.0) == inf)
 
     def _is_of_before(self, view: MirrorPartitionView, renewed_at: float) -> bool:
         """Check whether a commit is from before its topic was recreated, or may be.
@@ -271,11 +271,19 @@ class RewindTracker:
         self._rewinds, self._resets = rewinds, resets
 
     def _follow(
-        self, view: MirrorPartitionView, sync: SyncView | None, now: float, *, resting: bool
+        self,
+        view: MirrorPartitionView,
+        sync: SyncView | None,
+        now: float,
+        *,
+        own: bool,
+        resting: bool,
     ) -> None:
         where = (view.connect_cluster, view.connector, view.topic, view.partition)
         pair = None if sync is None else (sync.upstream_offset, sync.downstream_offset)
         stand = self._stands.get(where)
+        if pair is None and own and stand is not None:
+            pair = stand.sync  # it is not shown now, and comparable once it is again
         if stand is not None and view.log_start is not None and view.log_end is not None:
             # What was copied, limited to what still holds now: it is never beyond the end of the
             # log, and the committed offset replaces one that an operator may have altered since the
@@ -303,6 +311,8 @@ class RewindTracker:
             done = done or (view.replicated is not None and view.replicated >= recopy.peak)
         if recopy is not None and recopy.done_at is None and done:
             self.recopies[where] = msgspec.structs.replace(recopy, done_at=now)
+        if stand is not None and (view.log_start is None or view.log_end is None):
+            return  # it is compared once the log is known
         committed = view.committed
         if committed is None:
             committed = NO_COMMIT if stand is None else stand.committed

@@ -312,6 +312,23 @@ def test_without_both_ends_of_the_log_nobody_can_say(unread):
     assert copies(100, 10, **{unread: None}) is None
 
 
+@pytest.mark.parametrize("unread", ["log_start", "log_end"])
+def test_a_second_copy_is_found_once_both_ends_of_the_log_are_known_again(unread):
+    observed = Watch()
+    observed.look(copied(99), syncs=(sync(99, 99),))
+    unknown = replace(copied(None), **{unread: None})
+    assert observed.look(unknown, syncs=(sync(50, 150),)).recopies == {}
+    recopy = observed.look(copied(99), syncs=(sync(99, 199),)).recopies[WHERE]
+    assert (recopy.again_from, recopy.peak) == (0, 99)
+
+
+def test_a_second_copy_is_found_once_syncs_are_shown_again():
+    observed = Watch()
+    observed.look(copied(100), syncs=(sync(99, 99),))
+    assert observed.look(copied(100), syncs=()).recopies == {}
+    assert WHERE in observed.look(copied(100), syncs=(sync(99, 199),)).recopies
+
+
 @pytest.mark.parametrize("committed", [10, None], ids=["altered", "reset"])
 def test_while_a_connector_rests_nothing_is_copied(committed):
     observed = Watch()
