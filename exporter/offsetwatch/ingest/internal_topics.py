@@ -128,7 +128,7 @@ def is_copy(topic: str, existing: Collection[str], copied_as: Collection[str] = 
     parts = topic.split(".")
     for length in range(1, len(parts)):
         alias, name = ".".join(parts[:length]), ".".join(parts[length:])
-        if name in existing or any(f"{alias}.{at}" in existing for at in _ALIAS_TOPICS):
+        if name in existing or any(f"{alias}.{topic}" in existing for topic in _ALIAS_TOPICS):
             return True
     return False
 

@@ -47,8 +47,10 @@ AT_WORK, CUT_OFF = "at work", "cut off"
 def plan_list(*, output_format: OutputFormat, **where: Any) -> int:
     """List all plans. Exit code 5 if one is open that no process works on."""
     with open_service(build_service_access(**where)) as session:
-        told = [(row, describe_status(session, row)) for row in reversed(session.service.plans())]
-    rows = [build_plan_document(row, standing) for row, standing in told]
+        described = [
+            (row, describe_status(session, row)) for row in reversed(session.service.plans())
+        ]
+    rows = [build_plan_document(row, status) for row, status in described]
     if output_format is not OutputFormat.TABLE:
         output.print_document(output_format, rows)
     else:
@@ -62,22 +64,22 @@ def plan_list(*, output_format: OutputFormat, **where: Any) -> int:
                     row.connect_cluster,
                     row.connector,
                     row.verb or row.action,
-                    standing,
+                    status,
                     row.created_by,
                     output.format_moment(row.expires_at),
                 )
-                for row, standing in told
+                for row, status in described
             ),
         )
-    return OPEN if any(_is_abandoned(row, standing) for row, standing in told) else OK
+    return OPEN if any(_is_abandoned(row, status) for row, status in described) else OK
 
 
-def _is_abandoned(row: PlanRow, standing: str) -> bool:
+def _is_abandoned(row: PlanRow, status: str) -> bool:
     """Return whether the plan is open and no process works on it.
 
     A running plan of a remote daemon counts as being worked on.
     """
-    return row.state.is_open and standing not in {AT_WORK, PlanStatus.RUNNING.value}
+    return row.state.is_open and status not in {AT_WORK, PlanStatus.RUNNING.value}
 
 
 def describe_status(session: ServiceSession, row: PlanRow) -> str:
@@ -104,14 +106,14 @@ def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> int
         plan_details = session.service.plan(plan_id)
         if plan_details is None:
             raise build_unknown_plan_error(plan_id)
-        standing = describe_status(session, plan_details.row)
+        status = describe_status(session, plan_details.row)
         entries = read_records(session, plan_id)
-        said = _suggest_commands(session, plan_details.row, standing, entries, where["config_path"])
+        said = _suggest_commands(session, plan_details.row, status, entries, where["config_path"])
     if output_format is not OutputFormat.TABLE:
         output.print_document(
             output_format,
             {
-                **build_details_document(plan_details, standing),
+                **build_details_document(plan_details, status),
                 "records": [build_record_document(entry) for entry in entries],
                 "said": said,
             },
@@ -129,21 +131,21 @@ def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> int
                 str(backups.resolve_backup_path(session.local_service.folder, path))
                 for path in kept
             ]
-        print_plan(plan_details, standing, ("backup", kept[0] if kept else None))
+        print_plan(plan_details, status, ("backup", kept[0] if kept else None))
         print_records(f"Journal of {plan_id}", entries)
         output.print_error(said)
-    return OPEN if _is_abandoned(plan_details.row, standing) else OK
+    return OPEN if _is_abandoned(plan_details.row, status) else OK
 
 
 def _suggest_commands(
     session: ServiceSession,
     row: PlanRow,
-    standing: str,
+    status: str,
     entries: tuple[JournalEntry, ...],
     config_path: Path | None,
 ) -> str:
     """Return what can be done about the plan, with the commands."""
-    if standing == AT_WORK:
+    if status == AT_WORK:
         return f"a process works on it. {describe_next_step(row, session.options)}"
     if not row.state.has_begun or session.local_service is None:
         return describe_next_step(row, session.options)

@@ -187,7 +187,7 @@ def main(request: dict[str, Any]) -> None:
         from offsetwatch.config.schema.types import import_function  # noqa: PLC0415 - pydantic takes its time
 
         settings |= {name: import_function(hook) for name, hook in request["hooks"].items()}
-    if request["alone"]:  # whoever waits for a batch takes it at once, and the next one is fetched
+    if request["alone"]:  # a waiting reader takes a batch at once, and the next one is fetched
         settings["fetch.queue.backoff.ms"] = SINGLE_BATCH_BACKOFF_MS
     consumer = ck.Consumer(settings)
     consumer.assign([ck.TopicPartition(request["topic"], request["partition"], request["start"])])

@@ -98,7 +98,7 @@ _STALL_FINDINGS: Final = frozenset(
 )
 _LAG_FINDINGS: Final = _STALL_FINDINGS | {Name.MM2_LAG_UNUSUAL}
 _EFFECT_FINDINGS: Final = _LAG_FINDINGS | {Name.SYNCS_WITHOUT_COMMITS}
-# What is told of a connector already says why the others are so: they are named in its evidence.
+# The first finding of a connector explains the others: they are named in its evidence.
 # A cause before its effects, a diagnosis before its symptoms.
 EFFECTS_BY_CAUSE: Final[dict[Name, frozenset[Name]]] = {
     Name.POISON_SUSPECTED: frozenset({Name.RESTART_LOOP, Name.CONNECTOR_FAILED, Name.TASK_FAILED})
