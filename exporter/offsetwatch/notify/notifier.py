@@ -327,7 +327,7 @@ class Notifier:
             self._unsaved |= queue.update(now, snapshot, unavailable)
         for queue in self._queues:
             self._unsaved |= queue.prepare(now)
-        self._persist()  # if it cannot be written, people are told all the same
+        self._persist()  # a failed write does not stop notifications
         for queue in self._queues:
             queue.send(now)
         counts = tuple(sorted(self._failed.items()))
