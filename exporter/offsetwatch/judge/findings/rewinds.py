@@ -311,8 +311,9 @@ class RewindTracker:
             done = done or (view.replicated is not None and view.replicated >= recopy.peak)
         if recopy is not None and recopy.done_at is None and done:
             self.recopies[where] = msgspec.structs.replace(recopy, done_at=now)
-        if stand is not None and (view.log_start is None or view.log_end is None):
-            return  # it is compared once the log is known
+        measured = view.log_start is not None and view.log_end is not None
+        if stand is not None and not measured and not self._rested(where[:2]):
+            return  # it is compared once the log is known, unless an operator may have altered it
         committed = view.committed
         if committed is None:
             committed = NO_COMMIT if stand is None else stand.committed

@@ -322,6 +322,17 @@ def test_a_second_copy_is_found_once_both_ends_of_the_log_are_known_again(unread
     assert (recopy.again_from, recopy.peak) == (0, 99)
 
 
+def test_what_an_operator_alters_while_the_log_is_unknown_is_no_second_copy():
+    observed = Watch()
+    observed.look(copied(100))
+    observed.rests = {MM2: inf}
+    observed.look(replace(copied(10), log_end=None))
+    observed.rests = {MM2: observed.now}
+    observed.look(replace(copied(10), log_end=None))
+    observed.look(replace(copied(10), log_end=None))
+    assert observed.look(copied(10)).recopies == {}
+
+
 def test_a_second_copy_is_found_once_syncs_are_shown_again():
     observed = Watch()
     observed.look(copied(100), syncs=(sync(99, 99),))
