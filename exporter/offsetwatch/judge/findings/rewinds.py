@@ -76,6 +76,16 @@ class _CopiedPosition(NamedTuple):
     committed: int
     sync: tuple[int, int] | None  # upstream, downstream
 
+    def extend_to_sync(self) -> _CopiedPosition:
+        """Return the position with a commit as far as its sync.
+
+        Offsets that were reset may have gone further than the last commit that was seen, if any
+        was: a first commit and its loss can lie between two evaluations.
+        """
+        if self.sync is None:
+            return self
+        return self._replace(committed=max(self.committed, self.sync[0]))
+
 
 class _OutdatedCommit(NamedTuple):
     """Commit from before its topic was recreated at `renewed_at`."""
@@ -263,11 +273,17 @@ class RewindTracker:
         self.meant |= dict.fromkeys(by_hand, now)
         # Whose first commit came since the last look may have lost it since as well.
         is_first = self._looked_at == -inf
-        self._reset |= {
+        reset = {
             key
             for key, count in resets.items()
             if count > self._resets.get(key, count if is_first else 0)
         }
+        if reset:
+            self._reset |= reset
+            self._stands = {
+                where: stand.extend_to_sync() if where[:2] in reset else stand
+                for where, stand in self._stands.items()
+            }
         self._rewinds, self._resets = rewinds, resets
 
     def _follow(
@@ -292,10 +308,6 @@ class RewindTracker:
             if view.committed is not None and self._rested(where[:2]):
                 copied = view.committed
             stand = stand._replace(committed=min(copied, view.log_end - 1))
-            if where[:2] in self._reset and stand.sync is not None:
-                # What was lost with the offsets may have gone further than the last commit that was
-                # seen, if any was: a first commit and its loss can lie between two looks.
-                stand = stand._replace(committed=max(stand.committed, stand.sync[0]))
             began = None if resting else _find_recopy_start(stand, view.committed, pair)
             # Nothing was kept: it goes back by half of what there is, or more. What a worker that
             # died had not committed yet is copied twice every time, and is not that.
@@ -317,6 +329,8 @@ class RewindTracker:
         committed = view.committed
         if committed is None:
             committed = NO_COMMIT if stand is None else stand.committed
+            if pair is not None and where[:2] in self._reset:
+                committed = max(committed, pair[0])
         if committed != NO_COMMIT or pair is not None:
             self._stands[where] = _CopiedPosition(committed, pair)
 
