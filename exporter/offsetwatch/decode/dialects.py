@@ -17,7 +17,7 @@ import msgspec
 
 from offsetwatch.decode import offset_order
 from offsetwatch.decode.offset_order import Fields, OrderKey
-from offsetwatch.model.offsets import MirrorPartition, Order, Scalar, SourceOffset
+from offsetwatch.model.offsets import MirrorPartition, Order, Scalar, SourceKey, SourceOffset
 
 _decode_fields = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
 
@@ -179,15 +179,15 @@ def resolve_dialect(shape: str, class_name: str) -> str:
     That is the class's own dialect if it has that shape, else generic. The class "" is unknown, and
     so is then the meaning of its offsets.
 
-    MirrorMaker's shapes, three fields of fixed names and types, belong to no other connector; but
-    classes derived from its own have them too.
+    MirrorMaker's shapes have field names and types of their own, and so are enough where the class
+    is unknown. Another class with such partitions has offsets of its own meaning.
     """
     class_name = class_name.strip()
     own = _DIALECTS_BY_ALIAS.get(class_name)
     if own is None:
-        if shape in _MIRROR_DIALECTS:
-            return shape
-        return GENERIC.name if class_name else UNKNOWN.name
+        if class_name:
+            return GENERIC.name
+        return shape if shape in _MIRROR_DIALECTS else UNKNOWN.name
     flavoured = shape == DEBEZIUM.name and own.name.startswith(f"{DEBEZIUM.name}_")
     return own.name if own.name == shape or flavoured else GENERIC.name
 
@@ -364,6 +364,15 @@ def has_own_order(partition: Fields | None, class_name: str = "") -> bool:
 def has_hash_maps(dialect: str) -> bool:
     """Check whether connectors of this dialect are known to write HashMaps as their keys."""
     return dialect not in {GENERIC.name, UNKNOWN.name}
+
+
+def is_lookup_key(key: SourceKey, class_name: str) -> bool:
+    """Check whether a task of a connector of this class may look up the bytes of a key.
+
+    MirrorMaker looks up HashMaps alone; another class may write the same fields in any order.
+    """
+    in_any_order = key.mirror is None or resolve_dialect(key.dialect, class_name) == GENERIC.name
+    return key.canonical or (key.ordered and in_any_order)
 
 
 def is_measurable(dialect: str, offset: SourceOffset | None) -> bool:

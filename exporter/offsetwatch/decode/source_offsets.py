@@ -66,7 +66,7 @@ def decode_key(raw: bytes | None) -> SourceKey | Undecodable:
         form=form,
         dialect=dialect.name,
         mirror=mirror,
-        ordered=form is KeyForm.VARIANT and mirror is None and is_canonical(raw, connector),
+        ordered=form is KeyForm.VARIANT and is_canonical(raw, connector),
     )
 
 

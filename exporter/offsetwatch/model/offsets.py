@@ -70,7 +70,7 @@ class SourceKey(msgspec.Struct, frozen=True, gc=False):
     label       `k=v` pairs sorted by key, cut at 120 bytes: the metric label `source_partition`
     form        form of its bytes, relative to those of a HashMap
     dialect     as far as the partition shows it (decode/dialects.py)
-    mirror      set if the partition has the shape of MirrorSourceConnector, whose maps are HashMaps
+    mirror      set if the partition has the shape of MirrorSourceConnector
     ordered     a worker may have written these bytes from a map of another order
     """
 
@@ -89,9 +89,10 @@ class SourceKey(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def is_spelling(self) -> bool:
-        """Check whether a task may look these bytes up.
+        """Check whether a worker may have written these bytes.
 
-        No worker writes blanks, or other escapes.
+        No worker writes blanks, or other escapes. Whether a task looks them up depends on the
+        connector's class as well (decode/dialects.py).
         """
         return self.ordered or self.form is _CANONICAL
 

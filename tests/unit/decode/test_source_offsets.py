@@ -312,7 +312,7 @@ def test_any_connector_name_survives_its_key(name):
         (b'["c",{"name":"\\uD83D\\uDE00","path":"\xc3\xa9"}]', True),
         (b'["c",{"ratio":1.0E22,"name":null}]', True),
         (b'["c",{"name":9223372036854775808,"path":"/x"}]', False),
-        (b'["c",{"topic":"t","partition":0,"cluster":"a"}]', False),
+        (b'["c",{"topic":"t","partition":0,"cluster":"a"}]', True),
         (b'{"schema":null,"payload":["c",{"name":"a","path":"/x"}]}', False),
     ],
 )

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from offsetwatch.decode.dialects import (
     DIALECTS,
+    is_lookup_key,
     read_event_time,
     read_event_time_from_fields,
     read_position,
@@ -199,7 +200,7 @@ def _source_key(key: SourceKey | Undecodable) -> tuple[object, ...]:
     if key.mirror is not None:
         mirror = (key.mirror.cluster, key.mirror.topic, key.mirror.partition)
     form = "ordered" if key.ordered else key.form.value
-    return (key.connector, key.identity, key.is_spelling, key.dialect, *mirror, form)
+    return (key.connector, key.identity, is_lookup_key(key, ""), key.dialect, *mirror, form)
 
 
 def _source_value(key: SourceKey | Undecodable, raw: bytes | None) -> tuple[object, ...]:

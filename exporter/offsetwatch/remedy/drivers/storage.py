@@ -70,10 +70,12 @@ class WorkerGroup(NamedTuple):
 
     group       all of them are its members
     flush_s     a running worker would have written a record within this time
+    read_classes    returns the classes of their connectors by name, where they are known
     """
 
     group: str
     flush_s: float
+    read_classes: Callable[[], Mapping[str, str]] = dict
 
 
 class TopicStorage:
@@ -121,7 +123,13 @@ class TopicStorage:
         records = read_whole_topic(
             self._admin, self._open, self.topic, until=ends, progress=progress
         )
-        return build_contents(self.where, records, ends.partitions, in_envelope=self._in_envelope)
+        return build_contents(
+            self.where,
+            records,
+            ends.partitions,
+            in_envelope=self._in_envelope,
+            classes={} if self._workers is None else self._workers.read_classes(),
+        )
 
     def history(self, progress: ProgressCallback | None = None) -> Iterator[LogRecord]:
         """Read every record that still exists."""
@@ -288,6 +296,7 @@ def build_contents(
     partitions: int,
     *,
     in_envelope: tuple[bool, bool] = (False, False),
+    classes: Mapping[str, str] | None = None,
 ) -> OffsetStoreContents:
     """Build the contents of a topic from all its records, each partition in log order."""
     newest: dict[tuple[bytes | None, int], StoredOffsetRecord] = {}
@@ -301,6 +310,7 @@ def build_contents(
         partitions=partitions,
         keys_in_envelope=in_envelope[0],
         values_in_envelope=in_envelope[1],
+        classes=classes or {},
     )
 
 

@@ -20,14 +20,15 @@ from __future__ import annotations
 
 import base64
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final, NamedTuple
 
 import msgspec
 from msgspec import structs
 
+from offsetwatch.decode.dialects import is_lookup_key
 from offsetwatch.decode.java.hash_map import build_connect_key, build_ordered_key
 from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.partitioner import partition_of
@@ -91,6 +92,7 @@ class OffsetStoreContents:
 
     where           `kafka/topic`, or the path of a file
     partitions      number of the topic's partitions; None for a file
+    classes         classes of connectors by name, where they are known
     keys_in_envelope, values_in_envelope
                     whether the worker may be one before 3.0 that writes envelopes. It is taken for
                     one only if the newest record is in an envelope too
@@ -101,6 +103,11 @@ class OffsetStoreContents:
     partitions: int | None
     keys_in_envelope: bool = False
     values_in_envelope: bool = False
+    classes: Mapping[str, str] = field(default_factory=dict)
+
+    def is_lookup_key(self, key: SourceKey) -> bool:
+        """Return whether a task of the key's connector may look it up."""
+        return is_lookup_key(key, self.classes.get(key.connector, ""))
 
     @cached_property
     def by_connector(self) -> dict[str, tuple[_ConnectorRecord, ...]]:
@@ -120,7 +127,7 @@ class OffsetStoreContents:
         """Return what a connector's records show about the raw keys that its tasks look up."""
         if connector not in self._spellings:
             in_envelope = self.enveloped[0]
-            self._spellings[connector] = collect_spellings(
+            records = (
                 SourceRecord(
                     key=record.bare,
                     raw_key=record.raw_key,
@@ -135,6 +142,8 @@ class OffsetStoreContents:
                 for record in _drop_strays(self, self.by_connector.get(connector, ()))
                 if (record.key.form is KeyForm.LEGACY_ENVELOPE) == in_envelope
             )
+            class_name = self.classes.get(connector, "")
+            self._spellings[connector] = collect_spellings(records, class_name)
         return self._spellings[connector]
 
     @cached_property
@@ -148,7 +157,7 @@ class OffsetStoreContents:
             commits = [
                 record
                 for record in self.by_connector.get(connector, ())
-                if record.bare.is_spelling
+                if self.is_lookup_key(record.bare)
                 and not record.stored.ours
                 and record.stored.value is not None
             ]
@@ -276,7 +285,9 @@ class _SourcePartitionRecords:
         None if a task may look up none of them.
         """
         keys = {
-            record.raw_key: record.stored.key for record in self.records if record.bare.is_spelling
+            record.raw_key: record.stored.key
+            for record in self.records
+            if self.contents.is_lookup_key(record.bare)
         }
         if len(keys) < 2:
             return next(iter(keys.values()), None)
@@ -317,10 +328,10 @@ class _SourcePartitionRecords:
             order = parse_field_order(raw_key.encode())
         elif fields:
             order = self.contents.orders(self.connector).get(frozenset(fields))
-        if order is None:
+        key = None if order is None else build_ordered_key(self.connector, fields, order)
+        decoded = decode_key(key)
+        if not isinstance(decoded, SourceKey) or not self.contents.is_lookup_key(decoded):
             key = build_connect_key(self.connector, fields)
-        else:
-            key = build_ordered_key(self.connector, fields, order)
         return key.join(_ENVELOPE) if key is not None and self.contents.enveloped[0] else key
 
     def _choose_kpartition(self, key: bytes) -> int | None:
@@ -408,14 +419,15 @@ class _SourcePartitionRecords:
             for record in self.records
             if record.stored.value is not None and record.stored.key != self.lookup_key
         ]
-        foreign = [record for record in others if not record.bare.is_spelling]
+        is_lookup_key = self.contents.is_lookup_key
+        foreign = [record for record in others if not is_lookup_key(record.bare)]
         if foreign:
             rest = "beside the key that it does" if own else "and no other: a task gets nothing"
             yield (
                 f"{self.identity}: {len(foreign)} key(s) in bytes that Connect does not look up, "
                 f"{rest}; {_format_key(foreign[0].stored.key)}"
             )
-        spelled = [record for record in others if record.bare.is_spelling]
+        spelled = [record for record in others if is_lookup_key(record.bare)]
         if not spelled:
             return
         use = self.contents.spellings(self.connector).in_use(self.identity)

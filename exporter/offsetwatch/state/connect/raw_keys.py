@@ -28,7 +28,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from offsetwatch.decode.dialects import has_hash_maps, has_reached_offset, resolve_dialect
+from offsetwatch.decode.dialects import (
+    has_hash_maps,
+    has_reached_offset,
+    is_lookup_key,
+    resolve_dialect,
+)
 from offsetwatch.decode.json_text import parse_json
 from offsetwatch.model.observations import SourceRecord
 from offsetwatch.model.offsets import SourceKey, SourceOffset, Undecodable
@@ -316,9 +321,9 @@ def locate_record(record: SourceRecord, read: int = 0) -> OffsetRecordPosition:
     return OffsetRecordPosition(record.at, record.partition, record.log_offset, read)
 
 
-def collect_spellings(records: Iterable[SourceRecord]) -> KeySpellings:
-    """Return the spellings of one connector from its records, in any order."""
-    found = KeySpellings()
+def collect_spellings(records: Iterable[SourceRecord], class_name: str = "") -> KeySpellings:
+    """Return the spellings of one connector of this class from its records, in any order."""
+    found = KeySpellings(class_name=class_name)
     for record in records:
         found.add(record)
     return found
@@ -358,7 +363,9 @@ def _decide_spelling(
     if chosen is not None and chosen.contested:
         unsure, chosen = (chosen,), None
     if chosen is None:
-        return SpellingInUse(None, unsure, _find_foreign_keys(partition), partition.change)
+        strays = _find_foreign_keys(partition, class_name)
+        strays -= {spelling.raw_key for spelling in unsure}
+        return SpellingInUse(None, unsure, strays, partition.change)
     used = partition.used
     if not used or used[-1] != chosen.raw_key:
         before = partition.spellings.get(used[-1]) if used else None
@@ -366,7 +373,7 @@ def _decide_spelling(
             partition.change = _build_change(before, chosen, class_name)
         partition.used = (*(raw for raw in used if raw != chosen.raw_key), chosen.raw_key)
         chosen.intruder = False
-    strays = _find_foreign_keys(partition) | {
+    strays = _find_foreign_keys(partition, class_name) | {
         spelling.raw_key
         for spelling in partition.spellings.values()
         if spelling.intruder and spelling.value is not None
@@ -378,12 +385,12 @@ def _decide_spelling(
     return SpellingInUse(chosen, (), strays, partition.change, others)
 
 
-def _find_foreign_keys(partition: _Partition) -> frozenset[bytes]:
-    """Return the raw keys with an offset that no worker can have written."""
+def _find_foreign_keys(partition: _Partition, class_name: str) -> frozenset[bytes]:
+    """Return the raw keys with an offset that no task of this class looks up."""
     return frozenset(
         raw_key
         for raw_key, spelling in partition.spellings.items()
-        if spelling.value is not None and not spelling.key.is_spelling
+        if spelling.value is not None and not is_lookup_key(spelling.key, class_name)
     )
 
 
@@ -397,7 +404,10 @@ def _build_change(before: Spelling, after: Spelling, class_name: str) -> Spellin
 def _choose_spelling(
     partition: _Partition, orders: _CommitsByOrder, class_name: str
 ) -> tuple[Spelling | None, tuple[Spelling, ...]]:
-    known = [spelling for spelling in partition.spellings.values() if spelling.key.is_spelling]
+    written = [item for item in partition.spellings.values() if item.key.is_spelling]
+    known = [item for item in written if is_lookup_key(item.key, class_name)]
+    if not class_name and len(known) < len(written):
+        return None, tuple(written)  # another class would look up what this shape excludes
     if len(known) == 1:
         return known[0], ()
     own = _sort_newest_first(spelling for spelling in known if spelling.committed is not None)

@@ -183,7 +183,7 @@ class SourceBook:
             self._settle(partition)
         if whole:
             for partition in self._all():
-                if partition.log_offset < 0:
+                if partition.log_offset < 0 and not self._has_spellings(partition):
                     self._forget(partition)
             self._budget.size = sum(map(self._key_bytes, self._all()))
         self.version += whole or bool(records)
@@ -279,6 +279,10 @@ class SourceBook:
             return size + sum(len(spelling.raw_key) for spelling in found)
         return size + len(partition.own_key or key.connector + key.identity)
 
+    def _has_spellings(self, partition: _Partition) -> bool:
+        spellings = self._spellings.get(partition.key.connector)
+        return spellings is not None and partition.key.identity in spellings
+
     def _note_variant(self, partition: _Partition, record: SourceRecord) -> None:
         before = len(partition.variants)
         if record.offset is None:
@@ -312,6 +316,8 @@ class SourceBook:
     def _is_alone(self, partition: _Partition, record: SourceRecord) -> bool:
         """Return whether the partition has no other raw key that a task may look up."""
         own_key = None if record.key.canonical else record.raw_key
+        if own_key is not None and record.key.mirror is not None:
+            return False  # whether a task may look it up depends on the connector's class
         spellings = self._spellings.get(partition.key.connector)
         if spellings is None:
             if partition.log_offset < 0:
@@ -388,7 +394,9 @@ class SourceBook:
             partition.own_key = None if spelling.key.canonical else spelling.raw_key
             position = spelling.value
             self._set(partition, position)
-        if newest is not None:
+        if newest is None:  # no key of it is one that a task looks up
+            partition.kafka_partition = partition.log_offset = -1
+        else:
             partition.committed_at, partition.kafka_partition, partition.log_offset, _ = newest
         if restarted is not None and has_reached_offset(
             self._dialect(partition.key), restarted.offset, position
@@ -482,7 +490,12 @@ class SourceBook:
         changed = {name for name in self._of if classes.get(name) != self._classes.get(name)}
         self._classes = dict(classes)
         for name in changed & self._spellings.keys():
-            self._spellings[name].class_name = classes.get(name, "")
+            if not classes.get(name):
+                continue  # nothing is known of another class
+            self._spellings[name].class_name = classes[name]
+            for partition in self._of[name].values():
+                if partition.several is not None:
+                    self._settle(partition)
         for partition in chain.from_iterable(self._of[name].values() for name in changed):
             partition.view = None
         if changed:
@@ -700,11 +713,12 @@ def _has_resumable_offset(partition: _Partition) -> bool:
 
 
 def _count_other_keys(partition: _Partition) -> int:
-    """Return how many raw keys that a worker may write hold an offset and are not in use."""
+    """Return how many raw keys that a worker may have written hold an offset and are not in use."""
     several = partition.several
     if several is None:
         return 0
-    return several.use.others if several.use.spelling is not None else len(several.use.unsure)
+    use = several.use
+    return use.others if use.spelling is not None else len(use.unsure) + len(use.strays)
 
 
 def _build_keys_view(partition: _Partition) -> RawKeysView | None:

@@ -440,7 +440,8 @@ def plan_direct_writes(
     open_log = opened or (lambda name: TopicLog(connect.home, properties, name))
     with closing(open_log(topic)) as log:
         try:
-            own = _plan_own_topic_write(log, connector, pairs, whole=whole)
+            classes = {connector: settings.class_name}
+            own = _plan_own_topic_write(log, connector, pairs, classes, whole=whole)
         except NotFound:
             return DirectTopicWrites()  # no task of it has ever run
         except ClientError as exc:
@@ -488,13 +489,18 @@ def _plan_worker_topic_write(
 
 
 def _plan_own_topic_write(
-    log: TopicLog, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool
+    log: TopicLog,
+    connector: str,
+    pairs: tuple[PartitionOffset, ...],
+    classes: Mapping[str, str],
+    *,
+    whole: bool,
 ) -> Write | None:
     """Return what is written to the connector's topic; None where Connect can do it."""
     ends, log_records = log.read()
     if not is_transactional(log_records, ends):
         return None
-    contents = build_contents(log.where, log_records, len(ends))
+    contents = build_contents(log.where, log_records, len(ends), classes=classes)
     there = {pair.partition for pair in pairs_in(contents, connector)}
     if whole:
         rest = sorted(there - {pair.partition for pair in pairs})

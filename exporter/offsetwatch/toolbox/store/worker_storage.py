@@ -14,6 +14,7 @@ from offsetwatch.clock import SystemClock, UnixClock
 from offsetwatch.config import Kafka
 from offsetwatch.decode.connect_topics import decode_config
 from offsetwatch.decode.connector_config import parse_bootstrap_addresses
+from offsetwatch.decode.dialects import is_lookup_key
 from offsetwatch.decode.java.hash_map import build_connect_key_from_json
 from offsetwatch.decode.source_offsets import decode_key, decode_value
 from offsetwatch.errors import NotFound, RemoteRefusal
@@ -197,7 +198,7 @@ class WorkerOffsetStore(OffsetStore):
         for owner in (None, *sorted(own)):
             storage = self._worker.storage(owner)
             with suppress(NotFound):
-                for record in _read_past_offsets(storage, self._progress):
+                for record in _read_past_offsets(storage, settings, self._progress):
                     name = record.connector
                     is_here = name == owner if owner else name not in own
                     if is_here and (connectors is None or name in connectors):
@@ -365,7 +366,7 @@ class _DistributedWorkerStorage:
                 self._kafka,
                 self._properties,
                 topic,
-                workers=WorkerGroup(self._worker.group, self._worker.flush_s),
+                workers=WorkerGroup(self._worker.group, self._worker.flush_s, self._read_classes),
                 in_envelope=self._worker.envelopes,
                 admin=self._admin,
                 open_reader=self._open,
@@ -405,6 +406,9 @@ class _DistributedWorkerStorage:
             self._known = found
         return self._known
 
+    def _read_classes(self) -> dict[str, str]:
+        return {name: known.class_name for name, known in self.known().settings.items()}
+
     def close(self) -> None:
         self._admin.close()
 
@@ -433,13 +437,16 @@ def is_sink(settings: ConnectorSettings) -> bool:
 
 
 def _read_past_offsets(
-    storage: Storage, progress: ProgressCallback | None
+    storage: Storage, settings: Mapping[str, ConnectorSettings], progress: ProgressCallback | None
 ) -> Iterator[HistoricOffset]:
     """Yield every record under a key that a task may have looked up."""
     assert isinstance(storage, TopicStorage)
     for record in storage.history(progress):
         key = decode_key(record.key)
-        if not isinstance(key, SourceKey) or not _is_task_key(key, record.key):
+        if not isinstance(key, SourceKey):
+            continue
+        known = settings.get(key.connector)
+        if not _is_task_key(key, record.key, "" if known is None else known.class_name):
             continue
         value = decode_value(record.value)
         if isinstance(value, LegacyOffset):
@@ -450,12 +457,12 @@ def _read_past_offsets(
         yield HistoricOffset(key.connector, pair, record.at, record.kpartition, record.koffset)
 
 
-def _is_task_key(key: SourceKey, raw: bytes | None) -> bool:
-    """Return whether a task may look up this key, in an envelope or not.
+def _is_task_key(key: SourceKey, raw: bytes | None, class_name: str) -> bool:
+    """Return whether a task of this class may look up this key, in an envelope or not.
 
     Whether envelopes were in use when it was written is unknown.
     """
-    if key.is_spelling:
+    if is_lookup_key(key, class_name):
         return True
     looked_up = build_connect_key_from_json(key.connector, key.identity)
     return raw is not None and looked_up is not None and raw.endswith((looked_up, looked_up + b"}"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -605,3 +606,28 @@ def test_a_raw_key_of_something_else_is_a_problem_with_its_place(key):
     else:
         assert isinstance(document, tuple)
         assert [problem.where for problem in document] == ["fpl[0].key"]
+
+
+@pytest.mark.parametrize(
+    ("class_name", "listed"),
+    [
+        ("", ()),
+        ("org.apache.kafka.connect.mirror.MirrorSourceConnector", ()),
+        (
+            "org.example.Replicator",
+            (PartitionOffset(MIRROR, '{"offset":7}', MIRROR_VARIANT.decode()),),
+        ),
+    ],
+)
+def test_whether_a_task_looks_up_another_order_depends_on_its_class(class_name, listed):
+    contents = replace(
+        topic(StoredOffsetRecord(MIRROR_VARIANT, b'{"offset":7}', 1)), classes={"m": class_name}
+    )
+    assert list_pairs(contents, "m") == listed
+    written = build_set_records(contents, "m", (PartitionOffset(MIRROR, '{"offset":8}'),))
+    keys = {base64.b64decode(item.key) for item in written}
+    assert keys == ({MIRROR_VARIANT} if listed else {MIRROR_VARIANT, MIRROR_KEY})
+    other = '{"cluster":"a","partition":4,"topic":"orders"}'
+    (new,) = build_set_records(contents, "m", (PartitionOffset(other, '{"offset":8}'),))
+    first_field = b'["m",{"topic"' if listed else b'["m",{"cluster"'
+    assert base64.b64decode(new.key).startswith(first_field)

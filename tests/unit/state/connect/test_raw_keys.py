@@ -397,6 +397,9 @@ def test_mirror_maker_looks_up_a_hash_map_whatever_else_is_written():
             (record("mm2", orders(), {"offset": 99}, log_offset=number, raw_key=other),), NOW
         )
     (view,) = book.views(frozenset({"mm2"}))
+    assert (view.offset, view.strays, len(view.unsure)) == (None, 0, 1)  # of no known class
+    book.classify({"mm2": MM2})
+    (view,) = book.views(frozenset({"mm2"}))
     assert (view.offset, view.variants, view.strays) == (None, 1, 1)
 
 
@@ -509,3 +512,74 @@ def test_what_was_remembered_is_forgotten_once_the_topic_does_not_hold_it():
     other = restarted(world, (AS_REST, 5, world.now))
     assert only(other).strays == 0
     assert b"used" not in other.book.remembered()
+
+
+MIRROR_SHAPE = {"cluster": "west", "topic": "orders", "partition": 0}
+IN_OWN_ORDER = b'["files",{"topic":"orders","partition":0,"cluster":"west"}]'
+MM2 = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
+
+
+def listed_as(class_name: str, *raw_keys: bytes, world: World | None = None) -> World:
+    """A world where the topic was read before the class was known, unless `world` is given."""
+    if world is None:
+        world = World()
+        world.listed()
+        world.found()
+        found = [
+            record("files", {}, {"offset": 7 + n}, log_offset=n, live=False, raw_key=raw_key)
+            for n, raw_key in enumerate(raw_keys)
+        ]
+        world.tail(*found, whole=True)
+    world.listed(source("files", class_name=class_name))
+    return world
+
+
+def test_fields_of_mirror_maker_in_another_order_are_the_own_key_of_another_class():
+    world = listed_as("org.example.Replicator", IN_OWN_ORDER)
+    view = only(world)
+    assert view.offset.text == '{"offset":7}'
+    assert (view.dialect, view.raw_key, view.variants, view.strays) == (
+        "generic",
+        IN_OWN_ORDER,
+        0,
+        0,
+    )
+    world.commit("files", {}, {"offset": 8}, raw_key=IN_OWN_ORDER)
+    assert only(world).offset.text == '{"offset":8}'
+    assert counters(only(world)) == (1, 1, 0, 0)
+
+
+def test_what_rest_wrote_beside_them_is_not_preferred_for_another_class():
+    rest = build_connect_key("files", MIRROR_SHAPE)
+    view = only(listed_as("org.example.Replicator", IN_OWN_ORDER, rest))
+    assert view.offset is None
+    assert {raw_key for raw_key, _ in view.unsure} == {IN_OWN_ORDER, rest}
+
+
+def test_fields_of_mirror_maker_in_another_order_are_strays_of_mirror_maker():
+    world = listed_as(MM2, IN_OWN_ORDER)
+    view = only(world)
+    assert (view.offset, view.variants, view.strays) == (None, 1, 1)
+    assert (view.log_offset, view.unsure) == (None, ())
+    world.commit("files", MIRROR_SHAPE, {"offset": 3})
+    world.commit("files", {}, {"offset": 99}, raw_key=IN_OWN_ORDER)
+    view = only(world)
+    assert (view.offset.text, view.variants, view.strays) == ('{"offset":3}', 1, 1)
+    assert counters(view) == (1, 1, 0, 0)
+    world.commit("files", {}, None, raw_key=IN_OWN_ORDER)
+    assert (only(world).variants, only(world).strays) == (0, 0)
+
+
+def test_strays_of_mirror_maker_are_forgotten_with_their_topic():
+    world = listed_as(MM2, IN_OWN_ORDER)
+    world.tail(whole=True)
+    assert (only(world).variants, only(world).strays) == (0, 0)
+
+
+def test_keys_are_judged_again_by_the_class_of_a_connector_that_was_created_again():
+    world = listed_as(MM2, IN_OWN_ORDER)
+    assert only(world).offset is None
+    listed_as("org.example.Replicator", world=world)
+    assert only(world).offset.text == '{"offset":7}'
+    listed_as(MM2, world=world)
+    assert (only(world).offset, only(world).strays) == (None, 1)
