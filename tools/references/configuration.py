@@ -36,6 +36,8 @@ EXAMPLES_BESIDE: Final[dict[str, Any]] = {
     "Connect.worker_logs": ["/var/log/kafka/connect.log"],
     "Patterns.include": ["orders-.*"],
     "Patterns.exclude": [".*-test"],
+    "SourceConnectors.include": ["shop-.*"],
+    "SourceConnectors.exclude": [".*-test"],
     "RemedyConfig.skip_safe_sinks": ["com.example.LedgerSinkConnector"],
 }
 

@@ -19,7 +19,7 @@ from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 
 from offsetwatch.config.document import find_section_type, plain_number_of
-from offsetwatch.config.schema import remediation, root, types
+from offsetwatch.config.schema import remediation, root, sources, types
 from offsetwatch.config.schema.root import Config
 from offsetwatch.config.schema.types import ConfigSection
 
@@ -55,6 +55,23 @@ EXAMPLES: Final[dict[str, Any]] = {
     "Tls.key_file": "tls/watcher-key.pem",
     "Tls.key_password": "${KEY_PASSWORD}",
     "Tls.key_password_file": "secrets/key-password",
+    "Source.name": "shop",
+    "Source.kind": "postgresql",
+    "Source.dsn": "postgresql://watcher:${SHOP_PASSWORD}@db-1/shop",
+    "Source.dsn_file": "secrets/shop-dsn",
+    "Source.host": "db-1",
+    "Source.port": 5432,
+    "Source.database": "shop",
+    "Source.user": "watcher",
+    "Source.password": "${SHOP_PASSWORD}",
+    "Source.password_file": "secrets/shop-password",
+    "Source.folder": "/mnt/files",
+    "SourceTls.ca_file": "tls/ca.pem",
+    "SourceTls.cert_file": "tls/watcher.pem",
+    "SourceTls.key_file": "tls/watcher-key.pem",
+    "SourceConnectors.connect": "lab",
+    "SourceColumn.table": "shop.public.orders",
+    "SourceColumn.statement": "SELECT max(id) FROM public.orders",
     "Flow.source": "west",
     "Flow.target": "east",
     "Flow.upstream": "east",
@@ -220,7 +237,7 @@ def _describe_annotation(annotation: Any) -> str:
 def read_docstrings() -> dict[str, str]:
     """Return the docstrings under the fields by `Section.field`; Python does not retain them."""
     reports: dict[str, str] = {}
-    modules = (types, remediation, root)
+    modules = (types, remediation, sources, root)
     for node in [stmt for module in modules for stmt in ast.parse(inspect.getsource(module)).body]:
         if not isinstance(node, ast.ClassDef):
             continue

@@ -54,18 +54,21 @@ from offsetwatch.model.observations import (
     GROUPS,
     LOG_ENDS,
     REST_OFFSETS,
+    SOURCE_END,
     TAIL,
     InputId,
     InputRetired,
     Observation,
     build_rest_offsets_input,
 )
+from offsetwatch.model.source_ends import SourceKind
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup, TopicPartition
 from offsetwatch.state.book import Book
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.series_budget import SeriesLimits
 from offsetwatch.state.snapshot import Snapshot
+from offsetwatch.state.sources.source_ends import SourceSettings
 
 RECONCILE_S = 1.0  # how soon what was just discovered is tailed, polled or probed
 BROKERS_S = 60.0
@@ -74,6 +77,7 @@ FACTS_DUE_S = 5.0  # how soon a topic that was just found is described; then it 
 RECORD_AGES_S_MAX = 3.0  # a catch-up is one without them
 PUT_TIMEOUT_S = 5.0  # a poll drops its batch rather than wait longer for the loop
 STOP_TIMEOUT_S = 15.0
+SOURCE_END_STALE_S = 60.0  # where a success does not say how long it lasts
 TAIL_STALE_S = 20.0  # ten of its own checks
 MISSED_POLLS = 3  # how many attempts in a row may fail before the result of a poll is withdrawn
 MISSED_BATCHES = 3
@@ -527,7 +531,7 @@ def build_book(config: Config) -> Book:
     timeout_s = max(
         cluster.poll.timeout_s * max(1, len(cluster.worker_urls)) for cluster in config.connect
     )
-    return Book(
+    book = Book(
         sites=tuple(
             ConnectClusterSettings(
                 name=cluster.name,
@@ -564,12 +568,23 @@ def build_book(config: Config) -> Book:
             REST_OFFSETS: MISSED_POLLS * slowest_offsets_s + timeout_s,
             GROUPS: MISSED_POLLS * slowest_groups_s + timeout_s,
             LOG_ENDS: MISSED_POLLS * config.ends_s + timeout_s,
+            SOURCE_END: SOURCE_END_STALE_S,
         },
         source_partitions_max=config.limits.source_partitions_max,
         series=SeriesLimits(config.limits.series_per_connector_max, config.limits.series_max),
         interval_s=config.judge.interval_s,
         pipeline_fresh_s=MISSED_BATCHES * config.history.cadence_s + BATCH_S,
     )
+    book.watch_sources(
+        SourceSettings(
+            name=source.name,
+            kind=SourceKind(source.kind),
+            wants={members.connect: members.allows for members in source.connectors},
+            columns=frozenset(column.table for column in source.columns),
+        )
+        for source in config.sources
+    )
+    return book
 
 
 def build_judge(config: Config) -> SnapshotJudge:

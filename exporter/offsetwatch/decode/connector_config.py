@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from offsetwatch.addresses import normalize_address
+from offsetwatch.decode.dialects import DEBEZIUM, JDBC, find_own_dialect
 from offsetwatch.decode.java.hash_map import trim_blanks, values_of
 from offsetwatch.model.connectors import (
     REFRESH_S,
     ConnectorKind,
     ConnectorSettings,
+    DatabaseSettings,
     MirrorSettings,
     SinkSettings,
 )
@@ -65,6 +67,8 @@ _TOPIC_KEEPING_CLASSES = frozenset(
     package + name for package, names in _TOPIC_KEEPING_TRANSFORMS.items() for name in names
 ) | frozenset(_TOPIC_KEEPING_TRANSFORMS[_TRANSFORMS_PACKAGE])
 _INT_MAX = 2**31 - 1
+_DEFAULT_SLOT = "debezium"  # PostgresConnectorConfig.SLOT_NAME
+_PORT_DIGITS = 5
 _INTERNAL_SEPARATOR = "replication.policy.internal.topic.separator"
 
 
@@ -98,7 +102,45 @@ def parse_connector_settings(
             texts.get("producer.override.bootstrap.servers", "")
         ),
         filename=filename,
+        database=_parse_database_settings(class_name, texts),
     )
+
+
+def _parse_database_settings(class_name: str, config: Mapping[str, str]) -> DatabaseSettings | None:
+    """Return what a Debezium or JDBC source connector reads; None for any other class.
+
+    A JDBC URL may hold a password, so it is not read.
+    """
+    dialect = find_own_dialect(class_name)
+    if dialect is None:
+        return None
+    if dialect == JDBC.name:
+        mode = _read_plain(config, "mode")
+        columns = _read_plain(config, "timestamp.column.name") or ""
+        return DatabaseSettings(
+            mode=mode,
+            incrementing_column=_read_plain(config, "incrementing.column.name"),
+            timestamp_columns=tuple(name for name in values_of(columns) if name),
+            has_query=bool(config.get("query")),
+        )
+    if not dialect.startswith(f"{DEBEZIUM.name}_"):
+        return None
+    port = _read_plain(config, "database.port")
+    is_port = port is not None and port.isascii() and port.isdigit() and len(port) <= _PORT_DIGITS
+    return DatabaseSettings(
+        host=_read_plain(config, "database.hostname"),
+        port=int(port) if port is not None and is_port else None,
+        database=_read_plain(config, "database.dbname"),
+        user=_read_plain(config, "database.user"),
+        topic_prefix=_read_plain(config, "topic.prefix"),
+        slot=_read_plain(config, "slot.name", _DEFAULT_SLOT),
+    )
+
+
+def _read_plain(config: Mapping[str, str], name: str, default: str | None = None) -> str | None:
+    """Return a setting; None where a config provider has it, and `default` where it is unset."""
+    value = config.get(name) or default
+    return None if value is None or is_provided(value) else value
 
 
 def _is_mirror_connector(class_name: str, which: str) -> bool:

@@ -197,16 +197,20 @@ def find_dialect(partition: Fields | None, class_name: str) -> str:
     return resolve_dialect(detect_shape(partition).name, class_name)
 
 
+def find_own_dialect(class_name: str) -> str | None:
+    """Return the name of the dialect of a connector class; None if the class is not known."""
+    own = _DIALECTS_BY_ALIAS.get(class_name.strip())
+    return None if own is None else own.name
+
+
 def is_own_dialect(dialect: str, class_name: str) -> bool:
     """Check whether the class is known to be the one with this dialect."""
-    own = _DIALECTS_BY_ALIAS.get(class_name.strip())
-    return own is not None and own.name == dialect
+    return find_own_dialect(class_name) == dialect
 
 
 def is_foreign_dialect(dialect: str, class_name: str) -> bool:
     """Check whether the class is known and never looks up a partition of this dialect."""
-    own = _DIALECTS_BY_ALIAS.get(class_name.strip())
-    return own is not None and own.name != dialect
+    return find_own_dialect(class_name) not in {None, dialect}
 
 
 def detect_shape(partition: Fields | None) -> Dialect:

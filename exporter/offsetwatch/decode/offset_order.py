@@ -46,6 +46,24 @@ class GtidSet:
             for start, end in runs
         )
 
+    def count(self) -> int:
+        """Return the number of transactions."""
+        return sum(last - first + 1 for runs in self.runs.values() for first, last in runs)
+
+    def count_missing(self, other: GtidSet) -> int:
+        """Return the number of transactions of this set that the other one lacks."""
+        return self.count() - sum(
+            _count_common(runs, other.runs.get(source, ())) for source, runs in self.runs.items()
+        )
+
+
+def _count_common(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int], ...]) -> int:
+    return sum(
+        max(0, min(last, end) - max(first, start) + 1)
+        for first, last in one
+        for start, end in other
+    )
+
 
 class OrderKey(NamedTuple):
     """Order key of an offset, comparable with keys of an equal scope (`compare_order_keys`)."""
@@ -223,15 +241,28 @@ def _order_gtids(fields: Fields) -> OrderKey | None:
     each domain. MariaDB's are numbered within their domain only.
     """
     gtids = fields["gtids"]
-    if not isinstance(gtids, str) or len(gtids) > _GTIDS_CHARS_MAX:
+    if not isinstance(gtids, str):
         return None
-    members = [member.strip() for member in gtids.split(",")]
-    for flavour, read in (("mysql", _parse_mysql_runs), ("mariadb", _parse_mariadb_runs)):
-        found = [read(member) for member in members]
-        runs = dict(each for each in found if each is not None)
-        if len(runs) == len(members):  # each was read, and no source is there twice
-            return OrderKey((flavour, *_read_snapshot_scope(fields)), GtidSet(runs))
+    for mariadb in (False, True):
+        found = parse_gtids(gtids, mariadb=mariadb)
+        if found is not None and found.runs:
+            scope = ("mariadb" if mariadb else "mysql", *_read_snapshot_scope(fields))
+            return OrderKey(scope, found)
     return None
+
+
+def parse_gtids(text: str, *, mariadb: bool) -> GtidSet | None:
+    """Return a set of GTIDs as a server writes it; None for anything else, and if it is too long.
+
+    An empty text is a server without transactions.
+    """
+    if len(text) > _GTIDS_CHARS_MAX:
+        return None
+    parse = _parse_mariadb_runs if mariadb else _parse_mysql_runs
+    members = [member.strip() for member in text.split(",") if text.strip()]
+    found = [parse(member) for member in members]
+    runs = dict(each for each in found if each is not None)
+    return GtidSet(runs) if len(runs) == len(members) else None  # no source is there twice
 
 
 def _parse_mysql_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
@@ -247,7 +278,7 @@ def _parse_mysql_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | 
 
 def _parse_mariadb_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
     found = _MARIADB_GTID.fullmatch(member)
-    return None if found is None else (found["domain"], ((0, int(found["number"])),))
+    return None if found is None else (found["domain"], ((1, int(found["number"])),))
 
 
 def _read_snapshot_scope(fields: Fields) -> tuple[Scalar, ...]:

@@ -356,6 +356,7 @@ def _build_connector(name: str, entry: object) -> Connector:
         failure=failure_of(worker.get("trace")),
         translates=settings.translates,
         filename=settings.filename,
+        database=settings.database,
         configured=known,
     )
 

@@ -96,6 +96,33 @@ class SinkSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class DatabaseSettings:
+    """Settings that say what of a database a source connector reads, and nothing secret.
+
+    A setting is None where the configuration does not have it, and where a config provider has it.
+
+    host, port, database    of the server, by Debezium's `database.*`
+    user              the name by which it connects
+    topic_prefix      Debezium's `topic.prefix`, which is `server` in its source partitions
+    slot              Debezium's `slot.name` on PostgreSQL
+    mode              JDBC: bulk, incrementing, timestamp or timestamp+incrementing
+    incrementing_column, timestamp_columns    JDBC
+    has_query         JDBC reads a query and not tables
+    """
+
+    host: str | None = None
+    port: int | None = None
+    database: str | None = None
+    user: str | None = None
+    topic_prefix: str | None = None
+    slot: str | None = None
+    mode: str | None = None
+    incrementing_column: str | None = None
+    timestamp_columns: tuple[str, ...] = ()
+    has_query: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectorSettings:
     """Settings that are retained of a connector's configuration.
 
@@ -104,6 +131,7 @@ class ConnectorSettings:
                               dedicated offsets topic is there, and with exactly-once support any
     translates                of a MirrorCheckpointConnector: the flow whose offset syncs it reads
     filename                  file that a FileStreamSourceConnector reads, if not standard input
+    database                  of a Debezium or JDBC source connector
     """
 
     kind: ConnectorKind
@@ -114,6 +142,7 @@ class ConnectorSettings:
     offsets_addresses: frozenset[str] = frozenset()
     translates: MirrorSettings | None = None
     filename: str | None = None
+    database: DatabaseSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +169,7 @@ class Connector:
     translates: MirrorSettings | None = None
     filename: str | None = None
     configured: bool = True
+    database: DatabaseSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)

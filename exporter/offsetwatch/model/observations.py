@@ -23,6 +23,7 @@ from offsetwatch.model.offsets import (
     Undecodable,
 )
 from offsetwatch.model.remediation import RemediationObservation
+from offsetwatch.model.source_ends import SourceEnd
 from offsetwatch.model.topology import (
     FlowKey,
     KafkaTopic,
@@ -123,12 +124,14 @@ CONNECT_REST = "connect_rest"
 LOG_ENDS = "log_ends"
 GROUPS = "groups"
 REST_OFFSETS = "rest_offsets"
+SOURCE_END = "source_end"
 _INPUT_NAMES = {
     TAIL: "offsets topic of Connect cluster",
     CONNECT_REST: "Connect cluster",
     LOG_ENDS: "log ends of Kafka cluster",
     GROUPS: "consumer groups of Connect cluster",
     REST_OFFSETS: "offsets over REST of",
+    SOURCE_END: "end of source",
 }
 
 OPEN_TRANSACTION = "open_transaction"  # a reason why a partition tells nothing new
@@ -143,6 +146,7 @@ class InputId:
     CONNECT_REST    connect_cluster
     REST_OFFSETS    connect_cluster and connector
     GROUPS          connect_cluster, of its sinks; with source and target, of that flow
+    SOURCE_END      source: a name under `sources`
     """
 
     kind: str
@@ -162,6 +166,8 @@ class InputId:
     @property
     def input(self) -> str:
         """Return its name among inputs of its kind, for people: `east/orders`, `lab/west->east`."""
+        if self.kind == SOURCE_END:
+            return self.source
         flow = f"{self.source}->{self.target}" if self.source else ""
         parts = (self.kafka, self.connect_cluster, self.topic, self.connector, flow)
         return "/".join(part for part in parts if part)
@@ -179,6 +185,11 @@ class InputId:
 def build_rest_offsets_input(connect_cluster: str, connector: str) -> InputId:
     """Return the input of one connector's offsets over REST."""
     return InputId(REST_OFFSETS, connect_cluster=connect_cluster, connector=connector)
+
+
+def build_source_end_input(source: str) -> InputId:
+    """Return the input of one source's end."""
+    return InputId(SOURCE_END, source=source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -546,6 +557,15 @@ class TopicFactsRead:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceEndRead:
+    """End of a source. `at` is the time before the request, by our clock."""
+
+    source: str
+    end: SourceEnd
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
 class PipelineStatusRead:
     """Status of the history pipeline now.
 
@@ -609,6 +629,7 @@ Observation = (
     | OffsetsPolled
     | TopicFactsRead
     | GroupOffsetsRead
+    | SourceEndRead
     | PipelineStatusRead
     | BaselinesRead
     | NotificationsFailed

@@ -8,11 +8,11 @@ shown as current.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from offsetwatch.model.connectors import StateHistory
+from offsetwatch.model.connectors import Connector, StateHistory
 from offsetwatch.model.observations import (
     CONNECT_REST,
     AssignmentConfirmed,
@@ -41,6 +41,7 @@ from offsetwatch.model.observations import (
     RestOffsetsRead,
     RestOffsetsRequested,
     SinkOffsetsRead,
+    SourceEndRead,
     TailRead,
     TopicFactsRead,
     TopicsChecked,
@@ -90,6 +91,7 @@ from offsetwatch.state.snapshot import (
     SourcePartitionView,
 )
 from offsetwatch.state.snapshot_index import IndexParts
+from offsetwatch.state.sources.source_ends import SourceEnds, SourceSettings
 
 
 class Book:
@@ -134,6 +136,8 @@ class Book:
             lambda site, topic: self._sites[site].of.wants_topic(topic),
         )
         self._sinks = Sinks(self._sites, self._inputs)
+        self._interval_s = interval_s
+        self._source_ends = SourceEnds((), self._inputs, interval_s)
         self._probes: Counter[str] = Counter()
         self._probes_skipped: Counter[str] = Counter()
         self._facts: dict[str, TopicFactsRead] = {}
@@ -173,6 +177,7 @@ class Book:
             RestOffsetsRead: self._checks.read,
             OffsetsPolled: _without_now(self._apply_polled_offsets),
             GroupOffsetsRead: _without_now(self._failover.read),
+            SourceEndRead: lambda read, _now: self._source_ends.read(read),
             TopicFactsRead: _without_now(self._apply_topic_facts),
             PipelineStatusRead: _without_now(self._pipeline.read),
             BaselinesRead: _without_now(self._usual.read),
@@ -199,6 +204,10 @@ class Book:
         handler(observation, now)
         if isinstance(observation, Discovery):
             self._rebuild_topology()
+
+    def watch_sources(self, sources: Iterable[SourceSettings]) -> None:
+        """Set the sources whose ends are read, before the first observation."""
+        self._source_ends = SourceEnds(sources, self._inputs, self._interval_s)
 
     def prepare(self) -> None:
         """Build views ahead of the next snapshot. It is never required."""
@@ -393,6 +402,8 @@ class Book:
                 for cluster in sites
                 for name, doubt in cluster.state_doubts().items()
             },
+            source_ends=self._source_ends.views(sources, self._find_connector, now),
+            source_requests=self._source_ends.requests(sources, self._find_connector),
             lists=tuple(view for cluster in sites if (view := cluster.list_view()) is not None),
             wants_connector=self._wants_connector,
             index_parts=self._index_parts,
@@ -448,6 +459,9 @@ class Book:
             if cluster.of.kafka is None
             else self._configured.get(cluster.of.kafka, frozenset())
         )
+
+    def _find_connector(self, connect_cluster: str, connector: str) -> Connector | None:
+        return self._sites[connect_cluster].by_name.get(connector)
 
     def _find_foreign_writers(self, now: float) -> Iterator[ForeignWriter]:
         """Yield the foreign writers of the offsets topics that are live."""

@@ -21,6 +21,7 @@ from offsetwatch.model.findings import FailureRun, Finding, Judgement
 from offsetwatch.model.observations import Frozen, InputId
 from offsetwatch.model.offsets import SourceOffset
 from offsetwatch.model.remediation import RemediationReported, ReplicaReported
+from offsetwatch.model.source_ends import SourceEndRequest
 from offsetwatch.model.topology import FlowKey, KafkaTopic, Topology
 from offsetwatch.state.connect.raw_keys import SpellingChange
 from offsetwatch.state.history_documents import (
@@ -335,6 +336,57 @@ class SourcePartitionView(msgspec.Struct, frozen=True, gc=False):
         return build_connect_key_from_json(self.connector, self.identity)
 
 
+class SourceEndView(msgspec.Struct, frozen=True, gc=False):
+    """Source partition against the end of its source (state/sources/).
+
+    source, kind    the configured source
+    read_at         when its end was read, by our clock
+    end             the end as the source writes it; "" if it is not known
+    fields          numbers of the end, named as the fields of the offset
+    position        up to which nothing waits, in the order of `end_position`
+    lag             `end_position` - `position`, at least 0; in bytes, transactions or rows if it is
+                    one of those three. On a database it counts at most what waits: other databases
+                    and tables that are not captured count
+    caught_up       all is done that was there at the read before; None if it is not known
+    behind_since    when the end was last seen at or below the position; None if it is now, and if
+                    that was never seen
+    ahead           how far the offset lies beyond the end
+    headroom_bytes  bytes until the source removes what the offset needs; None: no limit is known
+    retained_bytes  bytes that a replication slot makes the server retain
+    connected       a connection of the connector reads from the source; None if it is not known
+    in_snapshot     an initial snapshot is in progress: there are no numbers until it is complete
+    lost            why the source no longer has what the offset needs, in words
+    mismatch        why the offset and the end are not of one source, in words
+    problem         why there is nothing to compare, in words
+    """
+
+    connect_cluster: str
+    connector: str
+    identity: str
+    label: str
+    source: str
+    kind: str
+    read_at: float
+    end: str = ""
+    fields: tuple[tuple[str, int], ...] = ()
+    position: int | None = None
+    end_position: int | None = None
+    lag: int | None = None
+    lag_bytes: int | None = None
+    lag_transactions: int | None = None
+    lag_rows: int | None = None
+    caught_up: bool | None = None
+    behind_since: float | None = None
+    ahead: int = 0
+    headroom_bytes: int | None = None
+    retained_bytes: int | None = None
+    connected: bool | None = None
+    in_snapshot: bool = False
+    lost: str | None = None
+    mismatch: str | None = None
+    problem: str | None = None
+
+
 class MirrorPartitionView(msgspec.Struct, frozen=True, gc=False):
     """Replicated upstream partition.
 
@@ -616,6 +668,8 @@ class Snapshot:
     lists           how far lists of connectors can be believed, of Connect clusters that are polled
     wants_connector     by Connect cluster, whether the configuration includes a connector of that
                     name: one that it leaves out is not shown, which does not mean that it is gone
+    source_ends     source partitions against the ends of their sources, where those are configured
+    source_requests     what these sources are to be asked for
     trends          the last hour, a mark a minute, oldest first (state/totals.py)
     index_parts     parts of `index` that were built for this snapshot, or for one with the same
                     views
@@ -663,6 +717,8 @@ class Snapshot:
     topic_doubts: Mapping[str, str | None] = field(default_factory=dict)
     lists: tuple[ConnectorListView, ...] = ()
     wants_connector: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
+    source_ends: tuple[SourceEndView, ...] = ()
+    source_requests: tuple[SourceEndRequest, ...] = ()
     trends: TrendMarks = ()
     index_parts: IndexParts = field(default_factory=dict, repr=False, compare=False)
 

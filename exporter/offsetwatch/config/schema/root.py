@@ -15,6 +15,7 @@ from pydantic import Field, SecretStr, StringConstraints
 
 from offsetwatch.addresses import normalize_address
 from offsetwatch.config.schema.remediation import RemedyConfig
+from offsetwatch.config.schema.sources import Source
 from offsetwatch.config.schema.types import (
     Address,
     AlertmanagerUrl,
@@ -440,6 +441,8 @@ class Config(ConfigSection):
     """Connect clusters and dedicated MirrorMakers."""
     flows: list[Flow] = Field(default_factory=list)
     """Replication flows in addition to the discovered ones."""
+    sources: list[Source] = Field(default_factory=list)
+    """Databases and files that source connectors read, and whose ends are asked for."""
     listen: Listen = "127.0.0.1:9640"
     """The address of metrics, the status page and the JSON API."""
     web_config_file: File | None = None

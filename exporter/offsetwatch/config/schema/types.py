@@ -188,7 +188,11 @@ def _check_folder(value: str, info: ValidationInfo) -> str:
     if _SCHEME.match(value):
         raise _build_error("a folder, mounted wherever it is needed; not a URI")
     found = Path((info.context or {}).get(FOLDER_KEY, ".")) / _check_path(value)
-    if found.exists() and not found.is_dir():
+    try:
+        is_other = found.exists() and not found.is_dir()
+    except OSError as exc:  # such as a name that is too long
+        raise _build_error(describe_file_error(exc)) from None
+    if is_other:
         raise _build_error("expected a folder, and a file is there")
     return value
 

@@ -173,6 +173,7 @@ class Listing:
             failure=None if condition is None else condition.failure,
             translates=settings.translates,
             filename=settings.filename,
+            database=settings.database,
         )
 
     def assigned(self, name: str) -> frozenset[TopicPartition] | None:

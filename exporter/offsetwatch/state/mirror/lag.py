@@ -166,8 +166,7 @@ class _Age:
         passed = bisect_right(self.ends, following, key=_end_of) - 1
         if passed > 0:
             del self.ends[:passed]
-        if len(self.ends) > ENDS_MAX:
-            self.ends = _thin_ends(self.ends)
+        self.ends = thin_ends(self.ends)
 
     def cut(self, now: float) -> None:
         """Forget all that is known of the log: it is another one, or was truncated."""
@@ -228,8 +227,13 @@ class _Age:
         return None if passed < 0 else self.ends[passed][1]
 
 
-def _thin_ends(ends: list[tuple[int, float]]) -> list[tuple[int, float]]:
-    """Return the log ends without those whose neighbours are near enough to each other in time."""
+def thin_ends(ends: list[tuple[int, float]]) -> list[tuple[int, float]]:
+    """Return ends with times without those whose neighbours are near enough to each other in time.
+
+    Up to ENDS_MAX of them are returned as they are.
+    """
+    if len(ends) <= ENDS_MAX:
+        return ends
     newest = ends[-1][1]
     retained = [ends[0]]
     for end, newer in pairwise(ends[1:]):

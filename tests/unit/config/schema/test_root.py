@@ -22,6 +22,8 @@ FILES = (
     "secret-basic",
     "secret-key",
     "secret-hook",
+    "secret-dsn",
+    "secret-database",
     TOKEN_FILE,
 )
 SECRET = "s3cret"  # in each of them, and in each secret that stands in the file itself

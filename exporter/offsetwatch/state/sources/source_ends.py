@@ -1,0 +1,456 @@
+"""Ends of all sources, and how far the connectors that read them are behind.
+
+Seconds come from our own samples of an end: the time since it was last seen at or below the
+position of a connector. They hold while everything stands still, and are exact to one interval.
+
+A stored offset alone does not show that nothing waits: a database goes on writing what a connector
+does not capture. What shows it is that the source has handed out all that it has to the connection
+of the connector. What was handed out a flush ago, to a connection that is still open, is done.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from offsetwatch.decode.dialects import (
+    DEBEZIUM_MYSQL,
+    DEBEZIUM_POSTGRES,
+    FILE_STREAM,
+    JDBC,
+    parse_offset_fields,
+)
+from offsetwatch.decode.json_text import parse_json
+from offsetwatch.decode.offset_order import Fields
+from offsetwatch.model.connectors import Connector, DatabaseSettings
+from offsetwatch.model.observations import SourceEndRead, build_source_end_input
+from offsetwatch.model.source_ends import (
+    ColumnQuery,
+    FileEnd,
+    MysqlEnd,
+    PostgresqlEnd,
+    SourceEnd,
+    SourceEndRequest,
+    SourceKind,
+    SqlEnd,
+)
+from offsetwatch.state.inputs import Inputs
+from offsetwatch.state.memo import Memo
+from offsetwatch.state.mirror.lag import thin_ends
+from offsetwatch.state.snapshot import SourceEndView, SourcePartitionView
+from offsetwatch.state.sources.distances import (
+    Distance,
+    is_snapshot,
+    measure_column,
+    measure_file,
+    measure_mysql,
+    measure_postgresql,
+)
+
+HIDDEN_RETENTION_S: Final = 86_400.0
+_DIALECTS: Final = {
+    SourceKind.POSTGRESQL: DEBEZIUM_POSTGRES.name,
+    SourceKind.MYSQL: DEBEZIUM_MYSQL.name,
+    SourceKind.SQL: JDBC.name,
+    SourceKind.FILE: FILE_STREAM.name,
+}
+_DEBEZIUM: Final = frozenset({DEBEZIUM_POSTGRES.name, DEBEZIUM_MYSQL.name})
+
+FindConnector = Callable[[str, str], Connector | None]
+_Key = tuple[str, str, str]  # Connect cluster, connector, identity of the source partition
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSettings:
+    """Settings of a configured source.
+
+    wants       by Connect cluster, whether a connector of that name reads this source
+    columns     sql: tables whose end a configured statement returns
+    """
+
+    name: str
+    kind: SourceKind
+    wants: Mapping[str, Callable[[str], bool]]
+    columns: frozenset[str] = frozenset()
+
+
+@dataclass(slots=True)
+class _Track:
+    """One source partition against the end of its source, over the reads of that end.
+
+    samples     ends in ascending order, each with the time at which it was last seen
+    previous    end at the read before the newest
+    position    of the newest offset; `text` is that offset, first seen at the read of `since`
+    handed      position up to which everything is handed out now
+    pending     the same of an earlier read, and its time: it becomes `done` after a flush
+    done        position up to which everything was handed out a flush ago
+    shown_at    when its partition was last shown, by the time of a read
+    replaced    why an offset cannot be compared with this server, in words, and that offset
+    """
+
+    samples: list[tuple[int, float]] = field(default_factory=list)
+    previous: int | None = None
+    position: int | None = None
+    text: str = ""
+    since: float = 0.0
+    handed: int | None = None
+    pending: tuple[int, float] | None = None
+    done: int | None = None
+    replaced: tuple[str, str] | None = None
+    shown_at: float = 0.0
+
+    def replace(self, why: str) -> None:
+        """Forget all positions: they are of another server, as the present offset is."""
+        self.samples.clear()
+        self.previous = self.handed = self.pending = self.done = None
+        self.replaced = (why, self.text)
+
+    def move(self, distance: Distance, text: str, at: float) -> None:
+        """Apply the newest offset; `at` is the time of the newest read of the end."""
+        if text != self.text:
+            self.text, self.since = text, at
+            self.replaced = None
+        before, self.position = self.position, distance.position
+        if before is not None and (distance.position is None or distance.position < before):
+            self.pending = self.done = None  # it went back: what was done is done again
+
+    def read(self, distance: Distance, at: float, flush_s: float) -> None:
+        """Apply a new read of the end."""
+        self.handed = distance.handed
+        if distance.handed is None:
+            self.pending = None
+        elif self.pending is None or at < self.pending[1]:
+            self.pending = (distance.handed, at)
+        elif at - self.pending[1] >= flush_s:
+            self.done = max(self.pending[0], -1 if self.done is None else self.done)
+            self.pending = (distance.handed, at)
+        if distance.end is not None:
+            self._sample(distance.end, at)
+
+    def _sample(self, end: int, at: float) -> None:
+        newest = self.samples[-1] if self.samples else None
+        if newest is not None and (end < newest[0] or at < newest[1]):
+            self.samples.clear()  # a file was truncated, a table emptied, or a clock set back
+            self.done = self.pending = newest = None
+        self.previous = None if newest is None else newest[0]
+        if newest is not None and newest[0] == end:
+            self.samples[-1] = (end, at)
+        else:
+            self.samples.append((end, at))
+        passed = self._count_reached()
+        del self.samples[: max(0, passed - 1)]
+        self.samples = thin_ends(self.samples)
+
+    def _count_reached(self) -> int:
+        reached = self.reached
+        return 0 if reached is None else bisect_right(self.samples, reached, key=_end_of)
+
+    @property
+    def reached(self) -> int | None:
+        """Return the position up to which nothing waits; None without one."""
+        if self.position is None:
+            return None
+        return max(
+            number for number in (self.position, self.handed, self.done) if number is not None
+        )
+
+    @property
+    def behind_since(self) -> float | None:
+        """Return when the end was last seen at or below what is done; None if now, or never."""
+        passed = self._count_reached()
+        return None if passed in {0, len(self.samples)} else self.samples[passed - 1][1]
+
+    def is_caught_up(self, distance: Distance) -> bool | None:
+        """Check whether all is done that was there at the read before; None if it is not known."""
+        reached = self.reached
+        if reached is None or not self.samples:
+            return None
+        if reached >= self.samples[-1][0]:
+            return True
+        if self.previous is not None and reached >= self.previous:
+            return True
+        return False if distance.exact or distance.handed is not None else None
+
+
+@dataclass(slots=True)
+class _Source:
+    """Newest end of one source, and its partitions."""
+
+    of: SourceSettings
+    end: SourceEnd | None = None
+    at: float = 0.0
+    is_new: bool = False
+    tracks: dict[_Key, _Track] = field(default_factory=dict)
+
+    def end_read(self) -> None:
+        """Note that the newest read is applied; forget what was not shown for a day.
+
+        A partition is not shown while its offsets topic cannot be read.
+        """
+        self.is_new = False
+        self.tracks = {
+            key: track
+            for key, track in self.tracks.items()
+            if abs(self.at - track.shown_at) < HIDDEN_RETENTION_S
+        }
+
+    def read(self, end: SourceEnd, at: float) -> None:
+        """Apply a read of the end."""
+        if isinstance(self.end, PostgresqlEnd) and isinstance(end, PostgresqlEnd):
+            why = _find_replacement(self.end, end)
+            for track in self.tracks.values() if why is not None else ():
+                assert why is not None
+                track.replace(why)
+        self.end, self.at, self.is_new = end, at, True
+
+
+def _find_replacement(before: PostgresqlEnd, now: PostgresqlEnd) -> str | None:
+    """Return in words how a server is another one than before; None if it is the same."""
+    if None not in {before.system_id, now.system_id} and before.system_id != now.system_id:
+        return (
+            f"the server is another one: its system identifier was {before.system_id} and is "
+            f"{now.system_id}"
+        )
+    if None not in {before.timeline, now.timeline} and before.timeline != now.timeline:
+        return (
+            f"a standby was promoted: the timeline was {before.timeline} and is {now.timeline}, "
+            "and its offset is from before"
+        )
+    return None
+
+
+class SourceEnds:
+    """Ends of all configured sources.
+
+    flush_s     time within which a connector commits what it was handed
+    """
+
+    def __init__(self, settings: Iterable[SourceSettings], inputs: Inputs, flush_s: float) -> None:
+        self._sources = {source.name: _Source(source) for source in settings}
+        self._inputs = inputs
+        self._flush_s = flush_s
+        self._version: object = None
+        self._views: Memo[tuple[SourceEndView, ...]] = Memo()
+        self._requests: Memo[tuple[SourceEndRequest, ...]] = Memo()
+
+    def read(self, read: SourceEndRead) -> None:
+        """Apply the end of one source."""
+        source = self._sources.get(read.source)
+        if source is not None:
+            source.read(read.end, read.at)
+            self._version = read
+
+    def views(
+        self, partitions: tuple[SourcePartitionView, ...], find: FindConnector, now: float
+    ) -> tuple[SourceEndView, ...]:
+        """Return the view of each partition whose source has a live end; the same tuple if nothing
+        changed.
+        """
+        if not self._sources:
+            return ()
+        live = tuple(
+            name for name in self._sources if self._inputs.live(build_source_end_input(name), now)
+        )
+        return self._views.get(
+            partitions,
+            self._version,
+            *live,
+            make=lambda: tuple(self._build_views(partitions, find, frozenset(live))),
+        )
+
+    def requests(
+        self, partitions: tuple[SourcePartitionView, ...], find: FindConnector
+    ) -> tuple[SourceEndRequest, ...]:
+        """Return what the sources are to be asked for; the same tuple if nothing changed."""
+        asked = {
+            source.of.name: source
+            for source in self._sources.values()
+            if source.of.kind in {SourceKind.SQL, SourceKind.FILE}
+        }
+        if not asked:
+            return ()
+        return self._requests.get(
+            partitions, make=lambda: tuple(self._build_requests(partitions, find, asked))
+        )
+
+    def _build_requests(
+        self,
+        partitions: tuple[SourcePartitionView, ...],
+        find: FindConnector,
+        asked: Mapping[str, _Source],
+    ) -> Iterator[SourceEndRequest]:
+        columns: dict[str, set[ColumnQuery]] = {name: set() for name in asked}
+        files: dict[str, set[str]] = {name: set() for name in asked}
+        for view, source, settings in self._match(partitions, find):
+            if source.of.name not in asked:
+                continue
+            fields = _parse_partition(view)
+            filename = fields.get("filename")
+            if source.of.kind is SourceKind.FILE and isinstance(filename, str):
+                files[source.of.name].add(filename)
+            query = _find_column_query(fields, settings, source.of.columns)
+            if source.of.kind is SourceKind.SQL and query is not None:
+                columns[source.of.name].add(query)
+        for name in asked:
+            yield SourceEndRequest(name, tuple(sorted(columns[name])), tuple(sorted(files[name])))
+
+    def _match(
+        self, partitions: tuple[SourcePartitionView, ...], find: FindConnector
+    ) -> Iterator[tuple[SourcePartitionView, _Source, DatabaseSettings | None]]:
+        """Yield each partition that reads a configured source, with the connector's settings."""
+        for source in self._sources.values():
+            dialect = _DIALECTS[source.of.kind]
+            for view in partitions:
+                wants = source.of.wants.get(view.connect_cluster)
+                if view.dialect != dialect or wants is None or not wants(view.connector):
+                    continue
+                connector = find(view.connect_cluster, view.connector)
+                settings = None if connector is None else connector.database
+                if dialect not in _DEBEZIUM or _is_in_use(view, settings):
+                    yield view, source, settings
+
+    def _build_views(
+        self,
+        partitions: tuple[SourcePartitionView, ...],
+        find: FindConnector,
+        live: frozenset[str],
+    ) -> Iterator[SourceEndView]:
+        for view, source, settings in self._match(partitions, find):
+            if source.of.name in live and source.end is not None:
+                key = (view.connect_cluster, view.connector, view.identity)
+                track = source.tracks.setdefault(key, _Track())
+                track.shown_at = source.at
+                yield self._build_view(view, source, settings, track)
+        for source in self._sources.values():
+            source.end_read()
+
+    def _build_view(
+        self,
+        view: SourcePartitionView,
+        source: _Source,
+        settings: DatabaseSettings | None,
+        track: _Track,
+    ) -> SourceEndView:
+        of = (view.connect_cluster, view.connector, view.identity, view.label)
+        common = (*of, source.of.name, source.of.kind, source.at)
+        if view.offset is None or view.offset.is_null:
+            return SourceEndView(*common, problem="it has no offset")
+        fields = parse_offset_fields(view.offset)
+        if source.of.kind in {SourceKind.POSTGRESQL, SourceKind.MYSQL} and is_snapshot(fields):
+            return SourceEndView(*common, in_snapshot=True)
+        distance = _measure(view, fields, source, settings)
+        if distance is None:
+            return SourceEndView(*common, problem="its end was not read yet")
+        track.move(distance, view.offset.text, source.at)
+        if source.is_new:
+            track.read(distance, source.at, self._flush_s)
+        mismatch = distance.mismatch or (None if track.replaced is None else track.replaced[0])
+        settled = track.since < source.at
+        view_of_end = SourceEndView(
+            *common,
+            end=distance.end_text,
+            fields=distance.fields,
+            connected=distance.connected,
+            mismatch=mismatch,
+            problem=distance.unreadable,
+            lost=_find_loss(distance) if settled else None,
+            headroom_bytes=distance.headroom_bytes,
+            retained_bytes=distance.retained_bytes,
+        )
+        reached = track.reached
+        if mismatch is not None or reached is None or distance.end is None:
+            return view_of_end
+        return _with_numbers(view_of_end, distance, track, reached, settled=settled)
+
+
+def _with_numbers(
+    view: SourceEndView, distance: Distance, track: _Track, reached: int, *, settled: bool
+) -> SourceEndView:
+    assert distance.end is not None
+    lag = max(0, distance.end - reached)
+    in_bytes = lag if distance.unit == "bytes" else distance.bytes
+    return msgspec.structs.replace(
+        view,
+        position=reached,
+        end_position=distance.end,
+        lag=lag,
+        lag_bytes=0 if in_bytes is not None and not lag else in_bytes,
+        lag_transactions=lag if distance.unit == "transactions" else None,
+        lag_rows=lag if distance.unit == "rows" else None,
+        caught_up=track.is_caught_up(distance),
+        behind_since=track.behind_since,
+        ahead=distance.ahead if settled else 0,
+    )
+
+
+def _find_loss(distance: Distance) -> str | None:
+    if distance.lost is not None:
+        return distance.lost
+    floor, position = distance.floor, distance.position
+    if distance.unit != "bytes" or floor is None or position is None or position >= floor:
+        return None
+    return f"its offset lies {floor - position} bytes before the position from which it can resume"
+
+
+def _measure(
+    view: SourcePartitionView,
+    fields: Fields,
+    source: _Source,
+    settings: DatabaseSettings | None,
+) -> Distance | None:
+    """Return the distance of an offset; None where its part of the end was not read yet."""
+    match source.end:
+        case PostgresqlEnd() as end:
+            return measure_postgresql(fields, end, settings)
+        case MysqlEnd() as end:
+            return measure_mysql(fields, end, settings)
+        case SqlEnd(columns):
+            query = _find_column_query(_parse_partition(view), settings, source.of.columns)
+            if query is None:
+                return Distance(unreadable="its settings do not say which column orders its rows")
+            column = columns.get(query)
+            return None if column is None else measure_column(fields, column)
+        case FileEnd(files):
+            file = files.get(str(_parse_partition(view).get("filename")))
+            return None if file is None else measure_file(fields, file)
+    return None
+
+
+def _parse_partition(view: SourcePartitionView) -> Fields:
+    parsed = parse_json(view.identity.encode())
+    return parsed if isinstance(parsed, dict) else {}
+
+
+def _is_in_use(view: SourcePartitionView, settings: DatabaseSettings | None) -> bool:
+    """Check whether a Debezium connector reads this partition: its `server` is `topic.prefix`."""
+    prefix = None if settings is None else settings.topic_prefix
+    return prefix is None or _parse_partition(view).get("server") == prefix
+
+
+def _find_column_query(
+    partition: Fields, settings: DatabaseSettings | None, configured: frozenset[str]
+) -> ColumnQuery | None:
+    """Return the column that orders the rows of a JDBC partition; None if it is not known.
+
+    A query has no table, and bulk mode no order.
+    """
+    table = partition.get("table") or ("query" if "query" in partition else None)
+    if not isinstance(table, str):
+        return None
+    if table in configured:
+        return ColumnQuery(table, "")
+    if settings is None or settings.has_query or settings.mode in {None, "bulk"}:
+        return None
+    if settings.mode != "incrementing":
+        columns = settings.timestamp_columns
+        return ColumnQuery(table, columns[0]) if len(columns) == 1 else None
+    column = settings.incrementing_column
+    return None if column is None else ColumnQuery(table, column)
+
+
+def _end_of(sample: tuple[int, float]) -> int:
+    return sample[0]
