@@ -63,7 +63,7 @@ class Site:
         self.ends_poll = LogEndsPoll(self.admin, self.take, self.clock)
         self.reader = ProbeReader("west", properties, committed=False)
         self.book = Book(
-            sites=(ConnectClusterSettings(name="mm2", kafka="east", rest=False),),
+            clusters=(ConnectClusterSettings(name="mm2", kafka="east", rest=False),),
             kafkas={"west": frozenset({self.bootstrap})},
             stale_after_s=dict.fromkeys(("tail", "connect_rest", "groups", "log_ends"), 3600.0),
             source_partitions_max=100_000,

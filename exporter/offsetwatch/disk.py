@@ -69,13 +69,13 @@ def find_ownership_problem(path: Path) -> str | None:
     None if no other user can, or if the file does not exist.
     """
     try:
-        found = path.lstat()
+        stat_result = path.lstat()
     except FileNotFoundError:
         return None
-    if not stat.S_ISREG(found.st_mode):
-        return "it is a link" if stat.S_ISLNK(found.st_mode) else "it is no plain file"
-    if found.st_uid != os.geteuid():
+    if not stat.S_ISREG(stat_result.st_mode):
+        return "it is a link" if stat.S_ISLNK(stat_result.st_mode) else "it is no plain file"
+    if stat_result.st_uid != os.geteuid():
         return "it belongs to another user"
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if stat_result.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "other users can write to it"
     return None

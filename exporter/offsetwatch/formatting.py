@@ -46,11 +46,11 @@ def parse_duration(text: str, forms: str = DURATION_FORMS) -> float:
     if _PLAIN_NUMBER.fullmatch(bare):
         return _check_bounds(float(bare), forms)
     short = 0 < len(bare) <= _LENGTH_MAX
-    found = _DURATION.fullmatch(bare) if short else None
-    if found is None:
-        shown = f'"{bare}" is ' if short and _ATTEMPT.fullmatch(bare) else ""
-        raise ValueError(f"{shown}not a duration: write {forms}")
-    numbers = found.groupdict("0").items()
+    match = _DURATION.fullmatch(bare) if short else None
+    if match is None:
+        prefix = f'"{bare}" is ' if short and _ATTEMPT.fullmatch(bare) else ""
+        raise ValueError(f"{prefix}not a duration: write {forms}")
+    numbers = match.groupdict("0").items()
     return _check_bounds(sum(_SECONDS[unit] * float(number) for unit, number in numbers), forms)
 
 

@@ -130,7 +130,7 @@ class Actor:
             planner=Bystander(),
             open_driver=self.driver,
             clock=self._clock,
-            life=ProcessLifetime(self._clock, time.sleep, lambda: False, lambda: term.over),
+            lifetime=ProcessLifetime(self._clock, time.sleep, lambda: False, lambda: term.over),
             limits=LIMITS,
         )
 

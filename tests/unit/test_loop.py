@@ -44,7 +44,7 @@ def clock() -> VirtualClock:
 @pytest.fixture
 def loop(clock) -> Loop:
     book = Book(
-        sites=(ConnectClusterSettings("lab", "east"),),
+        clusters=(ConnectClusterSettings("lab", "east"),),
         kafkas={"east": frozenset({"east:9092"})},
         stale_after_s={CONNECT_REST: 30.0},
         source_partitions_max=10,

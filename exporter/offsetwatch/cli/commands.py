@@ -128,10 +128,10 @@ class LazyCommand(click.Command):
 
     def load(self) -> click.Command:
         """Import the module, and return the command itself."""
-        found: click.Command = getattr(
+        command: click.Command = getattr(
             import_module(f"{__package__}.{self._module}"), self._function
         )
-        return found
+        return command
 
     def make_context(
         self,
@@ -148,8 +148,8 @@ class _LoadedCommands(UserDict[str, click.Command]):
     """Commands by name; a lazy one is loaded when it is read."""
 
     def __getitem__(self, name: str) -> click.Command:
-        found = super().__getitem__(name)
-        return found.load() if isinstance(found, LazyCommand) else found
+        command = super().__getitem__(name)
+        return command.load() if isinstance(command, LazyCommand) else command
 
 
 class LazyGroup(click.Group):

@@ -123,9 +123,9 @@ def _check_order(
     order: Iterable[tuple[str, str]],
 ) -> Iterator[str]:
     """Yield each pair of settings in which the first number is more than the second."""
-    given = as_mapping(section)
+    settings = as_mapping(section)
     for lower, upper in order:
-        least, most = (given.get(name, defaults[name]) for name in (lower, upper))
+        least, most = (settings.get(name, defaults[name]) for name in (lower, upper))
         if _is_number(least) and _is_number(most) and least > most:
             yield f"{path}: {lower} is more than {upper}"
 
@@ -142,10 +142,10 @@ def check_web_configs(document: dict[str, Any], folder: Path) -> Iterator[str]:
     yield from _read_web_config(document.get(_FILE_KEY), folder, _FILE_KEY)[1]
     control = as_mapping(document.get("control"))
     path = f"control.{_FILE_KEY}"
-    found, mistakes = _read_web_config(control.get(_FILE_KEY), folder, path)
+    web, mistakes = _read_web_config(control.get(_FILE_KEY), folder, path)
     yield from mistakes
-    if found is not None:
-        yield from _check_control(control, found, path)
+    if web is not None:
+        yield from _check_control(control, web, path)
 
 
 def _read_web_config(
@@ -161,8 +161,8 @@ def _read_web_config(
     return None, ()
 
 
-def _check_control(control: dict[Any, Any], found: WebConfig, path: str) -> Iterator[str]:
-    tls = found.tls_server_config
+def _check_control(control: dict[Any, Any], web: WebConfig, path: str) -> Iterator[str]:
+    tls = web.tls_server_config
     listen = control.get("listen")
     if tls is None and isinstance(listen, str) and not is_loopback(listen):
         yield f"{path}: tls_server_config is required to listen on anything but loopback"
@@ -170,7 +170,7 @@ def _check_control(control: dict[Any, Any], found: WebConfig, path: str) -> Iter
         yield f"{path}: verifies no certificates, so control.clients cannot authenticate"
     for user_path, user in iterate_mappings(control.get("users"), "control.users"):
         name = user.get("user")
-        if isinstance(name, str) and name not in found.basic_auth_users:
+        if isinstance(name, str) and name not in web.basic_auth_users:
             yield f"{user_path}.user: has no password under basic_auth_users"
 
 
@@ -233,9 +233,9 @@ def _check_principals(
 def _check_tokens(tokens: tuple[tuple[str, dict[Any, Any]], ...], folder: Path) -> Iterator[str]:
     holders: dict[str, str] = {}
     for path, token in tokens:
-        given = [key for key in _TOKEN_KEYS if token.get(key) is not None]
-        if len(given) != 1:
-            what = "not both" if given else "one of them"
+        methods = [key for key in _TOKEN_KEYS if token.get(key) is not None]
+        if len(methods) != 1:
+            what = "not both" if methods else "one of them"
             yield f"{path}: give token_sha256 or token_file, {what}"
         for sha256 in _read_token_hashes(token, folder):
             if holders.setdefault(sha256, path) != path:
@@ -248,10 +248,10 @@ def _read_token_hashes(token: dict[Any, Any], folder: Path) -> Iterator[str]:
     if not isinstance(token.get("token_file"), str):
         return
     try:
-        found = parse_tokens(read_private_file(folder / token["token_file"]))
+        hashes = parse_tokens(read_private_file(folder / token["token_file"]))
     except (OSError, ValueError):
         return  # a mistake of its own
-    yield from {hashlib.sha256(name.encode()).hexdigest() for name in found}
+    yield from {hashlib.sha256(name.encode()).hexdigest() for name in hashes}
 
 
 def _list_connect_names(document: dict[str, Any]) -> list[str]:
@@ -324,10 +324,10 @@ def _check_unused_properties(
     names = sorted(name for name in properties if isinstance(name, str))
     protocol = str(properties.get("security.protocol", "plaintext")).upper()
     for pattern, able in ((_SASL_PROPERTY, _SASL_PROTOCOLS), (_TLS_PROPERTY, _TLS_PROTOCOLS)):
-        given = [name for name in names if pattern.fullmatch(name)]
-        if given and protocol in _PROTOCOLS - able:
+        unused = [name for name in names if pattern.fullmatch(name)]
+        if unused and protocol in _PROTOCOLS - able:
             yield (
-                f"{path}.properties.{given[0]}: of no use without security.protocol: "
+                f"{path}.properties.{unused[0]}: of no use without security.protocol: "
                 f"{' or '.join(sorted(able))}"
             )
     mechanism = properties.get("sasl.mechanism", properties.get("sasl.mechanisms"))
@@ -445,8 +445,8 @@ def _check_server_access(path: str, server: dict[Any, Any]) -> Iterator[str]:
     yield from check_exclusive(f"{path}.tls", tls)
     several = server.get("urls")
     urls = [server.get("url"), *(several if isinstance(several, list) else ())]
-    given = [url.lower() for url in urls if isinstance(url, str)]
-    if tls and given and all(url.startswith("http:") for url in given):
+    lowered = [url.lower() for url in urls if isinstance(url, str)]
+    if tls and lowered and all(url.startswith("http:") for url in lowered):
         yield f"{path}.tls: of no use, as the address begins with http: and not with https:"
     if "cert_file" not in tls:
         for name in ("key_file", "key_password", "key_password_file"):
@@ -455,11 +455,11 @@ def _check_server_access(path: str, server: dict[Any, Any]) -> Iterator[str]:
 
 
 def _check_auth(path: str, auth: dict[Any, Any]) -> Iterator[str]:
-    given = [name for name in _AUTH_KEYS if auth.get(name) is not None]
-    basic = [name for name in given if not name.startswith("bearer")]
-    if basic and len(basic) < len(given):
+    methods = [name for name in _AUTH_KEYS if auth.get(name) is not None]
+    basic = [name for name in methods if not name.startswith("bearer")]
+    if basic and len(basic) < len(methods):
         yield f"{path}: give a username and its password or a bearer token, not both"
-    elif not given:
+    elif not methods:
         yield f"{path}: give username and password, or bearer_token (each secret also as _file)"
     elif basic == ["username"]:
         yield f"{path}: password or password_file is required with username"
@@ -493,8 +493,8 @@ def _check_flow(
         if connect.get("kafka") == downstream and not _has_url(connect)
     ]
     if len(able) != 1 and isinstance(downstream, str):
-        found = f"{len(able)} entries without url are" if able else "no entry without url is"
-        yield (f'{path}.connect: required: under connect, {found} on "{downstream}"')
+        problem = f"{len(able)} entries without url are" if able else "no entry without url is"
+        yield (f'{path}.connect: required: under connect, {problem} on "{downstream}"')
 
 
 def _has_url(connect: dict[Any, Any]) -> bool:

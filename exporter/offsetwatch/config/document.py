@@ -107,15 +107,15 @@ def read_yaml(path: Path) -> object:
 def parse_yaml(text: str, source: str) -> object:
     """Return the parsed text of a file. Raises ConfigError."""
     try:
-        found = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
-        _check_unfolding(found)
+        document = yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+        _check_unfolding(document)
     except yaml.YAMLError as exc:
         raise ConfigError((f"{source}: not YAML: {_describe_yaml_error(exc, text)}",)) from None
     except RecursionError:
         raise ConfigError((f"{source}: not YAML: {_TOO_DEEP}",)) from None
     except (ValueError, OverflowError):  # PyYAML's scanner, of "\UFFFFFFFF"
         raise ConfigError((f"{source}: not YAML: an escape is no character",)) from None
-    return found
+    return document
 
 
 class _Loader(yaml.SafeLoader):
@@ -163,19 +163,19 @@ class _Loader(yaml.SafeLoader):
             raise yaml.MarkedYAMLError(problem=_ENDLESS_ALIASES, problem_mark=node.start_mark)
 
 
-def _check_unfolding(found: object) -> None:
+def _check_unfolding(node: object) -> None:
     """Raise YAMLError for a document that is endless or huge because it refers to its own parts."""
-    left: list[tuple[object, int]] = [(found, 0)]
+    pending: list[tuple[object, int]] = [(node, 0)]
     count = 0
-    while left:
-        value, depth = left.pop()
+    while pending:
+        value, depth = pending.pop()
         inside = list(value.values()) if isinstance(value, dict) else value
         if not isinstance(inside, list | tuple):
             continue
         count += len(inside)
         if count > _VALUES_MAX or depth > _DEPTH_MAX:
             raise yaml.MarkedYAMLError(problem=_ENDLESS_ALIASES)
-        left.extend((item, depth + 1) for item in inside)
+        pending.extend((item, depth + 1) for item in inside)
 
 
 def _describe_yaml_error(error: yaml.YAMLError, text: str) -> str:
@@ -228,10 +228,10 @@ def format_mistake(error: dict[str, Any], top: type[ConfigSection]) -> str:
         return f"{_format_path(location[:-1])}: {_describe_bad_key(error['input'])}"
     path = _format_path(location)
     if error["type"] in _EXPECTED_KINDS:
-        kind, given = error["type"], error["input"]
+        kind, value = error["type"], error["input"]
         return (
             f"{path}: {_EXPECTED_KINDS[kind]}, not "
-            f"{_describe_kind(given, location)}{_suggest_fix(kind, given)}"
+            f"{_describe_kind(value, location)}{_suggest_fix(kind, value)}"
         )
     if error["type"] in _BOUND_WORDS:
         section = _find_section(location[:-1], top)
@@ -239,9 +239,9 @@ def format_mistake(error: dict[str, Any], top: type[ConfigSection]) -> str:
         if plain is not None:
             (bound,) = error["ctx"].values()
             than = f"{_BOUND_WORDS[error['type']]} {plain.written(bound)}"
-            given = error["input"]  # the text itself below an optional, a number elsewhere
-            shown = given if isinstance(given, str) else plain.written(given)
-            return f"{path}: {shown} is {than}"
+            value = error["input"]  # the text itself below an optional, a number elsewhere
+            shown_value = value if isinstance(value, str) else plain.written(value)
+            return f"{path}: {shown_value} is {than}"
     if error["type"] in _MESSAGES:
         return f"{path}: {_MESSAGES[error['type']].format(**error.get('ctx', {}))}"
     if error["type"] == "literal_error":
@@ -265,10 +265,10 @@ def _find_similar_key(location: tuple[str | int, ...], top: type[ConfigSection])
     return near[0] if near else None
 
 
-def _describe_choices(expected: str, given: object) -> str:
+def _describe_choices(expected: str, value: object) -> str:
     """Return the values that a setting takes, and the one that was probably meant."""
     words = re.findall("'([^']*)'", expected)
-    text = given.strip().lower() if isinstance(given, str) else ""
+    text = value.strip().lower() if isinstance(value, str) else ""
     near = [word for word in words if word.lower() == text]
     near = near or difflib.get_close_matches(text, words, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
@@ -303,13 +303,13 @@ def _describe_kind(value: object, location: tuple[str | int, ...]) -> str:
     return kinds.get(type(value), "a value of another kind")
 
 
-def _suggest_fix(kind: str, given: object) -> str:
+def _suggest_fix(kind: str, value: object) -> str:
     """Return how to correct a value of the wrong kind; "" if a few characters do not do it."""
-    if kind == "string_type" and isinstance(given, int | float | date):
+    if kind == "string_type" and isinstance(value, int | float | date):
         return ": put it in quotes"
-    if kind == "list_type" and isinstance(given, dict):
+    if kind == "list_type" and isinstance(value, dict):
         return ": begin each entry with -"
-    if kind == "list_type" and isinstance(given, str):
+    if kind == "list_type" and isinstance(value, str):
         return ": put [ ] around it"
     return ""
 
@@ -326,12 +326,12 @@ def _find_section(location: tuple[str | int, ...], top: type[ConfigSection]) -> 
 
     A part of a location is a field's name, or a key of a dict, or an index of a list.
     """
-    found = top
+    section = top
     for part in location:
-        field = found.model_fields.get(str(part))
+        field = section.model_fields.get(str(part))
         inner = None if field is None else find_section_type(field.annotation)
-        found = found if inner is None else inner
-    return found
+        section = section if inner is None else inner
+    return section
 
 
 def plain_number_of(field: FieldInfo | None) -> PlainNumber | None:

@@ -66,10 +66,10 @@ def parse_tokens(text: str) -> tuple[str, ...]:
 def read_file_stamp(path: Path) -> tuple[int, ...] | None:
     """Return inode, mtime, size and mode, which change with the file; None if it is missing."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return (found.st_ino, found.st_mtime_ns, found.st_size, found.st_mode)
+    return (stat.st_ino, stat.st_mtime_ns, stat.st_size, stat.st_mode)
 
 
 def describe_file_error(error: OSError | ValueError) -> str:

@@ -28,9 +28,9 @@ def format_cluster_hashes(config: Config) -> str:
     )
 
 
-def describe_differences(ours: str, theirs: str) -> tuple[str, ...]:
+def describe_differences(own: str, theirs: str) -> tuple[str, ...]:
     """Return in words how `theirs` differs; an empty tuple if both are about the same clusters."""
-    mine, others = _parse_hashes(ours), _parse_hashes(theirs)
+    mine, others = _parse_hashes(own), _parse_hashes(theirs)
     texts = []
     for name in sorted({*mine, *others}):
         kind, _, quoted = name.partition("/")
@@ -52,5 +52,5 @@ def _list_addresses(config: Config) -> Iterator[tuple[str, str, str]]:
 
 
 def _parse_hashes(clusters: str) -> dict[str, str]:
-    found = (cluster.partition("=") for cluster in clusters.split())
-    return {name: digits for name, _, digits in found}
+    pairs = (cluster.partition("=") for cluster in clusters.split())
+    return {name: digits for name, _, digits in pairs}

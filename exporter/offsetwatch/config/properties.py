@@ -34,12 +34,12 @@ def parse_properties(raw: bytes) -> dict[str, str]:
 
     Java reads Latin-1, whatever the encoding of the file.
     """
-    found: dict[str, str] = {}
+    settings: dict[str, str] = {}
     for line in _join_lines(raw.decode("latin-1")):
         match = _KEY_AND_VALUE.fullmatch(line)
         assert match is not None
-        found[unescape(match[1])] = unescape(match[2])
-    return found
+        settings[unescape(match[1])] = unescape(match[2])
+    return settings
 
 
 def _join_lines(text: str) -> Iterable[str]:

@@ -195,7 +195,7 @@ class Discovery:
                     connect, topic, "by its name it is MirrorMaker 2's copy of another topic"
                 )
                 return
-            found = self._search(connect, sources, copied_as)
+            found_topic = self._search(connect, sources, copied_as)
         except SeveralOffsetsTopics as exc:
             doubt = exc.detail
         except OffsetsTopicNotIdentified:
@@ -203,8 +203,10 @@ class Discovery:
         except ClientError:
             return
         else:
-            if found != topic:
-                doubt = f"{found} holds offsets of these connectors, and a sample of {topic} none"
+            if found_topic != topic:
+                doubt = (
+                    f"{found_topic} holds offsets of these connectors, and a sample of {topic} none"
+                )
         doubt = _describe_copying_flow(topic, snapshot) or doubt
         self._put((OffsetsTopicCompared(connect.name, doubt),))
 
@@ -237,8 +239,8 @@ class Discovery:
         return topic
 
     def _settle(self, connect_cluster: str, topic: KafkaTopic, *before: InputRetired) -> None:
-        found = OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic)
-        if self._put((*before, found)):
+        observation = OffsetsTopicFound(connect_cluster=connect_cluster, topic=topic)
+        if self._put((*before, observation)):
             self._settled[connect_cluster] = topic
             self._pause_s.pop(connect_cluster, None)
             self._retry_at[f"compare {connect_cluster}"] = self._clock.now() + COMPARE_S
@@ -277,10 +279,10 @@ class Discovery:
             return
         names = (connect.config_topic, connect.status_topic)
         if names == (None, None):
-            found = self._by_convention(connect)
-            if found is None:
+            listing = self._by_convention(connect)
+            if listing is None:
                 return
-            names = found
+            names = listing
         configs, status = names
         topics = ListingTopics(
             connect_cluster=connect.name,

@@ -392,8 +392,8 @@ class ClusterMonitor:
                 self._put(answer)
 
     def _poll_assignments(self, connect_cluster: str) -> None:
-        found = self.snapshot.topology.flows
-        flows = [flow for flow in found if flow.connect_cluster == connect_cluster]
+        all_flows = self.snapshot.topology.flows
+        flows = [flow for flow in all_flows if flow.connect_cluster == connect_cluster]
         self._assignments[connect_cluster].keep({flow.connector for flow in flows})
         for flow in flows:
             if not self._stop.is_set():
@@ -459,8 +459,8 @@ class ClusterMonitor:
                 self._polls[LOG_ENDS, upstreams[key]]()
 
     def _sinks(self, connect: Connect) -> list[SinkGroup]:
-        found = self.snapshot.topology.sinks
-        return [sink for sink in found if sink.connect_cluster == connect.name]
+        sinks = self.snapshot.topology.sinks
+        return [sink for sink in sinks if sink.connect_cluster == connect.name]
 
     def _start_tail(
         self, topic: KafkaTopic, role_of: Callable[[], TopicReader], stopped: threading.Event
@@ -532,7 +532,7 @@ def build_book(config: Config) -> Book:
         cluster.poll.timeout_s * max(1, len(cluster.worker_urls)) for cluster in config.connect
     )
     book = Book(
-        sites=tuple(
+        clusters=tuple(
             ConnectClusterSettings(
                 name=cluster.name,
                 kafka=cluster.kafka,

@@ -96,11 +96,11 @@ class FailoverPolls:
 
 def _list_flow_topics(snapshot: Snapshot) -> dict[str, frozenset[str]]:
     """Return Kafka cluster -> MM2's internal topics of its flows, whether they exist or not."""
-    found: dict[str, frozenset[str]] = {}
+    topics: dict[str, frozenset[str]] = {}
     for flow in snapshot.topology.flows:
         for topic in locate_internal_topics(flow):
-            found[topic.kafka] = found.get(topic.kafka, frozenset()) | {topic.topic}
-    return found
+            topics[topic.kafka] = topics.get(topic.kafka, frozenset()) | {topic.topic}
+    return topics
 
 
 class RecordAgeProbes:
@@ -126,7 +126,7 @@ class RecordAgeProbes:
         config, now = self._config.probes, self._clock.now()
         if not config.enabled or 0 < self._due_at[kafka] - now <= self._config.ends_s:
             return ()
-        found = poll_probes(
+        observations = poll_probes(
             kafka,
             lambda committed: self._reader(kafka, committed=committed),
             snapshot,
@@ -135,9 +135,9 @@ class RecordAgeProbes:
             self._clock,
             self._stopped,
         )
-        if found:
+        if observations:
             self._due_at[kafka] = now + self._config.ends_s
-        return found
+        return observations
 
     def close(self) -> None:
         """Close all readers, after the last poll."""
@@ -145,12 +145,12 @@ class RecordAgeProbes:
             reader.close()
 
     def _reader(self, kafka: str, *, committed: bool) -> ProbeReader:
-        found = self._readers.get((kafka, committed))
-        if found is None:
+        reader = self._readers.get((kafka, committed))
+        if reader is None:
             properties = self._config.kafka[kafka].client_properties()
-            found = ProbeReader(kafka, properties, committed=committed)
-            self._readers[kafka, committed] = found
-        return found
+            reader = ProbeReader(kafka, properties, committed=committed)
+            self._readers[kafka, committed] = reader
+        return reader
 
 
 # --- files of the history pipeline ---------------------------------------------------------------
@@ -184,25 +184,25 @@ class _WatchedFile:
         if identity == self._reported:
             return
         try:
-            found = self._read()
+            observation = self._read()
         except HistoryError as exc:
             # Once, not at each poll.
             if identity != self._refused and self._put((self._unreadable,)):
                 _log.warning(self._event, detail=str(exc))
                 self._reported, self._refused = _UNREADABLE_FILE, identity
             return
-        if self._put((found,)):
+        if self._put((observation,)):
             self._reported, self._refused = identity, None
 
     def _read_identity(self) -> _FileIdentity | None:
         """Return a value that changes when the file is replaced; None without a file."""
         try:
-            found = self._path.stat()
+            stat = self._path.stat()
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError:
             return _INACCESSIBLE_FILE
-        return (found.st_ino, found.st_mtime_ns, found.st_size)
+        return (stat.st_ino, stat.st_mtime_ns, stat.st_size)
 
 
 class PipelineStatusFile(_WatchedFile):

@@ -101,9 +101,9 @@ class Remediation:
             return
         before = self.stop()
         self._config = config
-        self._turn = turn = _RemediationRun()
-        turn.thread = start_supervised_thread(
-            THREAD_NAME, lambda: self._run(config, turn, before), turn.stop
+        self._turn = run = _RemediationRun()
+        run.thread = start_supervised_thread(
+            THREAD_NAME, lambda: self._run(config, run, before), run.stop
         )
 
     def stop(self) -> threading.Thread | None:
@@ -111,13 +111,13 @@ class Remediation:
 
         Returns the thread if it has not ended yet because it still waits for an answer.
         """
-        turn = self._turn
-        if turn is None or turn.thread is None:
+        run = self._turn
+        if run is None or run.thread is None:
             return None
-        turn.deadline = time.monotonic() + STOP_S
-        turn.stop.set()
-        turn.thread.join(2 * STOP_S)
-        return turn.thread if turn.thread.is_alive() else None
+        run.deadline = time.monotonic() + STOP_S
+        run.stop.set()
+        run.thread.join(2 * STOP_S)
+        return run.thread if run.thread.is_alive() else None
 
     def wake(self, hint: AlertHint) -> None:
         """Check the connector of an alert soon. Thread-safe."""
@@ -127,28 +127,28 @@ class Remediation:
 
     # --- the thread ------------------------------------------------------------------------------
 
-    def _run(self, config: Config, turn: _RemediationRun, before: threading.Thread | None) -> None:
+    def _run(self, config: Config, run: _RemediationRun, before: threading.Thread | None) -> None:
         """Act until stopped; restart from the journal alone after a bug, as a new process would."""
         if before is not None and before.is_alive():
             _log.warning("remedy_waits", reason="a request of before the reload has no answer")
             before.join()
-        while not turn.stop.is_set():
+        while not run.stop.is_set():
             try:
-                self._work(config, turn)
+                self._work(config, run)
             except NotLeader as exc:
                 _log.warning("remedy_without_leadership", error=str(exc))
             except JournalDamaged as exc:
                 _log.error("remedy_without_journal", error=str(exc))
-                turn.stop.wait(JOURNAL_RETRY_S)
+                run.stop.wait(JOURNAL_RETRY_S)
 
-    def _work(self, config: Config, turn: _RemediationRun) -> None:
+    def _work(self, config: Config, run: _RemediationRun) -> None:
         """Act for one leadership term; without replicas, until stopped."""
         term = None
         if config.remedy.journal is not None:
-            term = self._wait_for_term(turn)
+            term = self._wait_for_term(run)
             if term is None:
                 return
-        stop = turn.stop
+        stop = run.stop
 
         def over() -> bool:
             return term is not None and term.over
@@ -167,8 +167,8 @@ class Remediation:
                     open_remediation_driver, config=config, folder=self._folder, check=check
                 ),
                 clock=self._clock,
-                life=ProcessLifetime(
-                    SteadyClock(), pause, stop.is_set, lambda: turn.hurry() or over()
+                lifetime=ProcessLifetime(
+                    SteadyClock(), pause, stop.is_set, lambda: run.hurry() or over()
                 ),
             )
             agent = RemediationLoop(
@@ -180,18 +180,18 @@ class Remediation:
                 clock=self._clock,
                 stopping=stop.is_set,
             )
-            turn.agent = agent
+            run.agent = agent
             try:
                 while not stop.wait(ROUND_S) and not over():
                     agent.step()
                     parts.brokers.close_idle()
                     self._put(_summarize_agent(agent, self._clock.now()))
             finally:
-                turn.agent = None
+                run.agent = None
 
-    def _wait_for_term(self, turn: _RemediationRun) -> LeadershipTerm | None:
+    def _wait_for_term(self, run: _RemediationRun) -> LeadershipTerm | None:
         """Wait until this replica leads; return its term, or None if it is stopped before."""
-        while not turn.stop.wait(FOLLOWER_POLL_S):
+        while not run.stop.wait(FOLLOWER_POLL_S):
             replica = self._replica()
             term = None if replica is None else replica.term
             if term is not None:

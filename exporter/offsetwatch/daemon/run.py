@@ -202,8 +202,8 @@ class Daemon:
 
     def _last_reload(self) -> ConfigReloadStatus:
         """Return the result of the last reload, with that of the control listener's web file."""
-        found = None if self._side_effects is None else self._side_effects.web_file
-        return self._reloaded if found is None else replace(self._reloaded, web=(found,))
+        status = None if self._side_effects is None else self._side_effects.web_file
+        return self._reloaded if status is None else replace(self._reloaded, web=(status,))
 
     def _take_over(self, loaded: Config) -> None:
         monitor = _build_monitor(loaded)

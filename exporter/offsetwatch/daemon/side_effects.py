@@ -213,16 +213,16 @@ class SideEffects:
     def __init__(
         self,
         snapshot: Callable[[], Snapshot],
-        tell: Callable[[Observation], None],
+        report: Callable[[Observation], None],
         state: StateDir,
         clock: UnixClock,
     ) -> None:
-        replicas = DaemonReplica(tell, state.folder, clock)
+        replicas = DaemonReplica(report, state.folder, clock)
         self._replicas = replicas
-        self._notices = NotificationThread(snapshot, tell, state, clock)
-        self._remediation = Remediation(snapshot, tell, state.folder, clock, lambda: replicas.now)
+        self._notices = NotificationThread(snapshot, report, state, clock)
+        self._remediation = Remediation(snapshot, report, state.folder, clock, lambda: replicas.now)
         self._control = ControlService(
-            snapshot, tell, state.folder, clock, self._remediation.wake, replicas
+            snapshot, report, state.folder, clock, self._remediation.wake, replicas
         )
 
     def follow(self, config: Config) -> None:

@@ -62,17 +62,17 @@ class JobFailures:
 
         That text may quote data.
         """
-        place = raised_at(error)
-        if place in self._places:
-            _log.error("unexpected_error_again", name=self._name, error=place)
+        location = raised_at(error)
+        if location in self._places:
+            _log.error("unexpected_error_again", name=self._name, error=location)
         else:
-            _log.error("unexpected_error", name=self._name, error=place, exc_info=error)
+            _log.error("unexpected_error", name=self._name, error=location, exc_info=error)
             if len(self._places) < LOGGED_PLACES_MAX:
-                self._places.add(place)
+                self._places.add(location)
         forget_locals(error)
         self._due_at = self._clock() + self._pause_s
         self._pause_s = min(2 * self._pause_s, RETRY_MAX_S)
-        return f"unexpected {place}: see the log"
+        return f"unexpected {location}: see the log"
 
     def end(self) -> bool:
         """Reset the pause after a success. Return True if the job had failed before."""

@@ -238,9 +238,9 @@ def detect_shape(partition: Fields | None) -> Dialect:
 
 def refine_dialect(dialect: str, offset: SourceOffset | None) -> Dialect:
     """Return the dialect of a partition, refined by an offset if the partition leaves it open."""
-    found = DIALECTS[dialect]
-    if found is not DEBEZIUM or offset is None or offset.is_null:
-        return found
+    refined = DIALECTS[dialect]
+    if refined is not DEBEZIUM or offset is None or offset.is_null:
+        return refined
     fields = parse_offset_fields(offset)
     if isinstance(fields.get("file"), str) and offset_order.read_long(fields, "pos") is not None:
         return DEBEZIUM_MYSQL
@@ -250,7 +250,7 @@ def refine_dialect(dialect: str, offset: SourceOffset | None) -> Dialect:
         return DEBEZIUM_SQLSERVER
     if offset_order.parse_system_change_number(fields.get("scn")) is not None:
         return DEBEZIUM_ORACLE
-    return found
+    return refined
 
 
 def parse_mirror_partition(partition: Mapping[str, Scalar]) -> MirrorPartition | None:
@@ -302,8 +302,8 @@ def read_position_from_fields(dialect: Dialect, fields: Fields) -> int | None:
     """Return the position of an offset whose fields are given."""
     if dialect.position is None or dialect.not_with in fields:
         return None
-    found = offset_order.read_long(fields, dialect.position)
-    return None if found is None or (dialect.least is not None and found < dialect.least) else found
+    value = offset_order.read_long(fields, dialect.position)
+    return None if value is None or (dialect.least is not None and value < dialect.least) else value
 
 
 def is_treated_as_absent(dialect: str, offset: SourceOffset | None) -> bool:

@@ -75,20 +75,20 @@ def _find_first_value(raw: bytes) -> bytes | None:
     """
     if raw.lstrip(b" \t\r\n")[:1] not in {b"[", b"{"}:
         return None
-    kept: list[bytes] = []
+    stack: list[bytes] = []
     depth = position = 0
     for token in islice(_TOKEN.finditer(raw), TOKENS_MAX):
         text = token[0]
-        kept.append(raw[position : token.start()])
+        stack.append(raw[position : token.start()])
         position = token.end()
         if text[:1] == b"0":
             continue
-        kept.append(text)
+        stack.append(text)
         depth += (text in {b"[", b"{"}) - (text in {b"]", b"}"})
         if depth > DEPTH_MAX:
             return None
         if depth == 0:  # the first token of all opened it
-            return b"".join(kept)
+            return b"".join(stack)
     return None
 
 
@@ -101,7 +101,7 @@ def replace_lone_surrogates(raw: bytes) -> bytes:
     if raw.count(rb"\u") > TOKENS_MAX or raw.count(b"\\") > BACKSLASHES_MAX:
         return raw
     return _SURROGATES.sub(
-        lambda found: found["before"] + REPLACEMENT_ESCAPE if found["lone"] else found[0], raw
+        lambda match: match["before"] + REPLACEMENT_ESCAPE if match["lone"] else match[0], raw
     )
 
 

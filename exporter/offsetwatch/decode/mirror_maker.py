@@ -154,16 +154,16 @@ def _unwrap_json(raw: bytes | None, part: str) -> bytes:
 
 def _decode_strings(raw: bytes, count: int, part: str) -> list[str]:
     """Decode exactly `count` STRINGs; anything more or less is undecodable."""
-    found = []
+    texts = []
     for _ in range(count):
         length = int.from_bytes(raw[:2], "big", signed=True)
         if not 0 <= length <= len(raw) - 2:  # nor where the length itself is cut
             raise InvalidRecordError(f"{part}_length")
         try:
-            found.append(raw[2 : 2 + length].decode())
+            texts.append(raw[2 : 2 + length].decode())
         except UnicodeDecodeError:
             raise InvalidRecordError(f"{part}_not_utf8") from None
         raw = raw[2 + length :]
     if raw:
         raise InvalidRecordError(f"{part}_length")
-    return found
+    return texts

@@ -244,10 +244,10 @@ def _order_gtids(fields: Fields) -> OrderKey | None:
     if not isinstance(gtids, str):
         return None
     for mariadb in (False, True):
-        found = parse_gtids(gtids, mariadb=mariadb)
-        if found is not None and found.runs:
+        parsed = parse_gtids(gtids, mariadb=mariadb)
+        if parsed is not None and parsed.runs:
             scope = ("mariadb" if mariadb else "mysql", *_read_snapshot_scope(fields))
-            return OrderKey(scope, found)
+            return OrderKey(scope, parsed)
     return None
 
 
@@ -260,25 +260,25 @@ def parse_gtids(text: str, *, mariadb: bool) -> GtidSet | None:
         return None
     parse = _parse_mariadb_runs if mariadb else _parse_mysql_runs
     members = [member.strip() for member in text.split(",") if text.strip()]
-    found = [parse(member) for member in members]
-    runs = dict(each for each in found if each is not None)
+    parsed = [parse(member) for member in members]
+    runs = dict(each for each in parsed if each is not None)
     return GtidSet(runs) if len(runs) == len(members) else None  # no source is there twice
 
 
 def _parse_mysql_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
-    found = _MYSQL_GTIDS.fullmatch(member)
-    if found is None:
+    match = _MYSQL_GTIDS.fullmatch(member)
+    if match is None:
         return None
-    parts = (run.partition("-") for run in found["runs"].removeprefix(":").split(":"))
+    parts = (run.partition("-") for run in match["runs"].removeprefix(":").split(":"))
     # Runs that touch are not joined: a server writes them joined.
-    return found["source"].lower(), tuple(
+    return match["source"].lower(), tuple(
         sorted((int(first), int(last or first)) for first, _, last in parts)
     )
 
 
 def _parse_mariadb_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
-    found = _MARIADB_GTID.fullmatch(member)
-    return None if found is None else (found["domain"], ((1, int(found["number"])),))
+    match = _MARIADB_GTID.fullmatch(member)
+    return None if match is None else (match["domain"], ((1, int(match["number"])),))
 
 
 def _read_snapshot_scope(fields: Fields) -> tuple[Scalar, ...]:

@@ -82,16 +82,16 @@ def _read_entries(reader: _Reader) -> OffsetsFileEntries:
     count = reader.int32()
     if count < 0:
         raise InvalidRecordError("map_shape")
-    found: dict[bytes | None, bytes | None] = {}
+    entries: dict[bytes | None, bytes | None] = {}
     for _ in range(count):
         key = reader.array()
-        found[key] = reader.array()
+        entries[key] = reader.array()
     reader.expect(_END, otherwise="map_shape")
     if not reader.at_end():
         raise InvalidRecordError("more_than_a_map")
-    if len(found) != count:
+    if len(entries) != count:
         raise InvalidRecordError("key_twice")
-    return tuple(found.items())
+    return tuple(entries.items())
 
 
 @dataclass(slots=True)
@@ -103,19 +103,19 @@ class _Reader:
     arrays: list[bytes] = field(default_factory=list)
 
     def take(self, size: int) -> bytes:
-        found = self.raw[self.position : self.position + size]
-        if len(found) < size:
+        taken = self.raw[self.position : self.position + size]
+        if len(taken) < size:
             raise InvalidRecordError("truncated")
         self.position += size
-        return found
+        return taken
 
     def expect(self, expected: bytes, *, otherwise: str) -> None:
         """Read the expected bytes, or raise with the reason `otherwise`.
 
         A stream that ends within them is a file that is still being written: `truncated`.
         """
-        found = self.raw[self.position : self.position + len(expected)]
-        if not expected.startswith(found):
+        actual = self.raw[self.position : self.position + len(expected)]
+        if not expected.startswith(actual):
             raise InvalidRecordError(otherwise)
         self.take(len(expected))
 

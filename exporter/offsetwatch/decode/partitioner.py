@@ -14,18 +14,18 @@ _SEED, _MULTIPLIER, _SHIFT = 0x9747B28C, 0x5BD1E995, 24
 def murmur2(data: bytes) -> int:
     """Return the hash of Utils.murmur2 as an unsigned 32-bit number."""
     size = len(data)
-    found = (_SEED ^ size) & _MASK
+    digest = (_SEED ^ size) & _MASK
     whole = size - size % 4
     for number in range(0, whole, 4):
         part = int.from_bytes(data[number : number + 4], "little") * _MULTIPLIER & _MASK
         part ^= part >> _SHIFT
-        found = (found * _MULTIPLIER & _MASK) ^ (part * _MULTIPLIER & _MASK)
+        digest = (digest * _MULTIPLIER & _MASK) ^ (part * _MULTIPLIER & _MASK)
     if whole < size:
-        found ^= int.from_bytes(data[whole:], "little")
-        found = found * _MULTIPLIER & _MASK
-    found ^= found >> 13
-    found = found * _MULTIPLIER & _MASK
-    return found ^ found >> 15
+        digest ^= int.from_bytes(data[whole:], "little")
+        digest = digest * _MULTIPLIER & _MASK
+    digest ^= digest >> 13
+    digest = digest * _MULTIPLIER & _MASK
+    return digest ^ digest >> 15
 
 
 def partition_of(key: bytes, partitions: int) -> int:

@@ -101,12 +101,14 @@ def decode_connectors(body: bytes) -> tuple[Connector, ...] | Undecodable:
     if len(parsed) > CONNECTORS_MAX:
         return Undecodable("too_many_connectors")
     # One after the other: a million objects at once would take 300 MiB.
-    found = tuple(_build_connector(name, _parse_entry(parsed.pop(name))) for name in sorted(parsed))
-    if found and not any(
-        connector.configured or connector.state != UNKNOWN_STATE for connector in found
+    connectors = tuple(
+        _build_connector(name, _parse_entry(parsed.pop(name))) for name in sorted(parsed)
+    )
+    if connectors and not any(
+        connector.configured or connector.state != UNKNOWN_STATE for connector in connectors
     ):
         return Undecodable("connector_shape")
-    return found
+    return connectors
 
 
 def decode_names(body: bytes) -> ConnectorNames | Undecodable:
@@ -119,11 +121,11 @@ def decode_names(body: bytes) -> ConnectorNames | Undecodable:
         return Undecodable("names_shape")
     if len(parsed) > CONNECTORS_MAX:
         return Undecodable("too_many_connectors")
-    found = frozenset(name for name in parsed if isinstance(name, str))
+    names = frozenset(name for name in parsed if isinstance(name, str))
     odd = [member for member in parsed if not isinstance(member, str)]
-    if odd and not found:
+    if odd and not names:
         return Undecodable("names_shape")
-    return ConnectorNames(found, _summarize_odd_members(odd))
+    return ConnectorNames(names, _summarize_odd_members(odd))
 
 
 def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecodable:
@@ -132,10 +134,10 @@ def decode_offsets(body: bytes) -> tuple[tuple[str, str | None], ...] | Undecoda
     The pairs are (identity, offset text or None for null). Identities and texts are JSON with
     sorted keys, comparable with SourceKey.identity and SourceOffset.text.
     """
-    found = decode_readable_offsets(body)
-    if isinstance(found, Undecodable):
-        return found
-    offsets, unread = found
+    readable = decode_readable_offsets(body)
+    if isinstance(readable, Undecodable):
+        return readable
+    offsets, unread = readable
     return Undecodable("offsets_entry_shape") if unread else offsets
 
 
@@ -151,7 +153,7 @@ def decode_readable_offsets(
     if answer is None:
         return Undecodable("offsets_shape")
     entries = answer.offsets
-    found: list[tuple[str, str | None]] = []
+    pairs: list[tuple[str, str | None]] = []
     for raw in entries:  # one after the other, as of connectors
         text = bytes(raw)
         entry = decode_strict(text, Any)
@@ -159,15 +161,15 @@ def decode_readable_offsets(
         if not isinstance(entry, dict) or "partition" not in entry or REPLACEMENT_ESCAPE in text:
             continue
         offset = entry.get("offset")
-        found.append(
+        pairs.append(
             (
                 encode_sorted(entry["partition"]).decode(),
                 None if offset is None else encode_sorted(offset).decode(),
             )
         )
-    if entries and not found:
+    if entries and not pairs:
         return Undecodable("offsets_entry_shape")
-    return tuple(found), len(entries) - len(found)
+    return tuple(pairs), len(entries) - len(pairs)
 
 
 def parse_consumed_partition(identity: str, text: str | None) -> tuple[str, int, int] | None:
@@ -192,7 +194,7 @@ def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
     parsed = decode_strict(body, Any)
     if not isinstance(parsed, list):
         return Undecodable("tasks_shape")
-    found: set[TopicPartition] = set()
+    partitions: set[TopicPartition] = set()
     for task in parsed:
         config = _as_map(task).get("config")
         if not isinstance(config, dict):
@@ -203,8 +205,8 @@ def decode_assignment(body: bytes) -> frozenset[TopicPartition] | Undecodable:
             return Undecodable(str(exc))
         if assigned is None:
             return Undecodable("task_not_mirror_source")  # the others' shares would not be all
-        found.update(assigned)
-    return frozenset(found)
+        partitions.update(assigned)
+    return frozenset(partitions)
 
 
 def decode_rest_status(
@@ -218,10 +220,10 @@ def decode_rest_status(
     """
     parsed = decode_strict(body, Any)
     state, tasks = _split_status(parsed)
-    found = _parse_tasks(tasks, configured) if tasks is not None else None
-    if found is None:
+    parsed_tasks = _parse_tasks(tasks, configured) if tasks is not None else None
+    if parsed_tasks is None:
         return Undecodable("status_shape")
-    known, unconfigured = found
+    known, unconfigured = parsed_tasks
     working = (task for task in unconfigured if task.state not in _INACTIVE_STATES)
     return RestConnectorStatus(
         state=state,
@@ -244,10 +246,10 @@ def decode_traces(
     if tasks is None:
         return Undecodable("status_shape")
     numbers = None if configured is None or None in configured else frozenset(configured)
-    found: dict[int | None, str] = {}
+    traces: dict[int | None, str] = {}
     trace = _trace_of(_get_map_member(parsed, "connector"))
     if trace is not None:
-        found[None] = trace
+        traces[None] = trace
     for task in tasks:
         number, trace = _as_map(task).get("id"), _trace_of(_as_map(task))
         if trace is None:
@@ -255,8 +257,8 @@ def decode_traces(
         if not isinstance(number, int):
             return Undecodable("status_shape")  # what it died of may rule out a remedy
         if numbers is None or number in numbers:
-            found[number] = trace
-    return found
+            traces[number] = trace
+    return traces
 
 
 def _trace_of(part: Mapping[str, Any]) -> str | None:
@@ -372,8 +374,8 @@ def _parse_states(status: Mapping[str, Any], configured: object) -> tuple[str, t
     if not isinstance(state, str) or not state or not isinstance(tasks, list):
         return UNKNOWN_STATE, ()
     numbers = _parse_task_numbers(configured) if isinstance(configured, list) else None
-    found = _parse_tasks(tasks, numbers)
-    return (UNKNOWN_STATE, ()) if found is None else (state.lower(), found[0])
+    parsed_tasks = _parse_tasks(tasks, numbers)
+    return (UNKNOWN_STATE, ()) if parsed_tasks is None else (state.lower(), parsed_tasks[0])
 
 
 def _parse_tasks(
@@ -385,12 +387,12 @@ def _parse_tasks(
     one, is returned without a state. None where more statuses are unreadable than there are such
     tasks.
     """
-    found = [_parse_task(task) for task in tasks]
-    readable = tuple(task for task in found if task is not None)
+    parsed = [_parse_task(task) for task in tasks]
+    readable = tuple(task for task in parsed if task is not None)
     numbers = frozenset(configured or ())
     known = {task.number for task in readable}
     missing = sorted(number for number in numbers if number is not None and number not in known)
-    if len(found) - len(readable) > len(missing):
+    if len(parsed) - len(readable) > len(missing):
         return None
     others: tuple[Task, ...] = ()
     if configured is not None and None not in numbers:

@@ -110,8 +110,8 @@ def find_origin(lines: Iterable[TraceLine]) -> tuple[str | None, str | None]:
     for number, line in enumerate(lines):
         link = "Caused by" if number else ""
         match line:
-            case ExceptionHeader(depth=0, name=str() as found) if line.link == link:
-                name, own, inherited = found, None, own or inherited
+            case ExceptionHeader(depth=0, name=str() as class_name) if line.link == link:
+                name, own, inherited = class_name, None, own or inherited
             case StackFrame(depth=1, method=str()) if own is None or _is_jdk(own):
                 if own is None or not _is_jdk(line):
                     own = line
@@ -142,10 +142,10 @@ def _parse_line(text: str, *, first: bool) -> TraceLine:
 
 
 def _parse_header(depth: int, link: str, text: str) -> ExceptionHeader:
-    found = _NAME.fullmatch(text)
-    if found is None:
+    match = _NAME.fullmatch(text)
+    if match is None:
         return ExceptionHeader(depth, link, None, "")
-    return ExceptionHeader(depth, link, found[1], (found[2] or "").removeprefix(" "))
+    return ExceptionHeader(depth, link, match[1], (match[2] or "").removeprefix(" "))
 
 
 FAILURE_CHARS_MAX: Final = 200

@@ -76,10 +76,10 @@ def parse_connectors(connect_cluster: str, body: bytes) -> tuple[Connector, ...]
     return _require_decoded(connect_cluster, "GET /connectors", decode_connectors(body))
 
 
-def _require_decoded(connect_cluster: str, asked: str, found: T | Undecodable) -> T:
-    if isinstance(found, Undecodable):
-        raise MalformedResponse(connect_cluster, f"{asked}: {found.reason}")
-    return found
+def _require_decoded(connect_cluster: str, request: str, decoded: T | Undecodable) -> T:
+    if isinstance(decoded, Undecodable):
+        raise MalformedResponse(connect_cluster, f"{request}: {decoded.reason}")
+    return decoded
 
 
 class _DecodedAnswerCache(Generic[T]):
@@ -185,34 +185,36 @@ class ConnectorsPoll:
         if any(not 0 <= now - moment < CROSS_CHECK_S for moment in sought_at):
             self._sought_at = dict.fromkeys(lacking, now)
             error, failures = self._seek(lacking, now)
-        found = {name: self._infos[name] for name in sorted(lacking & self._infos.keys())}
+        infos = {name: self._infos[name] for name in sorted(lacking & self._infos.keys())}
         here = tuple(
-            _merge_configuration(connector, found.pop(connector.name, None)) for connector in listed
+            _merge_configuration(connector, infos.pop(connector.name, None)) for connector in listed
         )
-        return ConnectorsWithConfigs(here + tuple(found.values()), error, failures)
+        return ConnectorsWithConfigs(here + tuple(infos.values()), error, failures)
 
     def _seek(
         self, lacking: frozenset[str], now: float
     ) -> tuple[ClientError | None, dict[str, ClientError]]:
         self._infos, error, failures = {}, None, dict[str, ClientError]()
         try:
-            found = parse_connectors(self.name, self._reader.connector_infos())
+            connectors = parse_connectors(self.name, self._reader.connector_infos())
         except ClientError as exc:
-            error, found = exc, ()
+            error, connectors = exc, ()
         self._infos = {
             connector.name: connector
-            for connector in found
+            for connector in connectors
             if connector.name in lacking and connector.configured
         }
-        left = sorted(lacking - self._infos.keys())
-        alone = sorted(left, key=lambda name: self._alone_at.get(name, -inf))[:SINGLE_REQUESTS_MAX]
-        self._alone_at = {name: self._alone_at.get(name, -inf) for name in left}
+        missing = sorted(lacking - self._infos.keys())
+        alone = sorted(missing, key=lambda name: self._alone_at.get(name, -inf))[
+            :SINGLE_REQUESTS_MAX
+        ]
+        self._alone_at = {name: self._alone_at.get(name, -inf) for name in missing}
         self._alone_at |= dict.fromkeys(alone, now)
         for name in alone:
             try:
                 info = self._reader.connector(name)
                 # In the format of the answer about all.
-                found = parse_connectors(
+                connectors = parse_connectors(
                     self.name, b'{%b:{"info":%b}}' % (encode_sorted(name), info)
                 )
             except NotFound:
@@ -221,7 +223,7 @@ class ConnectorsPoll:
                 failures[name] = exc.with_traceback(None)  # it leads to this frame
             else:
                 self._infos |= {
-                    connector.name: connector for connector in found if connector.configured
+                    connector.name: connector for connector in connectors if connector.configured
                 }
         return error, failures
 
@@ -292,10 +294,10 @@ class AssignmentsPoll:
     def ask(self, connector: str) -> frozenset[TopicPartition]:
         """Return all partitions that the tasks of a connector replicate."""
         body = self._reader.tasks(connector)
-        asked = f"GET tasks of {connector}"
+        request = f"GET tasks of {connector}"
         answer = self._answers.setdefault(connector, _DecodedAnswerCache())
         return answer.of(
-            body, lambda told: _require_decoded(self.name, asked, decode_assignment(told))
+            body, lambda raw: _require_decoded(self.name, request, decode_assignment(raw))
         )
 
     def runs(self, connector: str) -> bool:
@@ -341,10 +343,10 @@ def parse_readable_offsets(
     Both are JSON; an offset may be None. The second value is an error that counts the entries that
     could not be read; None if all could.
     """
-    asked = f"GET offsets of {connector}"
-    found, unread = _require_decoded(connect_cluster, asked, decode_readable_offsets(body))
-    why = f"{asked}: entries of another shape: {unread}"
-    return found, MalformedResponse(connect_cluster, why) if unread else None
+    request = f"GET offsets of {connector}"
+    pairs, unread = _require_decoded(connect_cluster, request, decode_readable_offsets(body))
+    why = f"{request}: entries of another shape: {unread}"
+    return pairs, MalformedResponse(connect_cluster, why) if unread else None
 
 
 def poll_rest_offsets(
@@ -424,15 +426,17 @@ class RestOffsetsPoll:
 
     def step(self, connectors: Iterable[str], stopped: Callable[[], bool]) -> None:
         """Poll the connectors that are due, longest waiting first; forget all others."""
-        wanted = set(connectors)
-        for name in self._asked_at.keys() - wanted:
+        connectors_to_poll = set(connectors)
+        for name in self._asked_at.keys() - connectors_to_poll:
             if self._put((InputRetired(build_rest_offsets_input(self._reader.name, name)),)):
                 del self._asked_at[name]
                 self._jobs.pop(name, None)
-        self._connectors = len(wanted)
+        self._connectors = len(connectors_to_poll)
         now = self._clock.now()
         due = sorted(
-            (moment, name) for name in wanted if (moment := self._due_at(name, now)) <= now
+            (moment, name)
+            for name in connectors_to_poll
+            if (moment := self._due_at(name, now)) <= now
         )
         for _, name in due[:REQUESTS_PER_STEP]:
             if stopped():

@@ -91,9 +91,9 @@ def find_offsets_topic(
             f"too many compacted partitions to search ({len(partitions)}): name the offsets topic "
             "in connect[].offsets_topic",
         )
-    found = _find_matching_topics(admin, open_reader, partitions, connectors, clock)
-    copies = sorted(topic for topic in found if is_copy(topic, topics, copied_as))
-    matches = sorted(found.difference(copies))
+    matching = _find_matching_topics(admin, open_reader, partitions, connectors, clock)
+    copies = sorted(topic for topic in matching if is_copy(topic, topics, copied_as))
+    matches = sorted(matching.difference(copies))
     if len(matches) == 1:
         return KafkaTopic(kafka=admin.name, topic=matches[0])
     if matches:
@@ -155,7 +155,7 @@ def _find_matching_topics(
     }
     open_ends = {partition: bounds[partition].stable_end for partition in starts}
     deadline = clock.now() + SAMPLE_DEADLINE_S
-    found: set[str] = set()
+    topics: set[str] = set()
     # A clock that is set back must not draw this out: nothing else is found meanwhile.
     for partition, key in read_keys(
         open_reader,
@@ -166,14 +166,14 @@ def _find_matching_topics(
     ):
         decoded = decode_key(key)
         if isinstance(decoded, SourceKey) and decoded.connector in connectors:
-            found.add(partition.topic)
+            topics.add(partition.topic)
     if open_ends:
         raise ResponseTimeout(
             admin.name,
             f"{len(open_ends)} compacted partitions could not be sampled within "
             f"{SAMPLE_DEADLINE_S:.0f} s: name the offsets topic in connect[].offsets_topic",
         )
-    return found
+    return topics
 
 
 def _explain_topic_error(error: ClientError, detail: str) -> ClientError:
@@ -226,8 +226,8 @@ def derive_listing_topic_names(offsets_topic: str) -> tuple[str, str] | None:
     WorkerConfig in MirrorMakerConfig) and of Connect's sample files. None if the name follows
     neither.
     """
-    before, found, after = offsets_topic.rpartition("offsets")
-    return (f"{before}configs{after}", f"{before}status{after}") if found else None
+    before, separator, after = offsets_topic.rpartition("offsets")
+    return (f"{before}configs{after}", f"{before}status{after}") if separator else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,17 +270,17 @@ def poll_topic_facts(
     A failure reports nothing here: the log-end poll reports an unavailable cluster, and the facts
     of its topics become stale.
     """
-    wanted = {
+    roles = {
         topic.topic: role
         for topic, role in find_internal_topics(snapshot.topology, homes).items()
         if topic.kafka == admin.name
     }
-    if not wanted or (wanted == memory.wanted and 0 < memory.due_at - clock.now() <= FACTS_EVERY_S):
+    if not roles or (roles == memory.wanted and 0 < memory.due_at - clock.now() <= FACTS_EVERY_S):
         return ()
-    memory.wanted = wanted
+    memory.wanted = roles
     memory.due_at = clock.now() + RETRY_S
     try:
-        facts = read_topic_facts(admin, open_reader, wanted, memory, clock, stopped)
+        facts = read_topic_facts(admin, open_reader, roles, memory, clock, stopped)
     except ClientError:
         return ()
     memory.due_at = clock.now() + FACTS_EVERY_S
@@ -290,7 +290,7 @@ def poll_topic_facts(
 def read_topic_facts(
     admin: KafkaInspector,
     open_reader: OpenReader,
-    wanted: Mapping[str, InternalTopicRole],
+    role_of: Mapping[str, InternalTopicRole],
     memory: TopicMemory,
     clock: UnixClock,
     stopped: Callable[[], bool] = lambda: False,
@@ -302,16 +302,16 @@ def read_topic_facts(
     cluster = admin.cluster()
     beside = {
         sibling
-        for name, role in wanted.items()
+        for name, role in role_of.items()
         if role is InternalTopicRole.OFFSETS
         for sibling in guess_sibling_names(name)
-        if sibling in cluster.topics and sibling not in wanted
+        if sibling in cluster.topics and sibling not in role_of
     }
     shapes: dict[str, TopicShape] = {}
     broken: list[ClientError] = []
-    for name, shape in admin.shapes((wanted.keys() | beside) & cluster.topics.keys()).items():
+    for name, shape in admin.shapes((role_of.keys() | beside) & cluster.topics.keys()).items():
         if isinstance(shape, TopicShape):
-            if name in wanted or shape.may("READ"):  # what a sibling is, only its keys tell
+            if name in role_of or shape.may("READ"):  # what a sibling is, only its keys tell
                 shapes[name] = shape
         elif not isinstance(shape, RemoteRefusal):  # deleted just now, or not for our eyes
             broken.append(shape)
@@ -320,7 +320,7 @@ def read_topic_facts(
     bounds = admin.bounds(_list_partitions(shapes), stable=True)
     reading = _TopicSampler(open_reader, bounds, memory, clock, stopped)
     roles: dict[str, InternalTopicRole | None] = {
-        name: wanted[name] if name in wanted else reading.role(name, shape)
+        name: role_of[name] if name in role_of else reading.role(name, shape)
         for name, shape in shapes.items()
     }
     policies = admin.policies([name for name, role in roles.items() if role is not None])
@@ -360,8 +360,8 @@ def read_siblings(
     }
     bounds = admin.bounds(_list_partitions(shapes), stable=True)
     reading = _TopicSampler(open_reader, bounds, TopicMemory(), clock, lambda: False)
-    found = {name: reading.role(name, shape) for name, shape in shapes.items()}
-    return {name: role for name, role in found.items() if role is not None}
+    siblings = {name: reading.role(name, shape) for name, shape in shapes.items()}
+    return {name: role for name, role in siblings.items() if role is not None}
 
 
 def _list_partitions(shapes: Mapping[str, TopicShape]) -> list[TopicPartition]:

@@ -157,12 +157,12 @@ class LogEndsPoll:
             for flow in snapshot.topology.flows
             if flow.upstream == self._admin.name
         }
-        found = {
+        wanted_partitions = {
             TopicPartition(view.topic, view.partition)
             for view in snapshot.mirror_partitions
             if (view.connect_cluster, view.connector) in flows
         }
-        partitions = tuple(sorted(found))
+        partitions = tuple(sorted(wanted_partitions))
         if last is not None and last.partitions == partitions:
             partitions = last.partitions
         self._requested_partitions = requested = _RequestedPartitions(
@@ -193,10 +193,12 @@ class LogEndsPoll:
         starts: list[int | None] = [None] * len(partitions) if last is None else [*last.starts]
         # Of ten thousand at rest to look at each one takes as long as to ask: lists are compared
         # and searched as a whole.
-        turn = chain.from_iterable(requested.places(topic) for topic in topics)
+        positions = chain.from_iterable(requested.places(topic) for topic in topics)
         if None in starts:
-            turn = chain(turn, (place for place, index in enumerate(starts) if index is None))
-        self._ask_starts(refused, partitions, starts, sorted(frozenset(turn)))
+            positions = chain(
+                positions, (position for position, index in enumerate(starts) if index is None)
+            )
+        self._ask_starts(refused, partitions, starts, sorted(frozenset(positions)))
         ends = admin.log_offsets(partitions, LATEST, committed=False, refused=refused)
         if last is None or (starts, ends) != (last.starts, last.ends):
             # A log that ends before it was seen to begin is another one.
@@ -205,8 +207,8 @@ class LogEndsPoll:
                 partitions,
                 starts,
                 [
-                    place
-                    for place, (start, end) in enumerate(zip(starts, ends, strict=True))
+                    position
+                    for position, (start, end) in enumerate(zip(starts, ends, strict=True))
                     if start is not None and end is not None and end < start
                 ],
             )
@@ -232,13 +234,13 @@ class LogEndsPoll:
         refused: dict[TopicPartition, ClientError],
         partitions: Sequence[TopicPartition],
         starts: list[int | None],
-        places: Sequence[int],
+        positions: Sequence[int],
     ) -> None:
-        if places:
-            asked = [partitions[place] for place in places]
-            offsets = self._admin.log_offsets(asked, EARLIEST, committed=False, refused=refused)
-            for place, start in zip(places, offsets, strict=True):
-                starts[place] = start
+        if positions:
+            requested = [partitions[position] for position in positions]
+            offsets = self._admin.log_offsets(requested, EARLIEST, committed=False, refused=refused)
+            for position, start in zip(positions, offsets, strict=True):
+                starts[position] = start
 
 
 def _name_partitions(refused: Mapping[TopicPartition, ClientError]) -> dict[str, ClientError]:
@@ -254,7 +256,7 @@ def _join_bounds(
     stable_ends: Sequence[int | None],
     before: Mapping[TopicPartition, LogBounds],
 ) -> dict[TopicPartition, LogBounds]:
-    found = {}
+    bounds = {}
     for partition, start, end, last in zip(partitions, starts, ends, stable_ends, strict=True):
         if start is None or end is None or last is None or start > end:
             continue
@@ -264,12 +266,12 @@ def _join_bounds(
             end,
             last,
         )
-        found[partition] = (
+        bounds[partition] = (
             known
             if known is not None and same
             else LogBounds(start=start, end=end, stable_end=last)
         )
-    return found
+    return bounds
 
 
 def _choose_topics(partitions: Mapping[str, int], number: int) -> list[str]:
@@ -286,8 +288,8 @@ def _read_topic_ids(admin: KafkaInspector, topics: list[str]) -> dict[str, _Topi
 
     Log ends do not need them, so a failure is no error here.
     """
-    found: dict[str, _TopicIdentity] = {}
+    topic_ids: dict[str, _TopicIdentity] = {}
     with suppress(ClientError):
         for first in range(0, len(topics), TOPIC_IDS_PER_REQUEST):
-            found.update(admin.identities_now(topics[first : first + TOPIC_IDS_PER_REQUEST]))
-    return found
+            topic_ids.update(admin.identities_now(topics[first : first + TOPIC_IDS_PER_REQUEST]))
+    return topic_ids

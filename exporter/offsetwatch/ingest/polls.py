@@ -102,7 +102,7 @@ def poll_groups(
     poll fails.
     """
     input_id = InputId(GROUPS, connect_cluster=connect_cluster)
-    found: list[SinkOffset] = []
+    sink_offsets: list[SinkOffset] = []
     failures: dict[str, ClientError] = {}
     by_rest: list[SinkOffset] = []
     read = 0
@@ -118,7 +118,7 @@ def poll_groups(
         try:
             if isinstance(topics, ClientError):
                 raise topics
-            found.extend(_read_sink_offsets(admin, sink, topics, failures))
+            sink_offsets.extend(_read_sink_offsets(admin, sink, topics, failures))
             read += 1
         except ClientError as exc:
             failures[sink.connector] = exc
@@ -127,7 +127,7 @@ def poll_groups(
             elif sink.connector in polled:
                 with suppress(ClientError):  # the group says why
                     by_rest += _add_log_ends(admin, sink, polled[sink.connector], {})
-    offsets = SinkOffsetsRead(connect_cluster, tuple(found), asked_at, tuple(by_rest))
+    offsets = SinkOffsetsRead(connect_cluster, tuple(sink_offsets), asked_at, tuple(by_rest))
     if failures and not read:
         failed = build_failure(input_id, next(iter(failures.values())))
         return (offsets, failed) if by_rest else (failed,)
@@ -206,13 +206,13 @@ def _find_read_partitions(
     pattern cannot be evaluated, these are all partitions: a group commits nothing that it never
     read.
     """
-    wanted: Collection[str] | None = sink.topics
+    topics: Collection[str] | None = sink.topics
     if sink.topics_regex is not None:
-        wanted = _match_topics(sink.topics_regex, existing)
-    certain = wanted is not None
+        topics = _match_topics(sink.topics_regex, existing)
+    certain = topics is not None
     partitions = [
         TopicPartition(topic, number)
-        for topic in sorted(existing if wanted is None else wanted)
+        for topic in sorted(existing if topics is None else topics)
         for number in range(existing.get(topic, 0))
     ]
     return partitions, certain
@@ -227,29 +227,29 @@ def _match_topics(text: str, topics: Iterable[str]) -> list[str] | None:
     again_at, after_s = _slow_patterns.get(text, (0.0, SLOW_PATTERN_RETRY_S / 2))
     if time.monotonic() < again_at:
         return None
-    pattern, found = JavaPattern(text), []
+    pattern, matching = JavaPattern(text), []
     until = time.monotonic() + MATCHING_S_MAX
     for topic in topics:
         matches = pattern.matches(topic)
         if matches is None:
             return None
         if matches:
-            found.append(topic)
+            matching.append(topic)
         if time.monotonic() > until:
             if text in _slow_patterns or len(_slow_patterns) < SLOW_PATTERNS_MAX:
                 _slow_patterns[text] = (time.monotonic() + 2 * after_s, 2 * after_s)
             return None
     _slow_patterns.pop(text, None)
-    return found
+    return matching
 
 
-def poll_topics(admin: KafkaAdmin, wanted: Collection[str]) -> Batch:
+def poll_topics(admin: KafkaAdmin, names: Collection[str]) -> Batch:
     """Return those of the topics that exist on a cluster; a missing topic is no failure."""
     try:
         topics, _ = admin.topics()
     except ClientError:
         return ()  # what reads this cluster reports it
-    return (TopicsChecked(kafka=admin.name, there=frozenset(topics.keys() & wanted)),)
+    return (TopicsChecked(kafka=admin.name, there=frozenset(topics.keys() & names)),)
 
 
 def poll_failover(

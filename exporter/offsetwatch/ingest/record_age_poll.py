@@ -95,7 +95,7 @@ def poll_probes(
         return ()
     chosen, skipped = _choose_requests(requests, memory, budget.reads_max)
     answers: list[ProbeResult] = []
-    made: Counter[str] = Counter()
+    probes: Counter[str] = Counter()
     for committed in (False, True):
         part = [request for request in chosen if request.committed is committed]
         left_s = budget.seconds - (clock.now() - began)
@@ -106,18 +106,18 @@ def poll_probes(
             continue
         for request in part:
             memory.asked_at[request.of] = began
-        made.update(request.reason for request in part)
-        found = _read_first_records(open_reader, committed, part, left_s, stopped)
-        if isinstance(found, ClientError):
-            skipped[found.reason] += len(part)
+        probes.update(request.reason for request in part)
+        first_records = _read_first_records(open_reader, committed, part, left_s, stopped)
+        if isinstance(first_records, ClientError):
+            skipped[first_records.reason] += len(part)
             continue
-        answers += _build_answers(part, found, skipped, memory, began)
+        answers += _build_answers(part, first_records, skipped, memory, began)
     return (
         ProbeRoundRead(
             kafka=kafka,
             at=began,
             answers=tuple(answers),
-            made=tuple(sorted(made.items())),
+            made=tuple(sorted(probes.items())),
             skipped=tuple(sorted(skipped.items())),
         ),
     )
@@ -206,13 +206,13 @@ def _read_first_records(
 
 def _build_answers(
     part: list[RecordAgeRequest],
-    found: Mapping[TopicPartition, ProbeAnswer],
+    answers: Mapping[TopicPartition, ProbeAnswer],
     skipped: Counter[str],
     memory: ProbeMemory,
     now: float,
 ) -> Iterator[ProbeResult]:
     for request in part:
-        answer = found.get(request.at)
+        answer = answers.get(request.at)
         if answer is None:
             skipped[TIMEOUT] += 1
         elif isinstance(answer, ClientError):

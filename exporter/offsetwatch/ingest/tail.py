@@ -157,20 +157,20 @@ class Tail:
         self, partitions: tuple[TopicPartition, ...]
     ) -> tuple[float, dict[TopicPartition, int]]:
         asked_at = self._clock.now()
-        found = self._readable_ends(partitions)
-        return asked_at, {partition: end.high for partition, end in found.items()}
+        ends = self._readable_ends(partitions)
+        return asked_at, {partition: end.high for partition, end in ends.items()}
 
     def _readable_ends(
         self, partitions: tuple[TopicPartition, ...]
     ) -> dict[TopicPartition, ReadableEnd]:
         """Return the ends of the readable partitions; raise if no partition is readable."""
         refused: dict[TopicPartition, ClientError] = {}
-        found = self._admin.readable_ends(self._unreadable.to_ask(partitions), refused=refused)
-        self._unreadable.note_ends(found, refused)
+        ends = self._admin.readable_ends(self._unreadable.to_ask(partitions), refused=refused)
+        self._unreadable.note_ends(ends, refused)
         self._unreadable.check_any_left(partitions)
         for partition, error in refused.items():
             self._failed(_add_partition_to_error(error, partition.partition), partial=True)
-        return found
+        return ends
 
     def _emit_all(self, role: TopicReader) -> None:
         """Emit all records of the topic in one TailRead.
@@ -222,14 +222,14 @@ class Tail:
 
     def _reached(self, targets: Mapping[TopicPartition, int]) -> bool:
         # What a transaction held that has ended meanwhile is to be read after all.
-        held = {frozen.partition: frozen.offset for frozen in self._frozen}
+        held_offsets = {frozen.partition: frozen.offset for frozen in self._frozen}
         given_up = self._unreadable.given_up
         if len(given_up) == len(self._partitions):
             return False
         return all(
             partition in targets
             and self._positions.get(partition.partition, -1)
-            >= min(targets[partition], held.get(partition.partition, targets[partition]))
+            >= min(targets[partition], held_offsets.get(partition.partition, targets[partition]))
             for partition in self._partitions
             if partition.partition not in given_up
         )
@@ -259,13 +259,13 @@ class Tail:
         self._unreadable.note_standing(behind, drained=self._drained)
         self._drained = True
         self._unreadable.check_any_left(self._partitions)
-        anew = self._unreadable.to_reopen()
-        if anew:
+        reopened = self._unreadable.to_reopen()
+        if reopened:
             reader.reopen(
                 {
                     partition: self._positions.get(partition.partition, BEGINNING)
                     for partition in self._partitions
-                    if partition.partition in anew
+                    if partition.partition in reopened
                 }
             )
 
@@ -338,16 +338,18 @@ class Tail:
         """
         asked_at = self._clock.now()
         try:
-            found = self._shape()
+            current = self._shape()
             # Made anew with fewer partitions, it has no ends where we would ask for them.
-            ends = self._readable_ends(partitions) if found == shape else {}
-            if found == shape:
+            ends = self._readable_ends(partitions) if current == shape else {}
+            if current == shape:
                 self._note_standing(reader, ends)
         except ClientError as exc:
             self._failed(exc)
             return
-        if found != shape:
-            raise TopicChanged(str(self.topic), f"(topic id, partitions) were {shape}, are {found}")
+        if current != shape:
+            raise TopicChanged(
+                str(self.topic), f"(topic id, partitions) were {shape}, are {current}"
+            )
         if any(
             end.high < self._positions.get(partition.partition, 0)
             for partition, end in ends.items()
@@ -387,10 +389,10 @@ class Tail:
         A partition stays in the result after its transaction has ended until the hidden records are
         read: its state is as old as the transaction.
         """
-        held = {frozen.partition: frozen for frozen in self._transactions.held(ends)}
+        held_partitions = {frozen.partition: frozen for frozen in self._transactions.held(ends)}
         stable = {partition.partition: end.stable for partition, end in ends.items()}
         # Of those without an end nothing new is known.
-        held |= {
+        held_partitions |= {
             frozen.partition: frozen for frozen in self._frozen if frozen.partition not in stable
         }
         thawing = {
@@ -399,7 +401,7 @@ class Tail:
                 self._thawing.get(frozen.partition, stable[frozen.partition]),
             )
             for frozen in self._frozen
-            if frozen.partition not in held
+            if frozen.partition not in held_partitions
         }
         self._thawing = {
             partition: end
@@ -407,8 +409,8 @@ class Tail:
             if self._positions.get(partition, 0) < end
         }
         for partition in self._thawing:
-            held[partition] = replace(thawing[partition][0], hidden=0)
-        return tuple(frozen for _, frozen in sorted(held.items()))
+            held_partitions[partition] = replace(thawing[partition][0], hidden=0)
+        return tuple(frozen for _, frozen in sorted(held_partitions.items()))
 
     def _distance(self, ends: Mapping[TopicPartition, int]) -> int:
         """Return the number of records between the positions and these ends."""
@@ -471,7 +473,7 @@ class Tail:
         caught_up: bool = True,
     ) -> None:
         unreadable = {frozen.partition for frozen in self._sick}
-        held = (frozen for frozen in self._frozen if frozen.partition not in unreadable)
+        held_partitions = (frozen for frozen in self._frozen if frozen.partition not in unreadable)
         read = TailRead(
             input=self.input_id,
             topic=self.topic,
@@ -483,7 +485,7 @@ class Tail:
             as_of=self._as_of,
             undecodable=tuple(undecodable.items()),
             whole=whole,
-            frozen=(*held, *self._sick),
+            frozen=(*held_partitions, *self._sick),
         )
         self._enqueue(read)
         self._failing = None

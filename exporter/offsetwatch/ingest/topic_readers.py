@@ -94,9 +94,9 @@ class RecordWiseTopicReader(TopicReader):
 
     def live(self, messages: list[Message]) -> tuple[Records, Counter[str]]:
         """See TopicReader."""
-        found = [self._decode(message) for message in messages]
-        undecodable = Counter(item.reason for item in found if isinstance(item, Undecodable))
-        records = tuple(item for item in found if not isinstance(item, Undecodable))
+        decoded = [self._decode(message) for message in messages]
+        undecodable = Counter(item.reason for item in decoded if isinstance(item, Undecodable))
+        records = tuple(item for item in decoded if not isinstance(item, Undecodable))
         return cast("Records", records), undecodable
 
     @abstractmethod
@@ -153,8 +153,8 @@ class SourceOffsetsTopicReader(TopicReader):
         """See TopicReader."""
         records: list[SourceRecord] = []
         undecodable: Counter[str] = Counter()
-        kept = [slot for slots in self._slots.values() for slot in slots.values()]
-        for _, changed, last in kept:
+        kept_slots = [slot for slots in self._slots.values() for slot in slots.values()]
+        for _, changed, last in kept_slots:
             assert isinstance(changed, Message)
             assert isinstance(last, Message)
             moment = _read_timestamp(last)
@@ -205,14 +205,14 @@ class SourceOffsetsTopicReader(TopicReader):
     def _key(self, raw: bytes | None) -> SourceKey | Undecodable:
         if raw is None:
             return decode_key(None)
-        found = self._keys.get(raw)
-        if found is None:
+        key = self._keys.get(raw)
+        if key is None:
             self._keys_size += len(raw)
             if len(self._keys) >= KEYS_CACHED_MAX or self._keys_size > KEYS_CACHED_BYTES_MAX:
                 self._keys.clear()
                 self._keys_size = len(raw)
-            found = self._keys[raw] = decode_key(raw)
-        return found
+            key = self._keys[raw] = decode_key(raw)
+        return key
 
 
 class OffsetSyncsTopicReader(RecordWiseTopicReader):
@@ -244,10 +244,10 @@ class OffsetSyncsTopicReader(RecordWiseTopicReader):
 
     def folded(self) -> tuple[Records, Counter[str]]:
         """See TopicReader."""
-        kept = sorted(self._last.values(), key=lambda item: item[0].offset() or 0)
+        newest = sorted(self._last.values(), key=lambda item: item[0].offset() or 0)
         records: list[SyncRecord] = []
         undecodable: Counter[str] = Counter()
-        for message, history in kept:
+        for message, history in newest:
             record = self._decode(message, history.corners()[:-1])
             if isinstance(record, Undecodable):
                 undecodable[record.reason] += 1
@@ -305,26 +305,26 @@ class ListingTopicReader(RecordWiseTopicReader):
 
     def _fold(self, key: bytes, message: Message) -> None:
         says = self._decode_record(key, _bytes_or_none(message.value()))
-        place = (key, message.partition())
-        if self._unreadable.pop(place, None) is not None:
+        slot = (key, message.partition())
+        if self._unreadable.pop(slot, None) is not None:
             self.size -= len(key)
         if isinstance(says, Undecodable):
             self.size += len(key)
-            self._unreadable[place] = says.reason
+            self._unreadable[slot] = says.reason
             return
-        last = self._last.get(place)
+        last = self._last.get(slot)
         if last is None or not _is_outdated(says, last[1]):
             self.size += len(message) + (len(key) if last is None else -len(last[0]))
-            self._last[place] = (message, says)
+            self._last[slot] = (message, says)
 
     def folded(self) -> tuple[Records, Counter[str]]:
         """See TopicReader. In topic order: the meaning of a record may depend on other keys."""
-        kept = sorted(self._newest(), key=lambda item: (item[0].partition(), item[0].offset()))
+        newest = sorted(self._newest(), key=lambda item: (item[0].partition(), item[0].offset()))
         unreadable = Counter(self._unreadable.values())
         self._last.clear()
         self._unreadable.clear()
         self.size = 0
-        return tuple(_build_listing_record(message, says) for message, says in kept), unreadable
+        return tuple(_build_listing_record(message, says) for message, says in newest), unreadable
 
     def _decode(self, message: Message) -> ListingRecord | Undecodable:
         says = self._decode_record(_bytes_or_none(message.key()), _bytes_or_none(message.value()))
@@ -385,11 +385,11 @@ class MirrorMakerTopicReader(RecordWiseTopicReader, Generic[_Record]):
 
     def folded(self) -> tuple[Records, Counter[str]]:
         """See TopicReader. Records of different keys do not depend on each other."""
-        kept, unreadable = tuple(self._last.values()), Counter(self._unreadable.values())
+        newest, unreadable = tuple(self._last.values()), Counter(self._unreadable.values())
         self._last.clear()
         self._unreadable.clear()
         self.size = 0
-        return kept, unreadable
+        return newest, unreadable
 
     def _decode(self, message: Message) -> _Record | Undecodable:
         return self._record_of(message)

@@ -63,11 +63,11 @@ class UnreadablePartitions:
 
     def note_ends(
         self,
-        found: Mapping[TopicPartition, ReadableEnd],
+        ends: Mapping[TopicPartition, ReadableEnd],
         refused: Mapping[TopicPartition, ClientError],
     ) -> None:
         """Record the answer to a request for ends."""
-        for partition, end in found.items():
+        for partition, end in ends.items():
             if partition.partition in self._unasked:
                 self._unasked.discard(partition.partition)
                 self.note_moved(partition.partition)
@@ -99,8 +99,8 @@ class UnreadablePartitions:
         turn.
         """
         now = self._clock.now()
-        for partition, left in behind.items():
-            if left <= 0 or not drained:
+        for partition, remaining in behind.items():
+            if remaining <= 0 or not drained:
                 self._standing_since.pop(partition.partition, None)
                 continue
             since = self._standing_since.setdefault(partition.partition, now)
@@ -199,14 +199,14 @@ class OpenTransactions:
                 offset, since = before.get(partition, (end.stable, now))
                 moved = offset != end.stable or since > now  # the clock may be set back
                 self._since[partition] = (end.stable, now) if moved else (offset, since)
-        found = {
+        held_partitions = {
             (partition, offset)
             for partition, (offset, since) in self._since.items()
             if now - since >= OPEN_MAX_S
         }
         self._peeks_left = PEEKS_MAX
         self._named = {
-            where: self._named.get(where) or self._name(*where) for where in sorted(found)
+            where: self._named.get(where) or self._name(*where) for where in sorted(held_partitions)
         }
         return tuple(
             Frozen(

@@ -55,10 +55,10 @@ class InputVisibility:
 
         The reason is None where no input exists that could report them.
         """
-        found = self._states.get(cluster)
-        if found is None:
-            found = self._states[cluster] = self._find_states(cluster)
-        return found
+        states = self._states.get(cluster)
+        if states is None:
+            states = self._states[cluster] = self._find_states(cluster)
+        return states
 
     def _find_states(self, cluster: str) -> tuple[bool, str | None]:
         rest = InputId(CONNECT_REST, connect_cluster=cluster)
@@ -86,7 +86,7 @@ class InputVisibility:
         for cluster, name in self.connectors:
             if cluster in names:
                 names[cluster].add(name)
-        return {cluster: frozenset(found) for cluster, found in names.items()}
+        return {cluster: frozenset(connectors) for cluster, connectors in names.items()}
 
     def explain_unknown_state(self, key: ConnectorKey) -> str | None:
         """Explain why the state of a connector is unknown; None also if there is no connector.
@@ -123,8 +123,8 @@ class InputVisibility:
 
     def excludes(self, key: ConnectorKey) -> bool:
         """Check whether the configuration excludes a connector; it then gets no findings."""
-        wants = self.snapshot.wants_connector.get(key[0])
-        return wants is not None and not wants(key[1])
+        is_wanted = self.snapshot.wants_connector.get(key[0])
+        return is_wanted is not None and not is_wanted(key[1])
 
     def believes_list(self, cluster: str) -> bool:
         """Check whether an unlisted connector counts as deleted without contrary evidence."""
@@ -277,15 +277,19 @@ class InputVisibility:
 
     def explain_unusual_pause(self, key: ConnectorKey) -> str | None:
         """Describe how a connector's pause exceeds every pause of its baseline."""
-        usual = self.snapshot.usual.of.get(key)
-        since = None if usual is None else self._last_advances.get(key)
-        if usual is None or since is None or not usual.out_of_the_ordinary(since, self.snapshot.at):
+        baseline = self.snapshot.usual.of.get(key)
+        since = None if baseline is None else self._last_advances.get(key)
+        if (
+            baseline is None
+            or since is None
+            or not baseline.out_of_the_ordinary(since, self.snapshot.at)
+        ):
             return None
         limits = []
-        if usual.pause_s is not None:
-            limits.append(f"lasted for {format_timespan(usual.pause_s)}")
-        if usual.pause_advances is not None:
-            limits.append(f"missed {usual.pause_advances:.1f} expected advances")
+        if baseline.pause_s is not None:
+            limits.append(f"lasted for {format_timespan(baseline.pause_s)}")
+        if baseline.pause_advances is not None:
+            limits.append(f"missed {baseline.pause_advances:.1f} expected advances")
         return (
             f"nothing advanced since {format_moment(since)}, and in its history no pause "
             f"{' or '.join(limits)}"
@@ -298,15 +302,15 @@ class InputVisibility:
         That is the newest advance of any of its partitions; where no advance is known, the newest
         commit.
         """
-        found: dict[ConnectorKey, float] = {}
+        advances: dict[ConnectorKey, float] = {}
         for view in self.snapshot.source_partitions:
             moment = view.committed_at if view.advanced_at is None else view.advanced_at
             if moment is not None:
                 key = (view.connect_cluster, view.connector)
                 latest = moment + SKEW_S_MAX
                 by = latest if view.read_at is None else min(view.read_at, latest)
-                found[key] = max(found.get(key, by), by)
-        return found
+                advances[key] = max(advances.get(key, by), by)
+        return advances
 
 
 def compute_discovery_deadline(

@@ -68,10 +68,10 @@ class SnapshotJudge:
 
     def remembered(self) -> bytes | None:
         """Return the verdicts as bytes to persist across restarts; None if nothing is new."""
-        told = self._progress.remembered()
-        if told is None:
+        progress = self._progress.remembered()
+        if progress is None:
             return None
-        return msgspec.json.encode(_JudgeState(version=VERSION, progress=told))
+        return msgspec.json.encode(_JudgeState(version=VERSION, progress=progress))
 
     def recall(self, remembered: bytes) -> None:
         """Restore the state that `remembered` returned. Raise ValueError for any other bytes."""

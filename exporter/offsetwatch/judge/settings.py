@@ -28,8 +28,8 @@ class JudgeSettings:
 
     def address(self, kind: str, name: str) -> str:
         """Return ` (host:port)` of a cluster; "" if unknown or over ADDRESS_CHARS_MAX."""
-        found = self.addresses.get((kind, name), "")
-        return f" ({found})" if 0 < len(found) <= ADDRESS_CHARS_MAX else ""
+        address = self.addresses.get((kind, name), "")
+        return f" ({address})" if 0 < len(address) <= ADDRESS_CHARS_MAX else ""
 
     @property
     def patience_s(self) -> float:

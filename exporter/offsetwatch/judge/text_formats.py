@@ -16,9 +16,9 @@ NO_REASON: Final = "Connect reports no reason"
 
 def format_names(names: Iterable[object]) -> str:
     """Return the first five names, and how many more there are."""
-    told = [str(name) for name in names]
-    more = len(told) - EXAMPLES_MAX
-    return ", ".join(told[:EXAMPLES_MAX]) + (f" and {more} more" if more > 0 else "")
+    texts = [str(name) for name in names]
+    more = len(texts) - EXAMPLES_MAX
+    return ", ".join(texts[:EXAMPLES_MAX]) + (f" and {more} more" if more > 0 else "")
 
 
 def parse_exception_name(failure: str | None) -> str:
@@ -33,11 +33,11 @@ def build_examples(rows: Sequence[EvidenceItem | Evidence]) -> Evidence:
 
     A row is one value or several.
     """
-    found: list[EvidenceItem] = []
+    examples: list[EvidenceItem] = []
     for row in rows[:EXAMPLES_MAX]:
-        found += (row,) if isinstance(row, EvidenceItem) else row
+        examples += (row,) if isinstance(row, EvidenceItem) else row
     more = len(rows) - EXAMPLES_MAX
-    return (*found, EvidenceItem("and more", more, OTHERS)) if more > 0 else tuple(found)
+    return (*examples, EvidenceItem("and more", more, OTHERS)) if more > 0 else tuple(examples)
 
 
 def build_time_item(name: str, moment: float) -> EvidenceItem:

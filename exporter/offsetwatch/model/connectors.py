@@ -404,8 +404,8 @@ def format_condition(state: str | None, verdict: str | None) -> str | None:
     """Return state and verdict as one text: `FAILED (stalled)`, `ok`; None for neither."""
     if state in {None, "running"}:
         return verdict or state
-    shown = format_state(state)
-    return shown if verdict in {None, state} else f"{shown} ({verdict})"
+    text = format_state(state)
+    return text if verdict in {None, state} else f"{text} ({verdict})"
 
 
 def format_state(state: str | None) -> str | None:

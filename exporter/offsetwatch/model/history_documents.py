@@ -139,9 +139,9 @@ class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     body: msgspec.Raw
 
 
-def encode_baselines(found: Baselines) -> bytes:
+def encode_baselines(baselines: Baselines) -> bytes:
     """Return the document with its version and the checksum of its bytes."""
-    body = msgspec.json.encode(found)
+    body = msgspec.json.encode(baselines)
     return msgspec.json.encode(_Envelope(VERSION, _compute_checksum(body), msgspec.Raw(body)))
 
 
@@ -154,16 +154,16 @@ def decode_baselines(document: bytes) -> Baselines:
             raise DamagedBaselines(f"version {envelope.version}; this one reads {VERSION}")
         if envelope.sha256 != _compute_checksum(body):
             raise DamagedBaselines("its checksum is not that of its content")
-        found = msgspec.json.decode(body, type=Baselines)
+        baselines = msgspec.json.decode(body, type=Baselines)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise DamagedBaselines(f"no document of baselines: {exc}") from exc
-    for wrong in _find_errors(found):
+    for wrong in _find_errors(baselines):
         raise DamagedBaselines(wrong)
-    return found
+    return baselines
 
 
-def _find_errors(found: Baselines) -> Iterator[str]:
-    for connector in found.connectors:
+def _find_errors(baselines: Baselines) -> Iterator[str]:
+    for connector in baselines.connectors:
         limits = (
             connector.pause_advances or 0.0,
             connector.pause_s or 0.0,

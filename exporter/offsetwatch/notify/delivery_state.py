@@ -151,12 +151,12 @@ class DeliveryState:
         a finding no longer exists.
         """
         findings = tuple(findings)
-        found = {
+        current = {
             self._identity(finding): finding
             for finding in findings
             if _RANK[finding.severity] <= _RANK[self._rules.least]
         }
-        others = {finding.key: finding for finding in found.values()}
+        others = {finding.key: finding for finding in current.values()}
         # The findings of a connector that another one explains, by the first three fields of a key.
         explained = {
             (name.value, *finding.key[1:3]): finding
@@ -164,10 +164,10 @@ class DeliveryState:
             for name in finding.explains
         }
         self.beyond = 0
-        for identity, finding in found.items():
+        for identity, finding in current.items():
             self._update_active(identity, finding, now, unavailable)
         for identity, entry in tuple(self._entries.items()):
-            if identity not in found and entry.resolved_at is None:
+            if identity not in current and entry.resolved_at is None:
                 key = entry.finding.key
                 # Under another severity it still stands, so this one is over whatever is in sight.
                 other = others.get(key) if self._rules.by_severity else None
@@ -217,19 +217,19 @@ class DeliveryState:
 
         A repetition need not be.
         """
-        news = False
+        changed = False
         for message in messages:
             entry = self._entries[message.identity]
-            news |= message.status is not NotificationStatus.ACTIVE
+            changed |= message.status is not NotificationStatus.ACTIVE
             if message.status not in _END_STATUSES:
                 delivery_entry = replace(entry, told=message.finding, told_at=now)
                 self._entries[message.identity] = delivery_entry
             elif self._rules.resend_s is None:
                 self._forget(message.identity)
             else:
-                news &= not entry.end_told
+                changed &= not entry.end_told
                 self._entries[message.identity] = replace(entry, end_told=True, told_at=now)
-        return news
+        return changed
 
     def prune(self, now: float) -> bool:
         """Remove reported ends older than RESOLVED_RESEND_S; return True if there were any."""
@@ -259,9 +259,9 @@ class DeliveryState:
         entry = self._entries.get(identity)
         if entry is not None and not entry.end_attempted:
             # It may never have been over. Whatever `since` says now, this is when we heard of it.
-            kept = replace(finding, since=entry.finding.since)
+            updated = replace(finding, since=entry.finding.since)
             self._entries[identity] = replace(
-                entry, finding=kept, resolved_at=None, deleted=False, superseded_by=None
+                entry, finding=updated, resolved_at=None, deleted=False, superseded_by=None
             )
             return
         if entry is None and len(self._entries) >= ENTRIES_MAX:

@@ -92,15 +92,17 @@ class UnavailableInputIndex:
             return frozenset()
         if name not in self._by_cluster:
             self._by_cluster[name] = frozenset(self._list_unavailable(name))
-        found = self._by_cluster[name]
+        unavailable = self._by_cluster[name]
         if finding.connector is None:
-            return found
+            return unavailable
         key = (name, finding.connector)
         reported = (
             self._visibility.explain_unknown_state(key) is None
             and self._visibility.explain_missing_configuration(key) is None
         )
-        return found if reported else found | {InputId(CONNECT_REST, connect_cluster=name)}
+        return (
+            unavailable if reported else unavailable | {InputId(CONNECT_REST, connect_cluster=name)}
+        )
 
     def deleted(self, finding: Finding) -> bool:
         """Check whether the finding's connector no longer exists."""
@@ -123,16 +125,16 @@ class UnavailableInputIndex:
 
 def _find_related_kafkas(topology: Topology, connect_cluster: str) -> set[str]:
     """Return the Kafka clusters that a Connect cluster uses, beside that of its offsets topic."""
-    found: set[str | None] = set()
+    kafkas: set[str | None] = set()
     for flow in topology.flows:
         if flow.connect_cluster == connect_cluster:
-            found.add(flow.upstream)
-            found.add(None if flow.offset_syncs is None else flow.offset_syncs.kafka)
-    found |= {sink.kafka for sink in topology.sinks if sink.connect_cluster == connect_cluster}
+            kafkas.add(flow.upstream)
+            kafkas.add(None if flow.offset_syncs is None else flow.offset_syncs.kafka)
+    kafkas |= {sink.kafka for sink in topology.sinks if sink.connect_cluster == connect_cluster}
     for listing in topology.listings:
         if listing.connect_cluster == connect_cluster:
-            found |= {topic.kafka for topic in listing.topics()}
-    return {name for name in found if name is not None}
+            kafkas |= {topic.kafka for topic in listing.topics()}
+    return {name for name in kafkas if name is not None}
 
 
 class ReceiverQueue:
@@ -361,10 +363,10 @@ class Notifier:
 
 
 def _decode_entries(documents: tuple[msgspec.Raw, ...]) -> tuple[DeliveryEntry, ...]:
-    found = []
+    entries = []
     for document in documents:
         try:
-            found.append(msgspec.json.decode(document, type=DeliveryEntry))
+            entries.append(msgspec.json.decode(document, type=DeliveryEntry))
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
             _log.warning("notice_forgotten", error=str(exc))
-    return tuple(found)
+    return tuple(entries)

@@ -94,13 +94,13 @@ class IncidentTracker:
         """Record incidents that are new, and those that have ended."""
         now, journal = self._clock.now(), self._ledger.journal
         connectors = snapshot.index.connectors
-        found = {
+        current = {
             incident.key: incident
             for incident in incidents.find_incidents(snapshot, frozenset(self._policy.stop_on))
             if (view := connectors.get(incident.connector_key)) is not None
             and incidents.is_target(view.kind, view.class_name)
         }
-        for key, incident in found.items():
+        for key, incident in current.items():
             if key in self.tracked:
                 self.tracked[key].incident = incident
                 continue
@@ -117,7 +117,7 @@ class IncidentTracker:
                     )
                 )
         open_keys = self._find_kept_open(snapshot)
-        for key in {*self.tracked, *self._ledger.fleet.incidents} - {*found, *open_keys}:
+        for key in {*self.tracked, *self._ledger.fleet.incidents} - {*current, *open_keys}:
             self.tracked.pop(key, None)
             if key in self._ledger.fleet.incidents:
                 journal.control(IncidentEnded(at=now, incident=key))
@@ -264,9 +264,9 @@ class RemediationLoop:
             raise
         except Exception as exc:  # noqa: BLE001 - a bug or a library's surprise, about one of many
             self.counts.blocked[*key, action, UNEXPECTED] += 1
-            place = raised_at(exc)
-            if place not in self._logged_places and len(self._logged_places) < ERROR_PLACES_MAX:
-                self._logged_places.add(place)
+            location = raised_at(exc)
+            if location not in self._logged_places and len(self._logged_places) < ERROR_PLACES_MAX:
+                self._logged_places.add(location)
                 _log.error("unexpected_error", name="remediation", connector=key[1], exc_info=exc)
             forget_locals(exc)
 

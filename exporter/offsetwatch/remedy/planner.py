@@ -116,11 +116,11 @@ class Planner:
         """Plan the action of a case, and evaluate every guard for it."""
         if case.action is not Action.SKIP_ONE:
             return self._evaluate(case)
-        found = self._find_record(case)
-        if isinstance(found, NoIdentification):
-            said = f"{found.reason}: {found.said}"
-            return CaseEvaluation(case.action, None, said=said, recommend=found.recommend)
-        return self._evaluate(replace(case, found=found))
+        identification = self._find_record(case)
+        if isinstance(identification, NoIdentification):
+            said = f"{identification.reason}: {identification.said}"
+            return CaseEvaluation(case.action, None, said=said, recommend=identification.recommend)
+        return self._evaluate(replace(case, found=identification))
 
     def observe_mass_failure(self) -> None:
         """Update whether a mass failure is going on; once a round, as that needs several polls."""
@@ -204,10 +204,12 @@ class Planner:
         elif action is Action.SKIP_ONE:
             if request.pair is None:
                 return service_api.ProposalRefused(said="a skip needs a partition and an offset")
-            found = self._find_record(case, request.pair)
-            if isinstance(found, NoIdentification):
-                return service_api.ProposalRefused(said=f"{found.reason}: {found.said}")
-            case = replace(case, found=found)
+            identification = self._find_record(case, request.pair)
+            if isinstance(identification, NoIdentification):
+                return service_api.ProposalRefused(
+                    said=f"{identification.reason}: {identification.said}"
+                )
+            case = replace(case, found=identification)
         evaluation = self._evaluate(case, by=by, because=request.because, restored=restored)
         if evaluation.plan is None:
             return service_api.ProposalRefused(said=evaluation.said)
@@ -227,8 +229,8 @@ class Planner:
             traces = self._client_of(incident.connect_cluster).traces(incident.connector)
         except ClientError:
             return None
-        found = [classify(trace, sink_data) for trace in traces.values()]
-        failures = [failure for failure in found if failure is not None]
+        classified = [classify(trace, sink_data) for trace in traces.values()]
+        failures = [failure for failure in classified if failure is not None]
         # Tasks that died of different things have no one cause: the one that vetoes counts.
         vetoed = [
             failure
@@ -302,12 +304,16 @@ class Planner:
             case Action.RESTORE:
                 assert restored is not None
                 return plan_templates.build_restore_plan(header, *restored)
-        found = case.found
-        assert found is not None
+        identified = case.found
+        assert identified is not None
         return plan_templates.build_skip_plan(
             header,
             plan_templates.RecordToSkip(
-                found.record, found.sha256, found.size_bytes, found.frm, found.to
+                identified.record,
+                identified.sha256,
+                identified.size_bytes,
+                identified.frm,
+                identified.to,
             ),
             quarantine=self._quarantine,
             stop_total_s=self._policy.stop_total_s,

@@ -81,16 +81,16 @@ def _build_clock(name: str) -> Clock:
     zone = ZoneInfo(name)
     start = int(datetime(_FROM_YEAR, 1, 1, tzinfo=UTC).timestamp())
     end = int(datetime(_TO_YEAR, 1, 1, tzinfo=UTC).timestamp())
-    found = [(float(start), _compute_utc_offset(zone, start))]
+    offsets = [(float(start), _compute_utc_offset(zone, start))]
 
     def has_changed(moment: int) -> bool:
-        return _compute_utc_offset(zone, moment) != found[-1][1]
+        return _compute_utc_offset(zone, moment) != offsets[-1][1]
 
     for day in range(start, end, _DAY_S):
         if has_changed(day + _DAY_S):
             moment = day + bisect_left(range(day, day + _DAY_S), True, key=has_changed)
-            found.append((float(moment), _compute_utc_offset(zone, moment)))
-    return Clock(tuple(found))
+            offsets.append((float(moment), _compute_utc_offset(zone, moment)))
+    return Clock(tuple(offsets))
 
 
 def _compute_utc_offset(zone: ZoneInfo, position: int) -> int:

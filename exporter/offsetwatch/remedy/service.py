@@ -164,28 +164,28 @@ class RemediationService:
         now = self._clock.now()
         ledger = self._read()
         rows = (
-            plan_view.build_plan_row(found, now, self._not_before(ledger, found))
-            for found in ledger.newest()
+            plan_view.build_plan_row(history, now, self._not_before(ledger, history))
+            for history in ledger.newest()
         )
         return tuple(row for row in rows if state in {None, row.state})
 
     def plan(self, plan_id: str) -> PlanDetails | None:
         """Return one plan; None if there is none with this id."""
         ledger = self._read()
-        found = ledger.dossier(plan_id)
-        if found is None:
+        history = ledger.dossier(plan_id)
+        if history is None:
             return None
         return plan_view.build_plan_details(
-            found,
+            history,
             ledger.journal.records(plan_id),
             self._clock.now(),
-            ledger.refused(found.plan),
-            not_before=self._not_before(ledger, found),
+            ledger.refused(history.plan),
+            not_before=self._not_before(ledger, history),
             second_person=self._second_person,
         )
 
-    def _not_before(self, ledger: JournalIndex, found: PlanHistory) -> float:
-        return ledger.fleet.not_before(found.plan, self._cool_down_s)
+    def _not_before(self, ledger: JournalIndex, history: PlanHistory) -> float:
+        return ledger.fleet.not_before(history.plan, self._cool_down_s)
 
     def rehearse(
         self, request: PlanRequest, by: str
@@ -195,10 +195,10 @@ class RemediationService:
         if not isinstance(planned, RequestedPlan):
             return planned
         proposal = self._build_proposal(request, planned)
-        found = extend_plan_history(None, proposal)
-        assert found is not None
+        history = extend_plan_history(None, proposal)
+        assert history is not None
         return plan_view.build_plan_details(
-            found, (proposal,), proposal.at, second_person=self._second_person
+            history, (proposal,), proposal.at, second_person=self._second_person
         )
 
     def propose(self, request: PlanRequest, by: str) -> ProposalAnswer:
@@ -216,9 +216,9 @@ class RemediationService:
             ledger.read_on()  # another thread may have used the same key while this was planned
             return self._find_earlier_answer(ledger, request, by) or proposal
 
-        found = ledger.journal.decide(planned.plan.plan_id, decide)
-        if isinstance(found, ProposalAccepted | KeyReused):
-            return found
+        decision = ledger.journal.decide(planned.plan.plan_id, decide)
+        if isinstance(decision, ProposalAccepted | KeyReused):
+            return decision
         return ProposalAccepted(row=self._row(planned.plan.plan_id), new=True)
 
     def _build_proposal(self, request: PlanRequest, planned: RequestedPlan) -> PlanProposed:
@@ -238,23 +238,23 @@ class RemediationService:
         self, ledger: JournalIndex, request: PlanRequest, by: str
     ) -> ProposalAccepted | KeyReused | None:
         """Return the answer to an earlier request with this key; None if there was none."""
-        found = ledger.find_request(request.key, by)
-        if found is None or found.proposed is None:
+        history = ledger.find_request(request.key, by)
+        if history is None or history.proposed is None:
             return None
-        if found.proposed.asked_sha256 != _hash_request(request):
+        if history.proposed.asked_sha256 != _hash_request(request):
             return KeyReused()
-        return ProposalAccepted(row=plan_view.build_plan_row(found, self._clock.now()), new=False)
+        return ProposalAccepted(row=plan_view.build_plan_row(history, self._clock.now()), new=False)
 
     def _row(self, plan_id: str) -> PlanRow:
-        found = self._dossier(plan_id)
+        history = self._dossier(plan_id)
         return plan_view.build_plan_row(
-            found, self._clock.now(), self._not_before(self._read(), found)
+            history, self._clock.now(), self._not_before(self._read(), history)
         )
 
     def approve(self, plan_id: str, sha256: str, by: str, because: str) -> ApprovalAnswer:
         """Approve exactly the plan with this hash."""
         now = self._clock.now()
-        found = self._read().journal.decide(
+        decision = self._read().journal.decide(
             plan_id,
             lambda written: approve_plan(
                 written,
@@ -265,7 +265,7 @@ class RemediationService:
                 second_person=self._second_person,
             ),
         )
-        match found:
+        match decision:
             case DecisionRefusal.STALE:
                 return PlanHashMismatch(sha256=self._dossier(plan_id).plan.sha256)
             case DecisionRefusal.EXPIRED:
@@ -274,26 +274,26 @@ class RemediationService:
                 return ProposalExpired(at=Moment(expires_at))
             case DecisionRefusal.OWN_PROPOSAL:
                 return SelfApproval()
-        return self._answer(plan_id, found)
+        return self._answer(plan_id, decision)
 
     def reject(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
         """Reject a plan that has not begun."""
         now = self._clock.now()
-        found = self._read().journal.decide(
+        decision = self._read().journal.decide(
             plan_id, lambda written: reject_plan(written, by=by, because=because, now=now)
         )
-        return self._answer(plan_id, found)
+        return self._answer(plan_id, decision)
 
     def abort(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
         """Request the rollback of a running plan, as far as that is possible."""
         now = self._clock.now()
-        found = self._read().journal.decide(
+        decision = self._read().journal.decide(
             plan_id, lambda written: request_abort(written, by=by, because=because, now=now)
         )
-        abort = self._dossier(plan_id).abort if found is DecisionRefusal.DECIDED else None
+        abort = self._dossier(plan_id).abort if decision is DecisionRefusal.DECIDED else None
         if abort is not None:
             return AlreadyDecided(state=self._row(plan_id).state, by=abort.by)
-        return self._answer(plan_id, found)
+        return self._answer(plan_id, decision)
 
     def resolve(self, plan_id: str, by: str, because: str) -> DecisionAnswer:
         """Close a parked or in-doubt plan that the operator has handled.
@@ -312,21 +312,23 @@ class RemediationService:
         return ChangeRecorded(row=self._row(plan_id)) if closed else self._decided(plan_id)
 
     def _dossier(self, plan_id: str) -> PlanHistory:
-        found = self._read().dossier(plan_id)
-        assert found is not None
-        return found
+        history = self._read().dossier(plan_id)
+        assert history is not None
+        return history
 
-    def _answer(self, plan_id: str, found: AnyRecord | DecisionRefusal) -> DecisionAnswer:
-        if not isinstance(found, DecisionRefusal):
+    def _answer(self, plan_id: str, decision: AnyRecord | DecisionRefusal) -> DecisionAnswer:
+        if not isinstance(decision, DecisionRefusal):
             return ChangeRecorded(row=self._row(plan_id))
         return (
-            RequestTargetNotFound() if found is DecisionRefusal.UNKNOWN else self._decided(plan_id)
+            RequestTargetNotFound()
+            if decision is DecisionRefusal.UNKNOWN
+            else self._decided(plan_id)
         )
 
     def _decided(self, plan_id: str) -> AlreadyDecided:
-        found = self._dossier(plan_id)
+        history = self._dossier(plan_id)
         return AlreadyDecided(
-            state=found.status_at(self._clock.now()), by=plan_view.find_decider(found)
+            state=history.status_at(self._clock.now()), by=plan_view.find_decider(history)
         )
 
     # --- switches --------------------------------------------------------------------------------
@@ -377,8 +379,8 @@ class RemediationService:
                 return RequestTargetNotFound()
             return BreakerSet(at=now, scope=scope, open=False, by=by, because=because)
 
-        found = ledger.journal.decide(CONTROL_PLAN_ID, decide)
-        return found if isinstance(found, RequestTargetNotFound) else ChangeRecorded()
+        decision = ledger.journal.decide(CONTROL_PLAN_ID, decide)
+        return decision if isinstance(decision, RequestTargetNotFound) else ChangeRecorded()
 
     # --- for those who share this journal's disk --------------------------------------------------
 

@@ -107,7 +107,7 @@ class Book:
     def __init__(
         self,
         *,
-        sites: tuple[ConnectClusterSettings, ...],
+        clusters: tuple[ConnectClusterSettings, ...],
         kafkas: Mapping[str, frozenset[str]],
         stale_after_s: dict[str, float],
         source_partitions_max: int,
@@ -124,16 +124,16 @@ class Book:
             cluster.name: ConnectClusterState(
                 cluster, self._inputs, source_partitions_max, interval_s
             )
-            for cluster in sorted(sites, key=lambda cluster: cluster.name)
+            for cluster in sorted(clusters, key=lambda cluster: cluster.name)
         }
-        self._wants_connector = {cluster.name: cluster.wants_connector for cluster in sites}
+        self._wants_connector = {cluster.name: cluster.wants_connector for cluster in clusters}
         self._topic_doubts: dict[str, str | None] = {}
         self._named_flows = flows
         self._replication = Replication(self._sites, self._inputs, interval_s)
         self._failover = FailoverGroups(
             self._inputs,
             self._replication,
-            lambda site, topic: self._sites[site].of.wants_topic(topic),
+            lambda name, topic: self._sites[name].of.wants_topic(topic),
         )
         self._sinks = Sinks(self._sites, self._inputs)
         self._interval_s = interval_s
@@ -278,8 +278,8 @@ class Book:
             case OffsetsTopicCompared():
                 self._topic_doubts[name] = discovery.doubt
 
-    def _apply_listing_topics(self, found: ListingTopicsFound) -> None:
-        self._sites[found.topics.connect_cluster].listing_topics = found.topics
+    def _apply_listing_topics(self, listing: ListingTopicsFound) -> None:
+        self._sites[listing.topics.connect_cluster].listing_topics = listing.topics
 
     def _apply_addresses(self, read: BrokerAddressesRead, now: float) -> None:
         self._brokers.see(read.kafka, read.addresses, now)
@@ -302,20 +302,24 @@ class Book:
                 self._replica = report
 
     def _rebuild_topology(self) -> None:
-        found: list[MirrorFlow] = []
+        listed_flows: list[MirrorFlow] = []
         sinks: list[SinkGroup] = []
-        for name, site in self._sites.items():
-            site.settle(self._addresses)
-            if site.listed is not None:
-                found += build_mirror_flows(name, site.of.kafka, site.listed, self._addresses)
-                sinks += build_sink_groups(name, site.of.kafka, site.listed, self._addresses)
+        for name, connect_state in self._sites.items():
+            connect_state.settle(self._addresses)
+            if connect_state.listed is not None:
+                listed_flows += build_mirror_flows(
+                    name, connect_state.of.kafka, connect_state.listed, self._addresses
+                )
+                sinks += build_sink_groups(
+                    name, connect_state.of.kafka, connect_state.listed, self._addresses
+                )
         named = [
             flow
             for flow in self._named_flows
             if self._wants_connector[flow.connect_cluster](flow.connector)
         ]
-        sites = self._sites.values()
-        flows = merge_named_flows(named, found)
+        clusters = self._sites.values()
+        flows = merge_named_flows(named, listed_flows)
         if flows == self._topology.flows:
             flows = self._topology.flows  # the same objects, for what is built from them
         self._by_topic = frozenset(
@@ -324,12 +328,14 @@ class Book:
         self._failover.follow(flows)
         checkpoints, heartbeats = self._failover.topics()
         self._topology = Topology(
-            offsets_topics=tuple(topic for cluster in sites for topic in cluster.topics()),
+            offsets_topics=tuple(topic for cluster in clusters for topic in cluster.topics()),
             flows=flows,
             sinks=tuple(sinks),
-            listings=tuple(cluster.listing_topics for cluster in sites if cluster.listing_topics),
-            elsewhere=tuple(key for cluster in sites for key in cluster.elsewhere()),
-            statuses=tuple(topic for cluster in sites for topic in cluster.status_topics()),
+            listings=tuple(
+                cluster.listing_topics for cluster in clusters if cluster.listing_topics
+            ),
+            elsewhere=tuple(key for cluster in clusters for key in cluster.elsewhere()),
+            statuses=tuple(topic for cluster in clusters for topic in cluster.status_topics()),
             checkpoints=checkpoints,
             heartbeats=heartbeats,
         )
@@ -337,10 +343,10 @@ class Book:
         self._replication.follow(self._topology.flows)
         self._sinks.follow(self._topology.sinks)
         for flow in self._topology.flows:
-            site = self._sites[flow.connect_cluster]
-            if not site.of.rest:
+            connect_state = self._sites[flow.connect_cluster]
+            if not connect_state.of.rest:
                 self._replication.assign(
-                    flow.connect_cluster, flow.connector, site.assigned(flow.connector)
+                    flow.connect_cluster, flow.connector, connect_state.assigned(flow.connector)
                 )
 
     # --- giving out ------------------------------------------------------------------------------
@@ -350,9 +356,9 @@ class Book:
         self._settle_checks(now)
         by_rest = self._choose_stores(now)
         waiting_for = self._readiness.waiting_for(self._topology, now)
-        sites = self._sites.values()
-        sources = self._joined.of(tuple(cluster.views(now) for cluster in sites))
-        layout = self._layout.get(*(cluster.layout for cluster in sites), make=object)
+        clusters = self._sites.values()
+        sources = self._joined.of(tuple(cluster.views(now) for cluster in clusters))
+        layout = self._layout.get(*(cluster.layout for cluster in clusters), make=object)
         mirrored = self._replication.views(now)
         within = self._budget.select(
             sources, layout, mirrored, self._topology.flows, self._by_topic
@@ -382,7 +388,7 @@ class Book:
             usual=self._usual.view(now),
             losses=losses,
             recreations=recreations,
-            histories=self._histories.of(tuple(cluster.histories(now) for cluster in sites)),
+            histories=self._histories.of(tuple(cluster.histories(now) for cluster in clusters)),
             probes=tuple(sorted(self._probes.items())),
             probes_skipped=tuple(sorted(self._probes_skipped.items())),
             notifications_failed=self._notifications_failed,
@@ -399,12 +405,12 @@ class Book:
             rest_checks=self._checks.results,
             state_doubts={
                 (cluster.name, name): doubt
-                for cluster in sites
+                for cluster in clusters
                 for name, doubt in cluster.state_doubts().items()
             },
             source_ends=self._source_ends.views(sources, self._find_connector, now),
             source_requests=self._source_ends.requests(sources, self._find_connector),
-            lists=tuple(view for cluster in sites if (view := cluster.list_view()) is not None),
+            lists=tuple(view for cluster in clusters if (view := cluster.list_view()) is not None),
             wants_connector=self._wants_connector,
             index_parts=self._index_parts,
         )
@@ -430,18 +436,18 @@ class Book:
 
     def remembered(self) -> bytes | None:
         """Return the state that must survive a restart; None while nothing has changed."""
-        sites = {
+        clusters = {
             name: memory
             for name, cluster in self._sites.items()
             if (memory := cluster.remembered(self._kafka_of(cluster))) is not None
         }
         losses = self._replication.losses
-        if not losses.changed and sites == self._remembered_sites:
+        if not losses.changed and clusters == self._remembered_sites:
             return None
-        self._remembered_sites = sites
+        self._remembered_sites = clusters
         losses.forget_unused_topics()
         losses.changed = losses.urgent = False
-        return encode_losses(losses, sites)
+        return encode_losses(losses, clusters)
 
     def recall(self, remembered: bytes) -> None:
         """Restore what another process saved. Raise ValueError for another document."""
@@ -481,11 +487,11 @@ class Book:
                         yield ForeignWriter(at=topic.at, connector=foreign, home=home)
 
     def _choose_stores(self, now: float) -> tuple[RestConnector, ...]:
-        sites = self._sites.values()
-        for cluster in sites:
+        clusters = self._sites.values()
+        for cluster in clusters:
             cluster.choose_stores(now)
         self._sinks.choose_stores()
-        sources = [connector for cluster in sites for connector in cluster.rest_connectors()]
+        sources = [connector for cluster in clusters for connector in cluster.rest_connectors()]
         return (*sources, *self._sinks.by_rest)
 
     def _settle_checks(self, now: float) -> None:
@@ -509,8 +515,8 @@ class Book:
 
     def _connector_views(self, now: float) -> tuple[ConnectorView, ...]:
         """Return the views of all connectors; the same tuple while no cluster has another list."""
-        sites = self._sites.values()
-        lists = [(cluster.listing_live(now) and cluster.listed) or () for cluster in sites]
+        clusters = self._sites.values()
+        lists = [(cluster.listing_live(now) and cluster.listed) or () for cluster in clusters]
         return self._connectors.get(
             *lists,
             make=lambda: tuple(
@@ -525,7 +531,7 @@ class Book:
                     dedicated_offsets_topic=connector.dedicated_offsets_topic,
                     failure=connector.failure,
                 )
-                for cluster, connectors in zip(sites, lists, strict=True)
+                for cluster, connectors in zip(clusters, lists, strict=True)
                 for connector in connectors
             ),
         )

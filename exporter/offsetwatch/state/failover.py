@@ -149,11 +149,11 @@ def _find_best_start(position: GroupPosition, syncs: PartitionSyncs) -> int | No
     return None if best is None else max(best, position.there.start)
 
 
-def _can_start_at(position: GroupPosition, landing: int) -> bool:
+def _can_start_at(position: GroupPosition, target: int) -> bool:
     """Return whether a consumer can start at this offset of the downstream log."""
-    if position.there is None or landing < position.there.start:
+    if position.there is None or target < position.there.start:
         return False
-    return landing <= position.there.end or not (position.own is not None or position.landed_before)
+    return target <= position.there.end or not (position.own is not None or position.landed_before)
 
 
 # A client each, on both sides, of which 64 stay connected (clients/kafka/groups.py): beyond that a
@@ -189,14 +189,16 @@ class _Checkpoints:
 
     def apply(self, records: Iterable[CheckpointRecord], read_at: float | None) -> None:
         for record in records:
-            found = record.checkpoint
-            key = (found.group, found.topic, found.partition)
-            size = len(found.group) + len(found.topic)
+            checkpoint = record.checkpoint
+            key = (checkpoint.group, checkpoint.topic, checkpoint.partition)
+            size = len(checkpoint.group) + len(checkpoint.topic)
             if key not in self.newest and not self.budget.take(size):
                 self.dropped += 1
                 continue
-            self.newest[key] = _NewestCheckpoint(found, record.at, read_at)
-            self.by_group[found.group] = max(record.at, self.by_group.get(found.group, record.at))
+            self.newest[key] = _NewestCheckpoint(checkpoint, record.at, read_at)
+            self.by_group[checkpoint.group] = max(
+                record.at, self.by_group.get(checkpoint.group, record.at)
+            )
 
 
 @dataclass(slots=True)
@@ -308,17 +310,17 @@ class FailoverGroups:
 
     def dropped(self) -> dict[str, int]:
         """Return the number of entries that limits dropped, by reason."""
-        found = {
+        dropped = {
             "groups": len(self._cut),
             "checkpoints": sum(known.dropped for known in self._checkpoints.values()),
             "heartbeats": self._heartbeats_cut,
         }
-        return {reason: count for reason, count in found.items() if count}
+        return {reason: count for reason, count in dropped.items() if count}
 
     def requests(self) -> tuple[GroupOffsetsRequest, ...]:
         """Return the groups whose offsets are to be requested: those with a checkpoint."""
-        found = (self._build_request(flow) for _, flow in sorted(self._flows.items()))
-        return tuple(request for request in found if request is not None)
+        requests = (self._build_request(flow) for _, flow in sorted(self._flows.items()))
+        return tuple(request for request in requests if request is not None)
 
     def groups(self, now: float) -> tuple[GroupView, ...]:
         """Return the failover cost of each group, for flows whose inputs are all live."""
@@ -331,7 +333,7 @@ class FailoverGroups:
 
     def checkpoints(self, now: float) -> tuple[CheckpointView, ...]:
         """Return the newest checkpoint of each group that still has an offset upstream."""
-        found: list[CheckpointView] = []
+        views: list[CheckpointView] = []
         for key, flow in sorted(self._flows.items()):
             topic = locate_checkpoints(flow)
             if topic is None or not self._whole(topic, now):
@@ -340,16 +342,16 @@ class FailoverGroups:
             offsets = () if answer is None else answer.read.offsets
             alive = {offset.group for offset in offsets if offset.upstream is not None}
             gone = {offset.group for offset in offsets} - alive
-            found += [
+            views += [
                 CheckpointView(*key, group=group, at=moment)
                 for group, moment in sorted(known.by_group.items() if known is not None else ())
                 if group not in gone
             ]
-        return tuple(found)
+        return tuple(views)
 
     def heartbeats(self, now: float) -> tuple[HeartbeatView, ...]:
         """Return the newest heartbeat of each flow."""
-        found = []
+        views = []
         for key, flow in sorted(self._flows.items()):
             beats = [
                 self._heartbeats[topic][flow.source, flow.target]
@@ -358,8 +360,8 @@ class FailoverGroups:
                 and self._whole(topic, now)
             ]
             if beats:
-                found.append(HeartbeatView(*key, at=max(beats)))
-        return tuple(found)
+                views.append(HeartbeatView(*key, at=max(beats)))
+        return tuple(views)
 
     # --- details ---------------------------------------------------------------------------------
 
@@ -428,17 +430,17 @@ class FailoverGroups:
         if answer is None:
             return ()
         if answer.views is None:
-            ours = self._replication.translations(flow)
+            translations = self._replication.translations(flow)
             answer.synced = {
                 partition: syncs.history.newest
-                for partition, syncs in ours.items()
+                for partition, syncs in translations.items()
                 if syncs.history.newest is not None
             }
             topic = locate_checkpoints(flow)
             known = None if topic is None else self._checkpoints.get(topic)
             checkpoints = {} if known is None else known.newest
             answer.views = tuple(
-                self._view(answer, row, row.upstream, ours, checkpoints)
+                self._view(answer, row, row.upstream, translations, checkpoints)
                 for row in answer.read.offsets
                 if row.upstream is not None
             )
@@ -450,13 +452,13 @@ class FailoverGroups:
         answer: _GroupOffsetsAnswer,
         row: GroupOffset,
         upstream: int,
-        ours: Mapping[TopicPartition, PartitionSyncs],
+        translations: Mapping[TopicPartition, PartitionSyncs],
         checkpoints: Mapping[_CheckpointKey, _NewestCheckpoint],
     ) -> GroupView:
         where = (row.group, row.checkpointed or row.remote, row.partition)
         partition = TopicPartition(row.topic, row.partition)
         checkpoint = checkpoints.get(where)
-        syncs = ours.get(partition)
+        syncs = translations.get(partition)
         position = GroupPosition(
             upstream=upstream,
             own=row.downstream,
@@ -467,7 +469,7 @@ class FailoverGroups:
             synced_before=syncs is not None and answer.knew_sync(partition, syncs.history.newest),
             landed_before=answer.knew_landing(where, checkpoint),
         )
-        found = compute_failover_cost(position)
+        cost = compute_failover_cost(position)
         if position.landing is not None:
             answer.landings[where] = position.landing
         return GroupView(
@@ -476,12 +478,12 @@ class FailoverGroups:
             topic=row.topic,
             partition=row.partition,
             upstream=upstream,
-            best=found.best,
+            best=cost.best,
             landing=position.landing,
             landing_from=position.landing_from,
-            translated=found.translated,
-            reread=found.reread,
-            skip=found.skip,
+            translated=cost.translated,
+            reread=cost.reread,
+            skip=cost.skip,
             checkpoint_at=None if checkpoint is None else checkpoint.at,
             checkpoint_read_at=None if checkpoint is None else checkpoint.read_at,
         )

@@ -111,8 +111,8 @@ class InputState:
         if self.tail is None:
             self.tail = TailState(tail.topic)
         moved = self.tail.apply(tail)
-        held = sum(frozen.hidden for frozen in tail.frozen)
-        works = moved or (tail.behind is not None and tail.behind <= held)
+        hidden = sum(frozen.hidden for frozen in tail.frozen)
+        works = moved or (tail.behind is not None and tail.behind <= hidden)
         if not tail.frozen:
             if works:
                 self.succeeded(tail.at)
@@ -143,10 +143,10 @@ class Inputs:
 
     def of(self, input_id: InputId) -> InputState:
         """Return the state of this input, created on first use."""
-        found = self._by_id.get(input_id)
-        if found is None:
-            found = self._by_id[input_id] = InputState(input_id)
-        return found
+        input_state = self._by_id.get(input_id)
+        if input_state is None:
+            input_state = self._by_id[input_id] = InputState(input_id)
+        return input_state
 
     def apply(self, result: InputSucceeded | InputFailed) -> None:
         """Apply the result of an attempt."""
@@ -186,8 +186,8 @@ class Inputs:
     def whole(self, input_id: InputId, now: float) -> bool:
         """Return whether this tail is live and has no frozen partition."""
         state = self._by_id.get(input_id)
-        held = state is not None and state.tail is not None and state.tail.frozen
-        return not held and self.live(input_id, now)
+        frozen = state is not None and state.tail is not None and state.tail.frozen
+        return not frozen and self.live(input_id, now)
 
     def views(self, now: float) -> tuple[InputView, ...]:
         """Return immutable copies of all states, in a stable order."""

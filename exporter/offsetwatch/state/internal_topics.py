@@ -85,10 +85,10 @@ def check_partition_count(facts: TopicFacts) -> str | None:
 
 def check_replication(facts: TopicFacts) -> str | None:
     """Check rule 3: a topic has as many replicas as Connect asks for, or as there are brokers."""
-    wanted = min(REPLICATION_MIN, facts.brokers)
-    if facts.replication >= wanted:
+    required = min(REPLICATION_MIN, facts.brokers)
+    if facts.replication >= required:
         return None
-    return f"a partition has {facts.replication} replica(s) and should have {wanted}"
+    return f"a partition has {facts.replication} replica(s) and should have {required}"
 
 
 def check_size(facts: TopicFacts) -> str | None:
@@ -113,13 +113,13 @@ RULES: Final[tuple[tuple[str, Callable[[TopicFacts], str | None]], ...]] = (
 
 def find_topic_problems(facts: Iterable[TopicFacts]) -> tuple[TopicProblem, ...]:
     """Return every problem of every topic, in a stable order. All roles of a topic are checked."""
-    found = {
+    problems = {
         (topic.at, problem): TopicProblem(at=topic.at, problem=problem, detail=detail)
         for topic in facts
         for problem, rule in RULES
         if (detail := rule(topic)) is not None
     }
-    return tuple(sorted(found.values()))
+    return tuple(sorted(problems.values()))
 
 
 def find_present_problems(
@@ -151,7 +151,7 @@ def find_shared_topics(
     users: defaultdict[KafkaTopic, set[str]] = defaultdict(set)
     for topic in topology.offsets_topics:
         users[topic.at].add(topic.connect_cluster)
-    found = {
+    problems = {
         topic: TopicProblem(
             at=topic,
             problem=SHARED,
@@ -164,8 +164,10 @@ def find_shared_topics(
         detail = (
             f"connector {intruder.connector} of Connect cluster {intruder.home} commits into it"
         )
-        found.setdefault(intruder.at, TopicProblem(at=intruder.at, problem=SHARED, detail=detail))
-    return tuple(sorted(found.values()))
+        problems.setdefault(
+            intruder.at, TopicProblem(at=intruder.at, problem=SHARED, detail=detail)
+        )
+    return tuple(sorted(problems.values()))
 
 
 # --- what to look at -----------------------------------------------------------------------------
@@ -175,24 +177,24 @@ def find_internal_topics(
     topology: Topology, homes: Mapping[str, str]
 ) -> dict[KafkaTopic, InternalTopicRole]:
     """Return internal topics and their roles. `homes`: Connect cluster -> Kafka cluster."""
-    found = {topic.at: InternalTopicRole.OFFSETS for topic in topology.offsets_topics}
+    roles = {topic.at: InternalTopicRole.OFFSETS for topic in topology.offsets_topics}
     for listing in topology.listings:
         for topic, role in (
             (listing.configs, InternalTopicRole.CONFIG),
             (listing.status, InternalTopicRole.STATUS),
         ):
             if topic is not None:
-                found.setdefault(topic, role)
+                roles.setdefault(topic, role)
     for flow in topology.flows:
         # MM2's checkpoint connector writes through its worker, hence to the worker's own cluster.
         home = homes.get(flow.connect_cluster)
         if home is not None:
-            found.setdefault(
+            roles.setdefault(
                 KafkaTopic(home, derive_checkpoints_topic(flow)), InternalTopicRole.CHECKPOINTS
             )
         if flow.offset_syncs is not None:
-            found.setdefault(flow.offset_syncs, InternalTopicRole.OFFSET_SYNCS)
-    return found
+            roles.setdefault(flow.offset_syncs, InternalTopicRole.OFFSET_SYNCS)
+    return roles
 
 
 def role_of_key(key: bytes) -> InternalTopicRole | None:

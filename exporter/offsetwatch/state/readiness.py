@@ -33,13 +33,13 @@ class Readiness:
 
     def __init__(
         self,
-        sites: Mapping[str, ConnectClusterState],
+        clusters: Mapping[str, ConnectClusterState],
         inputs: Inputs,
         replication: Replication,
         failover: FailoverGroups,
         sinks: Sinks,
     ) -> None:
-        self._sites = sites
+        self._sites = clusters
         self._sinks = sinks
         self._inputs = inputs
         self._replication = replication

@@ -155,10 +155,10 @@ def _count_connector_series(
     by_topic: _ConnectorKeys,
 ) -> Counter[_ConnectorKey]:
     """Count the series of each connector. Views are sorted, so each connector is looked up once."""
-    found: Counter[_ConnectorKey] = Counter()
+    counts: Counter[_ConnectorKey] = Counter()
     for key, run in groupby(views, key=_connector_of):
         if key in by_topic:
-            found[key] += sum(
+            counts[key] += sum(
                 count_partition_series(view) for view in run if not _is_mirror_partition(view)
             )
             continue
@@ -168,8 +168,8 @@ def _count_connector_series(
             0 if view.offset is None else len(view.offset.numbers) + (view.event_at is not None)
             for view in run
         ]
-        found[key] += each * len(fields) + sum(fields)
-    return found
+        counts[key] += each * len(fields) + sum(fields)
+    return counts
 
 
 def count_partition_series(view: SourcePartitionView) -> int:
@@ -334,15 +334,15 @@ class TotalSeriesBudget:
     def _too_large(self, parts: _SizesByGroup) -> dict[tuple[SeriesGroup, SeriesOwner], int]:
         """Return the size of the groups, by owner, in which a connector exceeds its own limit."""
         running, others = dict(parts[SeriesGroup.RUNNING_TASKS]), dict(parts[SeriesGroup.TASKS])
-        found: dict[tuple[SeriesGroup, SeriesOwner], int] = {}
+        sizes: dict[tuple[SeriesGroup, SeriesOwner], int] = {}
         for owner, size in running.items():
             if size + others.get(owner, 0) > self._per_connector_max:
-                found[SeriesGroup.RUNNING_TASKS, owner] = size
+                sizes[SeriesGroup.RUNNING_TASKS, owner] = size
         for group in (SeriesGroup.TASKS, SeriesGroup.SINK_PARTITIONS):
             for owner, size in parts[group]:
                 if size > self._per_connector_max:
-                    found[group, owner] = size
-        return found
+                    sizes[group, owner] = size
+        return sizes
 
     def _count(
         self,
@@ -358,7 +358,7 @@ class TotalSeriesBudget:
             self._dropped[limit] += sum(sizes[item] for item in new)
 
 
-def _count_tasks(listed: ListedConnectors, usual: BaselinesByConnector) -> _TaskSeries:
+def _count_tasks(listed: ListedConnectors, baselines: BaselinesByConnector) -> _TaskSeries:
     running: dict[SeriesOwner, int] = {}
     others: dict[SeriesOwner, int] = {}
     sound: list[tuple[SeriesOwner, int]] = []
@@ -373,7 +373,7 @@ def _count_tasks(listed: ListedConnectors, usual: BaselinesByConnector) -> _Task
             if rest:
                 others[owner] = sum(len(STATES) + (task.state not in STATES) for task in rest)
             unknown = {connector.state, *(task.state for task in rest)}.difference(STATES)
-            size = PER_CONNECTOR + 2 * len(unknown) + PER_BASELINE * (owner in usual)
+            size = PER_CONNECTOR + 2 * len(unknown) + PER_BASELINE * (owner in baselines)
             (sound if connector.state == _RUNNING and not rest else unsound).append((owner, size))
     connectors = sound + unsound
     of_tasks = Counter(running) + Counter(others)
@@ -429,7 +429,7 @@ def _collect_sizes(snapshot: Snapshot, tasks: _TaskSeries, sources: _SourceSerie
             {owner: PER_SINK_PARTITION * count for owner, count in sinks.items()}
         ),
         SeriesGroup.TOPICS: _sort_largest_first(
-            {owner: PER_TOPIC * len(found) for owner, found in topics.items()}
+            {owner: PER_TOPIC * len(names) for owner, names in topics.items()}
         ),
         SeriesGroup.TASKS: _sort_largest_first(tasks.others),
         SeriesGroup.CONNECTORS: tasks.connectors,

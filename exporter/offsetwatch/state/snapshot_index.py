@@ -72,10 +72,10 @@ def _by_connector(items: Iterable[_Item]) -> Mapping[ConnectorKey, _Item]:
 
 
 def _group_by_connector(items: Iterable[_Item]) -> Mapping[ConnectorKey, Sequence[_Item]]:
-    found: dict[ConnectorKey, list[_Item]] = {}
+    grouped: dict[ConnectorKey, list[_Item]] = {}
     for item in items:
-        found.setdefault((item.connect_cluster, item.connector), []).append(item)
-    return found
+        grouped.setdefault((item.connect_cluster, item.connector), []).append(item)
+    return grouped
 
 
 def _inputs_by_id(views: tuple[InputView, ...]) -> Mapping[InputId, InputView]:
@@ -128,18 +128,18 @@ def _find_stuck(judgements: tuple[Judgement, ...]) -> frozenset[ConnectorKey]:
 def _group_by_verdict(
     judgements: tuple[Judgement, ...],
 ) -> Mapping[tuple[Scope, Verdict], Sequence[Judgement]]:
-    found: dict[tuple[Scope, Verdict], list[Judgement]] = {}
+    grouped: dict[tuple[Scope, Verdict], list[Judgement]] = {}
     for judgement in judgements:
-        found.setdefault((judgement.scope, judgement.verdict), []).append(judgement)
-    return found
+        grouped.setdefault((judgement.scope, judgement.verdict), []).append(judgement)
+    return grouped
 
 
 def _group_syncs(syncs: tuple[SyncView, ...]) -> Mapping[str, Mapping[SyncKey, SyncView]]:
-    found: dict[str, dict[SyncKey, SyncView]] = {}
+    grouped: dict[str, dict[SyncKey, SyncView]] = {}
     for sync in syncs:
         key = (sync.source, sync.target, sync.topic, sync.partition)
-        found.setdefault(sync.connect_cluster, {})[key] = sync
-    return found
+        grouped.setdefault(sync.connect_cluster, {})[key] = sync
+    return grouped
 
 
 def _select_odd(

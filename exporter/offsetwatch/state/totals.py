@@ -59,28 +59,28 @@ NO_PARTITIONS = PartitionTotals(partitions=0)
 def compute_connector_totals(snapshot: Snapshot) -> dict[ConnectorKey, PartitionTotals]:
     """Return the totals of every connector that has a partition."""
     index = snapshot.index
-    found: dict[ConnectorKey, PartitionTotals] = {}
+    totals: dict[ConnectorKey, PartitionTotals] = {}
     for key, sources in index.source_partitions.items():
         offset = sources[0].offset if len(sources) == 1 else None
-        found[key] = PartitionTotals(
+        totals[key] = PartitionTotals(
             partitions=len(sources),
             position=None if offset is None else offset.text,
             committed_at=_find_newest(view.committed_at for view in sources),
             advanced_at=_find_newest(view.advanced_at for view in sources),
         )
     for key, copied in index.mirror_partitions.items():
-        found[key] = _sum_mirrored(
-            copied, found.get(key), snapshot.at, whole=key not in snapshot.partial
+        totals[key] = _sum_mirrored(
+            copied, totals.get(key), snapshot.at, whole=key not in snapshot.partial
         )
     for key, consumed in index.sink_partitions.items():
         committed = consumed[0].committed if len(consumed) == 1 else None
-        found[key] = PartitionTotals(
+        totals[key] = PartitionTotals(
             partitions=len(consumed),
             position=None if committed is None else str(committed),
             lag_records=_sum_lag(consumed),
             lag_seconds=_find_greatest_lag_age(consumed, snapshot.at),
         )
-    return found
+    return totals
 
 
 def compute_flow_totals(snapshot: Snapshot) -> dict[ConnectorFlowKey, PartitionTotals]:
@@ -139,10 +139,10 @@ def _find_greatest_lag_age(views: Sequence[_LagView], moment: float) -> float | 
 
 def group_views(views: Iterable[_View], key_of: Callable[[_View], _Key]) -> dict[_Key, list[_View]]:
     """Group views by their key, in their order."""
-    found: defaultdict[_Key, list[_View]] = defaultdict(list)
+    grouped: defaultdict[_Key, list[_View]] = defaultdict(list)
     for view in views:
-        found[key_of(view)].append(view)
-    return dict(found)
+        grouped[key_of(view)].append(view)
+    return dict(grouped)
 
 
 MARK_INTERVAL_S: Final = 60.0
@@ -183,21 +183,21 @@ def _build_mark(snapshot: Snapshot, before: TrendMark | None) -> TrendMark:
         at=snapshot.at,
         connectors=_build_column(connectors, before.connectors if before else None, snapshot.at),
         flows=_build_column(flows, before.flows if before else None, snapshot.at),
-        left_out=sum(max(0, len(found) - SUBJECTS_MAX) for found in (connectors, flows)),
+        left_out=sum(max(0, len(owners) - SUBJECTS_MAX) for owners in (connectors, flows)),
     )
 
 
 def _build_column(
-    found: Mapping[_Owner, PartitionTotals],
+    totals: Mapping[_Owner, PartitionTotals],
     before: TrendColumn[_Owner] | None,
     moment: float,
 ) -> TrendColumn[_Owner]:
-    keys = tuple(sorted(found)[:SUBJECTS_MAX])
+    keys = tuple(sorted(totals)[:SUBJECTS_MAX])
     if before is not None:
         # Equal keys are the same objects: they would weigh more than what is kept of them.
         same = {key: key for key in before.keys}
         keys = before.keys if before.keys == keys else tuple(same.get(key, key) for key in keys)
-    rows = [found[key] for key in keys]
+    rows = [totals[key] for key in keys]
     return TrendColumn(
         keys=keys,
         lag_records=_pack_numbers([row.lag_records for row in rows]),

@@ -111,13 +111,13 @@ def compute_differences(
     return tuple(sorted(changes, key=lambda change: change.partition))
 
 
-def describe_directions(found: tuple[Change, ...]) -> tuple[str, ...]:
+def describe_directions(changes: tuple[Change, ...]) -> tuple[str, ...]:
     """Describe the effect of moving forward or back, for changes with a known order."""
     said = {
         Order.AHEAD: "forward: the records in between are skipped for good",
         Order.BEHIND: "back: the records in between are processed again",
     }
-    counted = Counter(change.order for change in found)
+    counted = Counter(change.order for change in changes)
     return tuple(
         f"{counted[order]} partition(s) go {words}"
         for order, words in said.items()

@@ -62,12 +62,12 @@ class KafkaClusterPool:
 
     def addresses(self) -> dict[str, frozenset[str]]:
         """Return the addresses of each cluster, from the configuration and from its brokers."""
-        found = {}
+        by_name = {}
         for name, kafka in self.clusters.items():
-            found[name] = kafka.addresses
+            by_name[name] = kafka.addresses
             with suppress(ClientError):
-                found[name] |= self.at(name).topics()[1]
-        return found
+                by_name[name] |= self.at(name).topics()[1]
+        return by_name
 
     def properties(self, name: str) -> dict[str, Any]:
         """Return the properties for another client of this cluster."""
@@ -85,18 +85,18 @@ class KafkaClusterPool:
 def list_connectors(connect: Connect) -> tuple[Connector, ...]:
     """Return every connector of a Connect cluster, from its REST API."""
     with closing(reader_of(connect, LISTING_TIMEOUT_S)) as reader:
-        found = decode_connectors(reader.connectors())
-    if isinstance(found, Undecodable):
-        raise MalformedResponse(connect.name, f"GET /connectors: {found.reason}")
-    return found
+        connectors = decode_connectors(reader.connectors())
+    if isinstance(connectors, Undecodable):
+        raise MalformedResponse(connect.name, f"GET /connectors: {connectors.reason}")
+    return connectors
 
 
 def find_connector(connect: Connect, name: str) -> Connector:
     """Return the connector of this name. Raises NotFound."""
-    found = {connector.name: connector for connector in list_connectors(connect)}
-    if name not in found:
-        raise NotFound(connect.name, f"no connector {name} ({suggest_name(name, found)})")
-    return found[name]
+    by_name = {connector.name: connector for connector in list_connectors(connect)}
+    if name not in by_name:
+        raise NotFound(connect.name, f"no connector {name} ({suggest_name(name, by_name)})")
+    return by_name[name]
 
 
 def extract_settings(connector: Connector) -> ConnectorSettings:
@@ -216,13 +216,13 @@ def read_record_times(
     if not starts:
         return {}
     with closing(ProbeReader(name, kafkas.properties(name), committed=committed)) as reader:
-        found = reader.first(starts, READS_S_MAX)
-    late = sorted(starts.keys() - found.keys())
+        answers = reader.first(starts, READS_S_MAX)
+    late = sorted(starts.keys() - answers.keys())
     if late:
         said = f"no record of {late[0].topic}-{late[0].partition} came within {READS_S_MAX:g} s"
         raise ResponseTimeout(name, said)
     return {
         partition: answer.at
-        for partition, answer in found.items()
+        for partition, answer in answers.items()
         if isinstance(answer, FirstRecord) and answer.at is not None
     }

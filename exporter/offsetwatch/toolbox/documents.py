@@ -79,22 +79,23 @@ def parse_document(
     parsed = parse_json(raw)
     if isinstance(parsed, ValidationProblem):
         return (parsed,)
-    found: list[ValidationProblem] = []
+    problems: list[ValidationProblem] = []
     if list_of is not None and isinstance(parsed, list):
-        sections = [OffsetsSection(list_of, _parse_entries("$", parsed, found), "$")]
-        return tuple(found) or OffsetsDocument(tuple(sections))
+        sections = [OffsetsSection(list_of, _parse_entries("$", parsed, problems), "$")]
+        return tuple(problems) or OffsetsDocument(tuple(sections))
     if not isinstance(parsed, _JsonObject):
         wrong = f"{_describe_json_type(parsed)} and no object"
         return (ValidationProblem("$", wrong, _DOCUMENT_SHAPE),)
-    found.extend(_find_duplicate_names("$", parsed))
+    problems.extend(_find_duplicate_names("$", parsed))
     # An empty object is a PATCH body, too, although it has no `offsets`.
     if patch_of is not None and (not parsed or any(name == "offsets" for name, _ in parsed)):
-        sections = [_parse_patch(patch_of, parsed, found)]
+        sections = [_parse_patch(patch_of, parsed, problems)]
     else:
         sections = [
-            OffsetsSection(name, _parse_entries(name, value, found), name) for name, value in parsed
+            OffsetsSection(name, _parse_entries(name, value, problems), name)
+            for name, value in parsed
         ]
-    return tuple(found) or OffsetsDocument(tuple(sections))
+    return tuple(problems) or OffsetsDocument(tuple(sections))
 
 
 def parse_pair(
@@ -102,15 +103,15 @@ def parse_pair(
 ) -> PartitionOffset | tuple[ValidationProblem, ...]:
     """Parse a partition and an offset given apart, as on a command line; return problems if any."""
     halves = [parse_json(half.encode(errors="surrogatepass")) for half in (partition, offset)]
-    found = [
+    problems = [
         ValidationProblem(f"{where}.{name}", half.wrong, half.right)
         for name, half in zip(_ENTRY, halves, strict=True)
         if isinstance(half, ValidationProblem)
     ]
-    if found:
-        return tuple(found)
-    pair = _parse_entry(where, _JsonObject(zip(_ENTRY, halves, strict=True)), found)
-    return tuple(found) if pair is None else pair
+    if problems:
+        return tuple(problems)
+    pair = _parse_entry(where, _JsonObject(zip(_ENTRY, halves, strict=True)), problems)
+    return tuple(problems) if pair is None else pair
 
 
 def find_duplicate_partitions(
@@ -174,11 +175,11 @@ def _reject_constant(name: str) -> None:
 
 
 def _parse_patch(
-    connector: str, parsed: _JsonObject, found: list[ValidationProblem]
+    connector: str, parsed: _JsonObject, problems: list[ValidationProblem]
 ) -> OffsetsSection:
     """Parse a PATCH body: `offsets` with at least one pair, and no other field."""
     right = 'a PATCH body is {"offsets": [{"partition": {…}, "offset": {…}}, …]}'
-    found.extend(
+    problems.extend(
         ValidationProblem(f"$.{name}", "unknown beside `offsets`", right)
         for name, _ in parsed
         if name != "offsets"
@@ -186,37 +187,39 @@ def _parse_patch(
     listed = dict(parsed).get("offsets")
     pairs: tuple[PartitionOffset, ...] = ()
     if listed is None or listed == []:
-        found.append(ValidationProblem("offsets", "no partition and no offset in it", right))
+        problems.append(ValidationProblem("offsets", "no partition and no offset in it", right))
     else:
-        pairs = _parse_entries("offsets", listed, found)
+        pairs = _parse_entries("offsets", listed, problems)
     return OffsetsSection(connector, pairs, "offsets")
 
 
 def _parse_entries(
-    where: str, value: Any, found: list[ValidationProblem]
+    where: str, value: Any, problems: list[ValidationProblem]
 ) -> tuple[PartitionOffset, ...]:
     if not isinstance(value, list):
         wrong = f"{_describe_json_type(value)} and no list"
-        found.append(ValidationProblem(where, wrong, _DOCUMENT_SHAPE))
+        problems.append(ValidationProblem(where, wrong, _DOCUMENT_SHAPE))
         return ()
-    read = [_parse_entry(f"{where}[{index}]", entry, found) for index, entry in enumerate(value)]
+    read = [_parse_entry(f"{where}[{index}]", entry, problems) for index, entry in enumerate(value)]
     pairs = tuple(pair for pair in read if pair is not None)
     if len(pairs) == len(value):  # else the places would not be those of the document
-        found.extend(find_duplicate_partitions(where, pairs))
+        problems.extend(find_duplicate_partitions(where, pairs))
     return pairs
 
 
-def _parse_entry(where: str, entry: Any, found: list[ValidationProblem]) -> PartitionOffset | None:
+def _parse_entry(
+    where: str, entry: Any, problems: list[ValidationProblem]
+) -> PartitionOffset | None:
     """Parse an entry; None if any part of it is wrong."""
-    before = len(found)
+    before = len(problems)
 
-    def report(place: str, wrong: str, right: str = _ENTRY_SHAPE) -> None:
-        found.append(ValidationProblem(place, wrong, right))
+    def report(path: str, wrong: str, right: str = _ENTRY_SHAPE) -> None:
+        problems.append(ValidationProblem(path, wrong, right))
 
     if not isinstance(entry, _JsonObject):
         report(where, f"{_describe_json_type(entry)} and no entry")
         return None
-    found.extend(_find_duplicate_names(where, entry))
+    problems.extend(_find_duplicate_names(where, entry))
     fields = dict(entry)
     missing = [name for name in _ENTRY if name not in fields]
     for name in fields:
@@ -232,8 +235,8 @@ def _parse_entry(where: str, entry: Any, found: list[ValidationProblem]) -> Part
             "`offset` is missing, which Connect would take for a reset of this partition",
             'write "offset": null if it is to be removed',
         )
-    maps = [_parse_map(f"{where}.{name}", fields.get(name), found) for name in _ENTRY]
-    if len(found) > before:
+    maps = [_parse_map(f"{where}.{name}", fields.get(name), problems) for name in _ENTRY]
+    if len(problems) > before:
         return None
     partition, offset = (
         None if mapping is None else encode_sorted(mapping).decode() for mapping in maps
@@ -248,21 +251,23 @@ def _parse_entry(where: str, entry: Any, found: list[ValidationProblem]) -> Part
 
 def _is_key(key: Any, partition: str) -> bool:
     """Return whether a raw key is for this partition; its connector may differ, for an import."""
-    found = decode_key(key.encode()) if isinstance(key, str) and _is_text(key) else None
-    return isinstance(found, SourceKey) and found.is_spelling and found.identity == partition
+    decoded = decode_key(key.encode()) if isinstance(key, str) and _is_text(key) else None
+    return isinstance(decoded, SourceKey) and decoded.is_spelling and decoded.identity == partition
 
 
-def _parse_map(where: str, value: Any, found: list[ValidationProblem]) -> dict[str, Scalar] | None:
+def _parse_map(
+    where: str, value: Any, problems: list[ValidationProblem]
+) -> dict[str, Scalar] | None:
     """Parse a flat map of values that Connect can store; None for null."""
     if value is None:
         return None
     if not isinstance(value, _JsonObject):
         wrong = f"{_describe_json_type(value)} and no object"
-        found.append(ValidationProblem(where, wrong, _ENTRY_SHAPE))
+        problems.append(ValidationProblem(where, wrong, _ENTRY_SHAPE))
         return None
-    found.extend(_find_duplicate_names(where, value))
+    problems.extend(_find_duplicate_names(where, value))
     for name, item in value:
-        found.extend(_check_value(f"{where}.{name}", name, item))
+        problems.extend(_check_value(f"{where}.{name}", name, item))
     return dict(value)
 
 
@@ -331,8 +336,8 @@ def rename_document(
 
     A problem is a name that is not in the document, or two names that become one.
     """
-    found = [*_find_unknown_names("--rename", connectors, set(document.connectors()))]
-    found += _find_unknown_names("--rename-alias", aliases, _collect_aliases(document))
+    problems = [*_find_unknown_names("--rename", connectors, set(document.connectors()))]
+    problems += _find_unknown_names("--rename-alias", aliases, _collect_aliases(document))
     sections = tuple(
         OffsetsSection(
             connector=connectors.get(section.connector, section.connector),
@@ -342,7 +347,7 @@ def rename_document(
         for section in document.sections
     )
     times = Counter(section.connector for section in sections)
-    found += [
+    problems += [
         ValidationProblem(
             "--rename", f"{name} would be there twice", "one document for each of them"
         )
@@ -350,8 +355,8 @@ def rename_document(
         if times[name] > 1
     ]
     for section in sections:
-        found += find_duplicate_partitions(section.where, section.pairs)
-    return tuple(found) or replace(document, sections=sections)
+        problems += find_duplicate_partitions(section.where, section.pairs)
+    return tuple(problems) or replace(document, sections=sections)
 
 
 def _find_unknown_names(

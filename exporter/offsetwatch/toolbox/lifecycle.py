@@ -85,8 +85,8 @@ def prepare_state(
         return PreparedChange(name, (owned,))
     needs = STOPPED_STATE_SINCE if state is RequestedState.STOPPED else None
     known = store.connector(name)
-    found = query_worker_versions(store.connect)
-    problems = check_worker_versions(store.connect, needs, found=found)
+    versions = query_worker_versions(store.connect)
+    problems = check_worker_versions(store.connect, needs, versions=versions)
     if problems or known is None:
         return _report_problems(store, name, problems)
     driver = store.driver(name)
@@ -104,7 +104,7 @@ def prepare_state(
         (ToState(state), *_build_watch(watch_s)),
         author=author,
         final=state,
-        notes=(f"{name}: {inspection.said}", *describe_silent_workers(found)),
+        notes=(f"{name}: {inspection.said}", *describe_silent_workers(versions)),
         driver=driver,
     )
 
@@ -246,19 +246,19 @@ def parse_request(name: str, raw: bytes) -> CreationRequest | tuple[ValidationPr
             return (ValidationProblem("--config-file", "it is no JSON object", right),)
         parts = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        place = parse_json(raw)
-        wrong = place.wrong if isinstance(place, ValidationProblem) else "it is not JSON"
+        value = parse_json(raw)
+        wrong = value.wrong if isinstance(value, ValidationProblem) else "it is not JSON"
         return (ValidationProblem("--config-file", wrong, ""),)
     if not isinstance(parsed.get("config"), dict):
         return tuple(_find_wrong_settings(name, parsed)) or CreationRequest(
             {**parsed, "name": name}
         )
     inner = {"name": parsed.get("name", name), **parsed["config"]}
-    found = (*_find_wrong_parts(parsed), *_find_wrong_settings(name, inner))
-    given = parsed.get("initial_offsets") is not None
-    return found or CreationRequest(
+    problems = (*_find_wrong_parts(parsed), *_find_wrong_settings(name, inner))
+    has_offsets = parsed.get("initial_offsets") is not None
+    return problems or CreationRequest(
         config={**inner, "name": name},
-        offsets=bytes(parts["initial_offsets"]) if given else None,
+        offsets=bytes(parts["initial_offsets"]) if has_offsets else None,
         state=_STATES.get(str(parsed.get("initial_state")).upper()),
     )
 
@@ -307,19 +307,19 @@ def prepare_create(
     owned = check_strimzi_ownership(store.connect, name)
     if owned is not None:
         return PreparedChange(name, (owned,))
-    found = [*_find_obstacles(store, name)]
+    problems = [*_find_obstacles(store, name)]
     class_name = str(connector.config.get("connector.class"))
     kind = store.kind_of(class_name)
     if kind is None:
         right = "install it on every worker, or correct connector.class"
-        found.append(
+        problems.append(
             ValidationProblem("connector.class", f"{store.name} has no {class_name}", right)
         )
     section = _find_section(name, connector.offsets)
     if not isinstance(section, OffsetsSection):
-        return PreparedChange(name, (*found, *section))
-    if found:
-        return PreparedChange(name, tuple(found))
+        return PreparedChange(name, (*problems, *section))
+    if problems:
+        return PreparedChange(name, tuple(problems))
     settings = parse_connector_settings(name, connector.config, kind=kind or "")
     request = OffsetsRequest(name, section.pairs, section.where, allow_new=allow_new)
     wrong, notes = _check_offsets(store, request, settings, state)

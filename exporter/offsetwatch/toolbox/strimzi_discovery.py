@@ -194,7 +194,7 @@ class _ConfigDiscovery:
 
 def build_file_text(parts: Iterable[SecretKeyRef], secrets: Mapping[str, Json]) -> str:
     """Build the text of a file. Raises KeyError with what is missing."""
-    found = []
+    lines = []
     for secret, key in parts:
         data = secrets[secret].get("data") or {}
         pattern = re.compile(re.escape(key).replace(r"\*", ".*"))
@@ -203,10 +203,10 @@ def build_file_text(parts: Iterable[SecretKeyRef], secrets: Mapping[str, Json]) 
             raise KeyError(f"Secret {secret} has no {key}")
         for value in matching:
             try:
-                found.append(base64.b64decode(value, validate=True).decode())
+                lines.append(base64.b64decode(value, validate=True).decode())
             except (binascii.Error, UnicodeDecodeError) as exc:
                 raise KeyError(f"Secret {secret}: {key} is no text") from exc
-    return "\n".join(text.rstrip("\n") for text in found) + "\n"
+    return "\n".join(text.rstrip("\n") for text in lines) + "\n"
 
 
 def _build_cluster_name(bootstrap: str) -> str:

@@ -104,34 +104,34 @@ class ValidationFacts:
 def find_named_partitions(pairs: tuple[PartitionOffset, ...]) -> frozenset[TopicPartition]:
     """Return the partitions with a requested offset, of a mirror or a sink: their logs are read."""
     named = (pair.partition for pair in pairs if pair.offset is not None)
-    found = (_parse_topic_partition(parse_fields(partition)) for partition in named)
-    return frozenset(partition for partition in found if partition is not None)
+    partitions = (_parse_topic_partition(parse_fields(partition)) for partition in named)
+    return frozenset(partition for partition in partitions if partition is not None)
 
 
 def find_problems(request: OffsetsRequest, facts: ValidationFacts) -> tuple[ValidationProblem, ...]:
     """Return all problems in document order; empty if the request can be executed."""
     check = _build_check(request, facts)
-    found: list[ValidationProblem] = []
+    problems: list[ValidationProblem] = []
     unknown = check.unreadable_logs(request.pairs)
     if unknown and not request.allow_new:  # as one problem, and not for each partition
         advice = check.advice() or "configure the Kafka cluster that it reads from"
-        found.append(
+        problems.append(
             ValidationProblem(
                 request.where,
                 f"the first and last record of {unknown} cannot be read",
                 f"{advice}; --allow-new writes them unchecked",
             )
         )
-    explained = len(found) + EXPLANATIONS_MAX
+    explained = len(problems) + EXPLANATIONS_MAX
     for index, pair in enumerate(request.pairs):
-        if len(found) >= explained:
+        if len(problems) >= explained:
             check = replace(check, brief=True)
         where = f"{request.where}[{index}]"
-        found.extend(
+        problems.extend(
             ValidationProblem(f"{where}.{name}", wrong, right)
             for name, wrong, right in check.flaws(pair)
         )
-    return tuple(found)
+    return tuple(problems)
 
 
 def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str, ...]:
@@ -142,19 +142,19 @@ def collect_notes(request: OffsetsRequest, facts: ValidationFacts) -> tuple[str,
         remark = check.remark(pair)
         if remark is not None:
             remarks.setdefault(remark, []).append(pair.partition)
-    found = [f"{format_names(partitions)}: {remark}" for remark, partitions in remarks.items()]
+    notes = [f"{format_names(partitions)}: {remark}" for remark, partitions in remarks.items()]
     unknown = check.unreadable_logs(request.pairs)
     if unknown and request.allow_new:
-        found.append(f"whether {unknown} has records of these offsets could not be read")
+        notes.append(f"whether {unknown} has records of these offsets could not be read")
     shape = check.shape
     if shape is not None and shape.constant:
-        found.append(f"no task of a {shape.name} ever reads its offsets: this changes nothing")
+        notes.append(f"no task of a {shape.name} ever reads its offsets: this changes nothing")
     if shape is FILE_STREAM and any(pair.offset is not None for pair in request.pairs):
-        found.append(
+        notes.append(
             "the file cannot be seen from here: a position counts bytes from its start, and past "
             "its end the task waits silently"
         )
-    return tuple(found)
+    return tuple(notes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,11 +352,11 @@ class _RequestCheck:
         assert isinstance(value, int)  # its shape is right
         name = _format_partition(partition)
         if self.shape is SINK:
-            found = check_next_offset(name, bounds, value)
+            flaw = check_next_offset(name, bounds, value)
         else:
-            found = check_last_offset(name, bounds, value, null_is_end=self._starts_at_the_end())
-        if found is not None:
-            yield self.shape.position, *found
+            flaw = check_last_offset(name, bounds, value, null_is_end=self._starts_at_the_end())
+        if flaw is not None:
+            yield self.shape.position, *flaw
 
     def advice(self) -> str:
         """Return what to do about unknown facts."""

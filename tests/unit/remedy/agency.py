@@ -249,7 +249,7 @@ class Agency:
             planner=self.planner,
             open_driver=self.driver,
             clock=clock,
-            life=ProcessLifetime(steady, self.wait),
+            lifetime=ProcessLifetime(steady, self.wait),
         )
         self.agent = RemediationLoop(
             ledger=self.ledger,

@@ -30,7 +30,7 @@ def test_other_views_are_indexed_anew():
 
 
 def test_what_a_reader_of_an_older_snapshot_builds_is_not_the_next_ones():
-    book = Book(sites=(), kafkas={}, stale_after_s={}, source_partitions_max=10)
+    book = Book(clusters=(), kafkas={}, stale_after_s={}, source_partitions_max=10)
     first = book.snapshot(1.0)
     built = first.index.connectors
     second = book.snapshot(2.0)

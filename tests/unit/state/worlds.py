@@ -168,7 +168,7 @@ class World:
     ) -> None:
         self.now = NOW
         self.book = Book(
-            sites=tuple(
+            clusters=tuple(
                 ConnectClusterSettings(name=cluster, kafka="east")
                 if isinstance(cluster, str)
                 else cluster

@@ -116,13 +116,13 @@ def collect_unread_clusters(
     failing = {*silent, *(cluster for cluster, *others in clusters if not others)}
     for unread_input, candidates in zip(unread_inputs, clusters, strict=True):
         cluster = _choose_cluster(candidates, unread_input.last_error, failing, config)
-        found = missing.setdefault(cluster, {})
+        unread = missing.setdefault(cluster, {})
         name = f"{unread_input.kind} {unread_input.input}"
-        if name not in found or unread_input.last_error is not None:
-            found[name] = unread_input
+        if name not in unread or unread_input.last_error is not None:
+            unread[name] = unread_input
     return tuple(
-        _build_unread_cluster(cluster, found, silent.get(cluster), config)
-        for cluster, found in sorted(missing.items())
+        _build_unread_cluster(cluster, unread, silent.get(cluster), config)
+        for cluster, unread in sorted(missing.items())
     )
 
 
@@ -146,19 +146,19 @@ def _choose_cluster(
 
 def _build_unread_cluster(
     cluster: ClusterName,
-    found: Mapping[str, UnreadInput],
+    unread_inputs: Mapping[str, UnreadInput],
     silent: str | None,
     config: Config | None,
 ) -> UnreadCluster:
-    errors = (unread_input.last_error for unread_input in found.values())
-    read = (unread_input.last_success_at for unread_input in found.values())
+    errors = (unread_input.last_error for unread_input in unread_inputs.values())
+    read = (unread_input.last_success_at for unread_input in unread_inputs.values())
     return UnreadCluster(
         kind=cluster.kind,
         cluster=cluster.name,
         address=None if config is None else _find_address(config, cluster),
         why=silent or next(filter(None, errors), "not read to its end yet"),
         since=max((moment for moment in read if moment is not None), default=None),
-        inputs=tuple(found),
+        inputs=tuple(unread_inputs),
     )
 
 
@@ -237,10 +237,10 @@ class ReadOptions(NamedTuple):
 
     def required(self) -> Config:
         """Return the configuration, for an own inspection. Raises ConfigError if none is named."""
-        found = self.loaded()
-        if found is None:
+        config = self.loaded()
+        if config is None:
             raise ConfigError(("--config: no daemon answers, and without it nothing can be read",))
-        return found
+        return config
 
 
 @dataclass(frozen=True, slots=True)

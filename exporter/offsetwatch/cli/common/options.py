@@ -206,12 +206,12 @@ def take_read_options(options: dict[str, Any]) -> ReadOptions:
     url = options.pop("url")
     if is_typed(context, "config_path") and not is_typed(context, "url"):
         url = None
-    found = ReadOptions(
+    reading = ReadOptions(
         options.pop("config_path"), url, options.pop("timeout_s"), direct=options.pop("direct")
     )
-    if found.direct and found.config_path is None:
+    if reading.direct and reading.config_path is None:
         raise click.UsageError("--direct: the clusters are those of a configuration: -c FILE")
-    return found
+    return reading
 
 
 def _note_json(context: click.Context, _parameter: click.Parameter, value: bool) -> None:  # noqa: FBT001 - click's own signature

@@ -82,13 +82,13 @@ class ReachabilityProbe:
     def silent(self, after_s: float = SILENT_S) -> dict[ClusterName, str]:
         """Return the clusters that failed or have not answered for `after_s` s, with the reason."""
         late = time.monotonic() - self._began
-        found: dict[ClusterName, str | None] = {}
+        errors: dict[ClusterName, str | None] = {}
         for cluster in self._clusters:
             if cluster in self._errors:
-                found[cluster] = self._errors[cluster]
+                errors[cluster] = self._errors[cluster]
             elif late >= after_s:
-                found[cluster] = self._trouble(cluster) or f"no answer within {late:.1f} s"
-        return {cluster: error for cluster, error in found.items() if error is not None}
+                errors[cluster] = self._trouble(cluster) or f"no answer within {late:.1f} s"
+        return {cluster: error for cluster, error in errors.items() if error is not None}
 
     def _trouble(self, cluster: ClusterName) -> str | None:
         """Return why a Kafka cluster has not answered; None if its client has reported no error."""

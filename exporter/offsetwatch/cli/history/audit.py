@@ -67,9 +67,9 @@ class AuditOptions:
     timeout_s: float
 
 
-def print_audit(**given: Any) -> int:
+def print_audit(**arguments: Any) -> int:
     """Run the audit, print the findings and return the exit code."""
-    options = AuditOptions(**given)
+    options = AuditOptions(**arguments)
     loaded = config.load(options.config_path)
     configure_logging(loaded.log.level, loaded.log.format)
     bounds, named = _parse_bounds(options), _parse_copy_topics(options.copy_topics)
@@ -97,11 +97,13 @@ def print_audit(**given: Any) -> int:
         master=loaded.history.master,
         heap=loaded.history.heap,
     )
-    found = audit(spec, output.print_error)
-    document = _build_document(flow, found, bounds, options)
+    audits = audit(spec, output.print_error)
+    document = _build_document(flow, audits, bounds, options)
     if options.report is not None:
         _write_report(options.report, document)
-    output.print_result(options.output_format, document, lambda: _print_tables(flow, found, bounds))
+    output.print_result(
+        options.output_format, document, lambda: _print_tables(flow, audits, bounds)
+    )
     return FINDINGS if document["unexplained"] else OK
 
 
@@ -129,27 +131,27 @@ def _parse_bounds(options: AuditOptions) -> AuditBounds:
 
 def _parse_copy_topics(options: Sequence[str]) -> dict[str, str]:
     """Return the names of copies by upstream topic, from `TOPIC=COPY`. Raises ConfigError."""
-    found = {}
+    copies = {}
     for option in options:
         topic, equals, copy = option.partition("=")
         if not (topic and equals and copy):
             raise ConfigError((f"--copy-topic {option}: TOPIC=COPY, as in orders=copy-of-orders",))
-        found[topic] = copy
-    return found
+        copies[topic] = copy
+    return copies
 
 
 def _find_flow(topology: Topology, options: AuditOptions) -> MirrorFlow:
-    found = [
+    flows = [
         flow
         for flow in topology.flows
         if options.flow in {None, f"{flow.source}->{flow.target}", flow.connector}
         and options.connect_cluster in {None, flow.connect_cluster}
     ]
-    if len(found) == 1:
-        return found[0]
+    if len(flows) == 1:
+        return flows[0]
     there = ", ".join(f"{flow.source}->{flow.target} ({flow.connector})" for flow in topology.flows)
     wrong = f"several flows could be meant: {there}; name one: --flow, --connect"
-    if not found:
+    if not flows:
         wrong = f"--flow {options.flow}: there is no such flow; there is: {there or '-'}"
     raise ConfigError((wrong,))
 
@@ -175,8 +177,8 @@ def _read_transforms(loaded: config.Config, flow: MirrorFlow) -> Transforms:
             try:
                 with closing(reader_of(connect, connect.poll.timeout_s)) as reader:
                     body = reader.connector_config(flow.connector)
-                found = parse_transforms(msgspec.json.decode(body))
-                return replace(found, routes=bool(flow.routers))
+                transforms = parse_transforms(msgspec.json.decode(body))
+                return replace(transforms, routes=bool(flow.routers))
             except (ClientError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
                 output.print_error(f"{flow.connector}: its transforms are not known: {exc}")
     return Transforms(
@@ -218,24 +220,24 @@ def _describe_cost(scope: AuditScope) -> Iterator[str]:
         yield f"{pending} upstream offsets are not replicated yet, and are not missed"
 
 
-def _compute_share(found: Sequence[PartitionAudit]) -> float | None:
+def _compute_share(audits: Sequence[PartitionAudit]) -> float | None:
     """Return the share of requested offsets that was compared; None if there are none.
 
     Requested offsets that are not replicated yet do not count.
     """
-    requested = sum(partition.reach.wanted - partition.reach.pending for partition in found)
+    requested = sum(partition.reach.wanted - partition.reach.pending for partition in audits)
     compared = sum(
-        part.judged[1] - part.judged[0] for partition in found for part in partition.reach.slices
+        part.judged[1] - part.judged[0] for partition in audits for part in partition.reach.slices
     )
     return compared / requested if requested else None
 
 
 def _build_document(
-    flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: AuditBounds, options: AuditOptions
+    flow: MirrorFlow, audits: Sequence[PartitionAudit], bounds: AuditBounds, options: AuditOptions
 ) -> dict[str, object]:
     unexplained = sum(
         not (one.explained and (one.certain or options.accept_transforms))
-        for partition in found
+        for partition in audits
         for one in partition.findings
     )
     return {
@@ -245,7 +247,7 @@ def _build_document(
         "sample": bounds.share,
         "seed": bounds.seed,
         "headers": options.headers,
-        "looked_at": _compute_share(found),
+        "looked_at": _compute_share(audits),
         "unexplained": unexplained,
         "partitions": [
             {
@@ -260,15 +262,15 @@ def _build_document(
                 "not_replicated_yet": partition.reach.pending,
                 "findings": partition.findings,
             }
-            for partition in found
+            for partition in audits
         ],
     }
 
 
-def _print_tables(flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: AuditBounds) -> None:
+def _print_tables(flow: MirrorFlow, audits: Sequence[PartitionAudit], bounds: AuditBounds) -> None:
     output.print_columns(
         f"{flow.source}->{flow.target} ({flow.connector})",
-        found,
+        audits,
         {
             "partition": _format_partition,
             "judged, upstream": _format_judged_range,
@@ -289,7 +291,7 @@ def _print_tables(flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: Aud
             _format_span(one.down),
             one.explained or None,
         )
-        for partition in found
+        for partition in audits
         for one in partition.findings
     ]
     if rows:
@@ -298,7 +300,7 @@ def _print_tables(flow: MirrorFlow, found: Sequence[PartitionAudit], bounds: Aud
             ("partition", "what", "records#", "upstream", "downstream", "explained by"),
             rows,
         )
-    share = _compute_share(found)
+    share = _compute_share(audits)
     inspected = "nothing" if share is None else f"{share:.1%}"
     where = "" if bounds.share >= 1 else f" in what was inspected, {inspected} of it"
     output.print_lines(f"{'Nothing is wrong' if not rows else f'{len(rows)} findings'}{where}", ())

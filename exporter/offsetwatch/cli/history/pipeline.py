@@ -130,18 +130,18 @@ def learn_baselines(config_path: Path, *, output_format: OutputFormat) -> None:
     with _require_extra():
         from offsetwatch.history.baselines import job  # noqa: PLC0415
     base = Path(loaded.history.path)
-    found = job.learn(base, master=loaded.history.master, heap=loaded.history.heap)
+    baselines = job.learn(base, master=loaded.history.master, heap=loaded.history.heap)
     if output_format is not OutputFormat.TABLE:
         rows = [
             {**asdict(row), "since": Moment(row.since), "until": Moment(row.until)}
-            for row in found.connectors
+            for row in baselines.connectors
         ]
-        moments = {"made_at": Moment(found.made_at), "until": Moment(found.until)}
-        output.print_document(output_format, {**asdict(found), **moments, "connectors": rows})
+        moments = {"made_at": Moment(baselines.made_at), "until": Moment(baselines.until)}
+        output.print_document(output_format, {**asdict(baselines), **moments, "connectors": rows})
         return
     output.print_columns(
-        f"What is usual, learned from before {output.format_moment(found.until)}",
-        found.connectors,
+        f"What is usual, learned from before {output.format_moment(baselines.until)}",
+        baselines.connectors,
         {
             "connector": lambda row: row.connector,
             "place": lambda row: row.connect_cluster,
@@ -150,14 +150,14 @@ def learn_baselines(config_path: Path, *, output_format: OutputFormat) -> None:
                 None if row.commit_s is None else output.format_age(row.commit_s[0])
             ),
             "advances#": lambda row: row.advances,
-            "pause, median": lambda row: output.format_age(row.interval_s(found.until, 0)),
+            "pause, median": lambda row: output.format_age(row.interval_s(baselines.until, 0)),
             "too long, from": lambda row: output.format_age(row.pause_s),
             "or missing#": lambda row: (
                 None if row.pause_advances is None else f"{row.pause_advances:.1f}"
             ),
         },
     )
-    for few in found.insufficient:
+    for few in baselines.insufficient:
         output.print_error(
             f"{few.connect_cluster}/{few.connector}: insufficient history, {few.had} of "
             f"{few.wanted} weeks"
@@ -169,32 +169,32 @@ def write_package(folder: Path, *, output_format: OutputFormat) -> None:
     with _require_extra():
         from offsetwatch.history.spark import jars  # noqa: PLC0415
 
-        made = jars.package(folder)
+        package = jars.package(folder)
     output.print_result(
         output_format,
         {
-            "archive": str(made.archive),
-            "main": str(made.main),
-            "jars": [str(jar) for jar in made.jars],
-            "requirements": str(made.requirements),
+            "archive": str(package.archive),
+            "main": str(package.main),
+            "jars": [str(jar) for jar in package.jars],
+            "requirements": str(package.requirements),
         },
         lambda: click.echo(
-            f"spark-submit --master MASTER --py-files {made.archive} \\\n"
-            f"  --jars {','.join(str(jar) for jar in made.jars)} \\\n"
-            f"  {made.main} history run --available-now --config FILE"
+            f"spark-submit --master MASTER --py-files {package.archive} \\\n"
+            f"  --jars {','.join(str(jar) for jar in package.jars)} \\\n"
+            f"  {package.main} history run --available-now --config FILE"
         ),
     )
 
 
 def read_topic_ids(loaded: config.Config, topics: Collection[KafkaTopic]) -> dict[KafkaTopic, str]:
     """Return Kafka's topic id of each topic to be read."""
-    found: dict[KafkaTopic, str] = {}
+    topic_ids: dict[KafkaTopic, str] = {}
     for kafka in sorted({topic.kafka for topic in topics}):
         admin = KafkaAdmin(kafka, loaded.kafka[kafka].client_properties())
         names = [topic.topic for topic in topics if topic.kafka == kafka]
         ids = admin.topic_ids(names).items()
-        found |= {KafkaTopic(kafka, name): topic_id for name, topic_id in ids}
-    return found
+        topic_ids |= {KafkaTopic(kafka, name): topic_id for name, topic_id in ids}
+    return topic_ids
 
 
 def read_cut(path: Path) -> dict[KafkaTopic, dict[int, int]]:
@@ -280,7 +280,7 @@ def choose_topics(
 ) -> tuple[AuxiliaryTopic, ...]:
     """Return the same as find_readable_topics, with clients that the caller opened."""
     checkpoints = (locate_checkpoints(flow) for flow in topology.flows)
-    found = {
+    topics = {
         *(
             AuxiliaryTopic(topic, TopicKind.CHECKPOINTS, None)
             for topic in checkpoints
@@ -288,9 +288,9 @@ def choose_topics(
         ),
         *_find_connect_topics(connects, topology, admins, open_reader),
     }
-    claims = Counter(each.at for each in found)
+    claims = Counter(each.at for each in topics)
     recorded = set(topology.recorded())
-    alone = [each for each in found if claims[each.at] == 1 and each.at not in recorded]
+    alone = [each for each in topics if claims[each.at] == 1 and each.at not in recorded]
     readable = _select_readable(admins, {each.at for each in alone})
     return tuple(
         sorted((each for each in alone if each.at in readable), key=lambda topic: topic.at)
@@ -334,18 +334,18 @@ def _find_sibling_topics(
     Two topics of the same kind are ambiguous and left out.
     """
     try:
-        found = read_siblings(admin, lambda: open_reader(home.kafka), home.topic, SystemClock())
+        siblings = read_siblings(admin, lambda: open_reader(home.kafka), home.topic, SystemClock())
     except ClientError as exc:
         _log.warning("history_beside", topic=str(home), reason=str(exc))
         return {}
-    times = Counter(found.values())
-    return {name: _ROLES[role] for name, role in found.items() if times[role] == 1}
+    times = Counter(siblings.values())
+    return {name: _ROLES[role] for name, role in siblings.items() if times[role] == 1}
 
 
 def _select_readable(
     admins: Mapping[str, KafkaInspector], topics: set[KafkaTopic]
 ) -> set[KafkaTopic]:
-    found: set[KafkaTopic] = set()
+    readable_topics: set[KafkaTopic] = set()
     for kafka in sorted({topic.kafka for topic in topics}):
         names = sorted(topic.topic for topic in topics if topic.kafka == kafka)
         try:
@@ -353,9 +353,9 @@ def _select_readable(
         except ClientError as exc:
             _log.warning("history_beside", kafka=kafka, reason=str(exc))
             continue
-        found |= {
+        readable_topics |= {
             KafkaTopic(kafka, name)
             for name, shape in shapes.items()
             if isinstance(shape, TopicShape) and shape.may("READ")
         }
-    return found
+    return readable_topics

@@ -146,11 +146,11 @@ def check_permissions(
                 if not shape.may(operation):
                     missing.setdefault(operation, []).append(topic)
     for operation, topics in missing.items():
-        found = f"no {operation} on {_format_names(topics)}"
+        result = f"no {operation} on {_format_names(topics)}"
         advice = f"allow {operation} on these topics"
         if operation == "DESCRIBE_CONFIGS":
             advice += ": the offsets topic is found and topics are linted by it"
-        yield line("warn" if operation == "DESCRIBE_CONFIGS" else "fail", found, advice)
+        yield line("warn" if operation == "DESCRIBE_CONFIGS" else "fail", result, advice)
     if hidden:
         yield line("unknown", "the broker does not report these rights")
     elif readable and not missing:
@@ -164,9 +164,9 @@ def _check_group_permissions(
     line = partial(DoctorCheck, about, "group ACLs")
     refused = [
         name
-        for name, found in groups.items()
-        if isinstance(found, ClientError)
-        or (found is not None and not found & {"DESCRIBE", "READ", "ALL"})
+        for name, operations in groups.items()
+        if isinstance(operations, ClientError)
+        or (operations is not None and not operations & {"DESCRIBE", "READ", "ALL"})
     ]
     if refused:
         advice = "allow Describe on these groups: without it their sinks have no lag"
@@ -285,10 +285,10 @@ def check_disk(path: str, *, writable: bool, free_bytes: int) -> DoctorCheck:
     line = partial(DoctorCheck, "disk", "history.path")
     if not writable:
         return line("fail", f"{path}: not writable", "set history.path, or chown it")
-    found = f"{path}: {free_bytes / 2**30:.1f} GiB free"
+    result = f"{path}: {free_bytes / 2**30:.1f} GiB free"
     if free_bytes < FREE_BYTES_MIN:
-        return line("warn", found, "make room for the tables")
-    return line("ok", found)
+        return line("warn", result, "make room for the tables")
+    return line("ok", result)
 
 
 def check_history_extra(*, spark: bool, java: bool) -> DoctorCheck:
@@ -326,8 +326,8 @@ def check_internal_topics(
         )
     hidden = sorted(fact.at.topic for fact in facts if fact.policy is None)
     if hidden:
-        found = f"cleanup.policy of {_format_names(hidden)} is hidden from offsetwatch"
-        yield line("unknown", found, "allow DescribeConfigs on these topics")
+        result = f"cleanup.policy of {_format_names(hidden)} is hidden from offsetwatch"
+        yield line("unknown", result, "allow DescribeConfigs on these topics")
     visible = sorted(fact.at.topic for fact in facts if fact.policy is not None)
     if visible and not problems:
         yield line("ok", f"nothing wrong with {_format_names(visible)}")
@@ -346,9 +346,11 @@ def check_status_topic(connect_cluster: str, topology: Topology) -> Iterator[Doc
     The name is derived from the offsets topic's, which sinks alone do not lead to. A task that
     fails between two polls is then not counted.
     """
-    found = {status.connect_cluster for status in topology.statuses}
-    found |= {topic.connect_cluster for topic in topology.offsets_topics if topic.connector is None}
-    if connect_cluster not in found:
+    status_clusters = {status.connect_cluster for status in topology.statuses}
+    status_clusters |= {
+        topic.connect_cluster for topic in topology.offsets_topics if topic.connector is None
+    }
+    if connect_cluster not in status_clusters:
         yield DoctorCheck(
             f"connect {connect_cluster}",
             "status topic",
@@ -371,10 +373,10 @@ def check_copies(
     for topic in sorted(topics):
         stated, two = find_configured_copy(flow, topic), find_copy_conflict(flow, topic)
         if two is not None:
-            found = f"{topic} is copied to {two[1]} by its settings: {two[0]} is not used"
+            result = f"{topic} is copied to {two[1]} by its settings: {two[0]} is not used"
         elif stated is not None and there and stated not in there:
-            found = f"{topic}: there is no topic {stated} on {flow.downstream}"
+            result = f"{topic}: there is no topic {stated} on {flow.downstream}"
         else:
             continue
         about, check = f"connect {flow.connect_cluster}", f"copies of {flow.connector}"
-        yield DoctorCheck(about, check, "warn", found, "correct flows[].copies")
+        yield DoctorCheck(about, check, "warn", result, "correct flows[].copies")

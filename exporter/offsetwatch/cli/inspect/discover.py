@@ -58,18 +58,18 @@ def discover(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -
         ),
     )
     folder = SECRETS_FOLDER if secrets_to is None else str(secrets_to.resolve())
-    found = discover_config(resources, folder=folder)
-    if not found.connect:
+    result = discover_config(resources, folder=folder)
+    if not result.connect:
         raise ConfigError((f"--strimzi: no KafkaConnect and no KafkaMirrorMaker2 in {namespace}",))
     if secrets_to is not None:
-        _write_secrets(reader, namespace, found, secrets_to)
-    document = {"kafka": found.kafka, "connect": found.connect}
+        _write_secrets(reader, namespace, result, secrets_to)
+    document = {"kafka": result.kafka, "connect": result.connect}
     sys.stdout.write(yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
-    for (connect, connector), owner in sorted(found.owners.items()):
+    for (connect, connector), owner in sorted(result.owners.items()):
         output.print_error(f"{connect}/{connector}: owned by {owner}")
-    output.print_error(*found.notes)
+    output.print_error(*result.notes)
     if secrets_to is None:
-        for name, parts in sorted(found.files.items()):
+        for name, parts in sorted(result.files.items()):
             named = ", ".join(f"{key} of Secret {secret}" for secret, key in parts)
             output.print_error(
                 f"{SECRETS_FOLDER}/{name}: to be made of {named}; --secrets-to FOLDER does it"
@@ -77,11 +77,11 @@ def discover(namespace: str, kubeconfig: Path | None, secrets_to: Path | None) -
 
 
 def _write_secrets(
-    reader: KubeReader, namespace: str, found: StrimziDiscoveryResult, folder: Path
+    reader: KubeReader, namespace: str, result: StrimziDiscoveryResult, folder: Path
 ) -> None:
     """Write the files of all secrets; write none if one cannot be read."""
     secrets = {}
-    for parts in found.files.values():
+    for parts in result.files.values():
         for name, _ in parts:
             if name not in secrets:
                 try:
@@ -89,7 +89,7 @@ def _write_secrets(
                 except NotFound as exc:
                     raise ConfigError((f"--secrets-to: no Secret {namespace}/{name}",)) from exc
     try:
-        texts = {name: build_file_text(parts, secrets) for name, parts in found.files.items()}
+        texts = {name: build_file_text(parts, secrets) for name, parts in result.files.items()}
     except KeyError as exc:
         raise ConfigError((f"--secrets-to: {exc.args[0]}",)) from exc
     try:

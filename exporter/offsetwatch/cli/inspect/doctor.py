@@ -165,11 +165,11 @@ class Doctor:
     def lines(self) -> tuple[DoctorCheck, ...]:
         """Return all lines in the order of the configuration: clusters, workers, the rest."""
         kafkas, connects = self._config.kafka, self._config.connect
-        found = f"{len(kafkas)} Kafka and {len(connects)} Connect cluster(s)"
+        result = f"{len(kafkas)} Kafka and {len(connects)} Connect cluster(s)"
         checks = [(f"kafka {name}", partial(self._check_kafka, name)) for name in kafkas]
         checks += [(f"connect {one.name}", partial(self._check_connect, one)) for one in connects]
         return (
-            DoctorCheck("configuration", "loads", "ok", found),
+            DoctorCheck("configuration", "loads", "ok", result),
             *self._all(checks),
             *self._all(self._list_remediation_checks()),
             *self._check_mappings(),
@@ -208,17 +208,17 @@ class Doctor:
 
     def _all(self, checks: Iterable[tuple[str, CheckFunction]]) -> Iterator[DoctorCheck]:
         """Run checks in parallel, each within its time limit, and yield their lines."""
-        for about, found in ask_all(
+        for about, outcome in ask_all(
             ((about, partial(_run_check, about, check)) for about, check in checks),
             self._left_s(_PHASE_PART),
         ):
-            if not isinstance(found, ClientError):
-                yield from found
+            if not isinstance(outcome, ClientError):
+                yield from outcome
                 continue
             admin = self._admins.get(about.removeprefix("kafka "))
             trouble = None if admin is None else admin.trouble()
-            line = report_failed_check(about, "reachable", trouble or found)
-            yield line if trouble else replace(line, found=found.detail)
+            line = report_failed_check(about, "reachable", trouble or outcome)
+            yield line if trouble else replace(line, found=outcome.detail)
 
     def _left_s(self, part: float) -> float:
         """Return a part of the remaining time in seconds, at least 1, since other checks follow."""
@@ -244,9 +244,9 @@ class Doctor:
         about = f"kafka {name}"
         properties = self._config.kafka[name].client_properties()
         self._admins[name] = admin = KafkaInspector(name, properties)
-        self._clusters[name] = found = admin.cluster()
-        there = f"{found.brokers} broker(s), {len(found.topics)} topic(s)"
-        cluster_id = found.cluster_id or "cluster id unknown"
+        self._clusters[name] = facts = admin.cluster()
+        there = f"{facts.brokers} broker(s), {len(facts.topics)} topic(s)"
+        cluster_id = facts.cluster_id or "cluster id unknown"
         yield DoctorCheck(about, "reachable", "ok", f"{there}, cluster id {cluster_id}")
         line = partial(DoctorCheck, about, "version")
         try:
@@ -320,15 +320,15 @@ class Doctor:
         one = connect.model_copy(update={"url": url, "urls": None})
         try:
             with closing(reader_of(one, timeout_s)) as reader:
-                found = decode_root(reader.root())
-            if isinstance(found, Undecodable):
+                root = decode_root(reader.root())
+            if isinstance(root, Undecodable):
                 raise MalformedResponse(connect.name, "GET /: this is no Connect worker")
         except ClientError as exc:
             advice = _WORKER_URL_ADVICE if isinstance(exc, MalformedResponse | NotFound) else None
             yield report_failed_check(about, "reachable", exc, advice)
             return
-        self._workers[connect.name, url] = found
-        yield DoctorCheck(about, "reachable", "ok", f"Connect {found.version}")
+        self._workers[connect.name, url] = root
+        yield DoctorCheck(about, "reachable", "ok", f"Connect {root.version}")
         before, theirs = self._clock.now(), None
         with suppress(UnusableCredentials):
             verify = TlsContext(connect.tls).get() if url.startswith("https:") else True
@@ -340,10 +340,10 @@ class Doctor:
             name: self._clusters[name].cluster_id if name in self._clusters else None
             for name in self._config.kafka
         }
-        for (name, url), found in sorted(self._workers.items()):
+        for (name, url), root in sorted(self._workers.items()):
             if name in self._homes:
                 yield diagnosis.check_mapping(
-                    f"worker {url}", self._homes[name], found.kafka_cluster_id, ids
+                    f"worker {url}", self._homes[name], root.kafka_cluster_id, ids
                 )
 
     def _check_addresses(self) -> Iterator[DoctorCheck]:
@@ -372,10 +372,10 @@ class Doctor:
         configured = {cluster.name: cluster.offsets_topic for cluster in self._config.connect}
         for topic in snapshot.topology.offsets_topics:
             how = "configured" if configured[topic.connect_cluster] else "found"
-            found = f"{topic.at}, {how if topic.connector is None else f'of {topic.connector}'}"
+            result = f"{topic.at}, {how if topic.connector is None else f'of {topic.connector}'}"
             cluster = self._clusters.get(topic.at.kafka)
             if cluster is not None and topic.at.topic in cluster.topics:  # else reported there
-                yield DoctorCheck(f"connect {topic.connect_cluster}", "offsets topic", "ok", found)
+                yield DoctorCheck(f"connect {topic.connect_cluster}", "offsets topic", "ok", result)
         for connect in self._config.connect:
             if self._listed.get(connect.name) and connect.kafka is not None:
                 yield from diagnosis.check_status_topic(connect.name, snapshot.topology)
@@ -393,8 +393,8 @@ class Doctor:
         )
         for unread in unread_clusters:
             about = f"{unread.kind} cluster {unread.cluster}"
-            found = f"not read: {unread.missing}: {unread.why}"
-            yield DoctorCheck(_CATCH_UP, about, "fail", found, _WAITING_ADVICE)
+            result = f"not read: {unread.missing}: {unread.why}"
+            yield DoctorCheck(_CATCH_UP, about, "fail", result, _WAITING_ADVICE)
         if snapshot.ready:
             yield DoctorCheck(_CATCH_UP, "inputs", "ok", "every topic was read to its end")
 
@@ -408,8 +408,8 @@ def _run_check(about: str, check: CheckFunction) -> list[DoctorCheck]:
     except ClientError as exc:
         lines.append(report_failed_check(about, "reachable", exc))
     except Exception as exc:  # noqa: BLE001 - one surprise must not hide the others
-        found = f"unexpected {type(exc).__name__}"
-        lines.append(DoctorCheck(about, "reachable", "fail", found, "a bug: please report it"))
+        result = f"unexpected {type(exc).__name__}"
+        lines.append(DoctorCheck(about, "reachable", "fail", result, "a bug: please report it"))
     return lines
 
 
@@ -445,16 +445,16 @@ def _has_java() -> bool:
 def check_journal(settings: ReplicaSettings) -> Iterator[DoctorCheck]:
     """Check whether the journal topic exists and meets the requirements."""
     line = partial(DoctorCheck, f"journal {settings.kafka}/{settings.requirements.topic}", "topic")
-    found = read_journal_topic(settings.kafka, settings.properties, settings.requirements.topic)
-    if found is None:
+    topic = read_journal_topic(settings.kafka, settings.properties, settings.requirements.topic)
+    if topic is None:
         said = "there is no such topic: no replica leads, and remediation does nothing"
         yield line("fail", said, "offsetwatch journal create")
         return
-    wrong = list(find_unmet_requirements(found, settings.requirements))
+    wrong = list(find_unmet_requirements(topic, settings.requirements))
     for said in wrong:
         yield line("fail", said, "docs/high-availability.md says how it must be")
     if not wrong:
-        yield line("ok", f"{found.replication} replica(s), kept for ever")
+        yield line("ok", f"{topic.replication} replica(s), kept for ever")
 
 
 def check_quarantine(quarantine: CombinedQuarantine) -> Iterator[DoctorCheck]:
@@ -487,13 +487,13 @@ def _check_resource(read: KubeReader, connect: Connect, *, acts: bool) -> Iterat
         advice = "remove strimzi from the entry: its connectors are changed over REST"
         yield line("strimzi", "fail", cluster.unmanaged, advice)
         return
-    found = list_connector_resources(read, cluster, strimzi.namespace, strimzi.name)
+    resources = list_connector_resources(read, cluster, strimzi.namespace, strimzi.name)
     name = f"{KINDS[cluster.plural]} {strimzi.namespace}/{strimzi.name}"
-    yield line("strimzi", "ok", f"{name}, {len(found)} connector(s)")
+    yield line("strimzi", "ok", f"{name}, {len(resources)} connector(s)")
     severity: CheckVerdict = "warn" if acts else "ok"
     theirs = sorted(
         connector
-        for connector, connector_resource in found.items()
+        for connector, connector_resource in resources.items()
         if find_gitops_tool(connector_resource.document)
     )
     if theirs:

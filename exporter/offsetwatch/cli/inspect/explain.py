@@ -94,9 +94,9 @@ def explain_connector(
         if not sourced.body:
             output.print_error(*(unread.text for unread in sourced.unread))
             raise ResponseTimeout(f"connector {connector}", "it is not in what could be read")
-        found = sourced.decode(ExplainBody)
-        key = (found["connect_cluster"], found["name"])
-        missing = _find_missing_clusters(found, sourced)
+        document = sourced.decode(ExplainBody)
+        key = (document["connect_cluster"], document["name"])
+        missing = _find_missing_clusters(document, sourced)
         config, inspection = sourced.config, sourced.inspection
         previews: tuple[RemediationPreview, ...] = ()
         if config is not None and inspection is not None:
@@ -105,24 +105,24 @@ def explain_connector(
         None if config is None else read_connector_remediation(config, *key, SystemClock().now())
     )
     inputs = tuple(f"input {name} " for unread in missing for name in unread.inputs)
-    said = [text for text in found["problems"] if not inputs or not text.startswith(inputs)]
+    said = [text for text in document["problems"] if not inputs or not text.startswith(inputs)]
     problems = [*(unread.text for unread in missing), *said]
     if output_format is not OutputFormat.TABLE:
         more = {
             "remedy": build_remediation_document(journal),
             "considered": [preview._asdict() for preview in previews],
         }
-        shown = {**found, "problems": problems, "unread": missing}
-        output.print_document(output_format, {**shown, "told_by": sourced.by, **more})
+        full_document = {**document, "problems": problems, "unread": missing}
+        output.print_document(output_format, {**full_document, "told_by": sourced.by, **more})
     else:
-        print_findings(found["findings"], sourced.by)
-        _print_head(found)
-        print_verdicts(found["judgements"], sourced.by)
-        _print_tables(found)
+        print_findings(document["findings"], sourced.by)
+        _print_head(document)
+        print_verdicts(document["judgements"], sourced.by)
+        _print_tables(document)
         print_connector_remediation(journal)
         print_previews(previews)
         output.print_error(*problems)
-    loud = any(map(is_loud, found["findings"]))
+    loud = any(map(is_loud, document["findings"]))
     return FINDINGS if problems or loud else OK
 
 
@@ -136,14 +136,14 @@ def _build_explanation(snapshot: Snapshot, *, name: str, cluster: str | None) ->
         return b""
 
 
-def _find_missing_clusters(found: ExplainBody, sourced: SourcedDocument) -> list[UnreadCluster]:
+def _find_missing_clusters(document: ExplainBody, sourced: SourcedDocument) -> list[UnreadCluster]:
     """Return the unread clusters that the connector depends on."""
     needed = {
         cluster
-        for row in found["inputs"]
+        for row in document["inputs"]
         for cluster in find_input_clusters(row["kind"], row["input"], sourced.config)
     }
-    down = {f"{row['kind']} {row['input']}" for row in found["inputs"] if not row["up"]}
+    down = {f"{row['kind']} {row['input']}" for row in document["inputs"] if not row["up"]}
     return [
         msgspec.structs.replace(
             unread, inputs=tuple(name for name in unread.inputs if name in down)
@@ -153,15 +153,15 @@ def _find_missing_clusters(found: ExplainBody, sourced: SourcedDocument) -> list
     ]
 
 
-def _print_head(found: ExplainBody) -> None:
-    tasks = [task["state"] for task in found["tasks"]]
-    state = format_state(find_worst_state(found["state"], tasks))
-    numbered = " ".join(f"{task['task']}:{task['state']}" for task in found["tasks"])
-    head = [("state", state), *((key, found[key]) for key in ("kind", "class", "version"))]
+def _print_head(document: ExplainBody) -> None:
+    tasks = [task["state"] for task in document["tasks"]]
+    state = format_state(find_worst_state(document["state"], tasks))
+    numbered = " ".join(f"{task['task']}:{task['state']}" for task in document["tasks"])
+    head = [("state", state), *((key, document[key]) for key in ("kind", "class", "version"))]
     head.append(("tasks", numbered or "none"))
-    if found["offsets_topic"] is not None:
-        head.append(("offsets topic", found["offsets_topic"]))
-    flow, group = found["flow"], found["group"]
+    if document["offsets_topic"] is not None:
+        head.append(("offsets topic", document["offsets_topic"]))
+    flow, group = document["flow"], document["group"]
     if flow is not None:
         head += [
             ("flow", f"{flow['source']}->{flow['target']}"),
@@ -178,13 +178,13 @@ def _print_head(found: ExplainBody) -> None:
         head.append(("group", f"{group['group']} on {kafka}"))
         if group.get("lag_unknown"):
             head.append(("lag", f"unknown: {group['lag_unknown']}"))
-    output.print_table(f"{found['connect_cluster']}/{found['name']}", ("", ""), head)
+    output.print_table(f"{document['connect_cluster']}/{document['name']}", ("", ""), head)
 
 
-def _print_tables(found: ExplainBody) -> None:
-    flow, group = found["flow"], found["group"]
-    if found["source_partitions"]:
-        _print_source_offsets(found["source_partitions"])
+def _print_tables(document: ExplainBody) -> None:
+    flow, group = document["flow"], document["group"]
+    if document["source_partitions"]:
+        _print_source_offsets(document["source_partitions"])
     if flow is not None:
         _print_flow(flow)
     if group is not None and group["partitions"]:
@@ -201,15 +201,15 @@ def _print_tables(found: ExplainBody) -> None:
                 "from": lambda row: row["from"],
             },
         )
-    if found["failover"]:
+    if document["failover"]:
         output.print_table(
             "Failover (where a group would start if it moved to the target now)",
             api.FAILOVER_HEADINGS,
-            map(api.format_failover_row, found["failover"]),
+            map(api.format_failover_row, document["failover"]),
         )
     output.print_columns(
         "Rests on",
-        found["inputs"],
+        document["inputs"],
         {
             "input": lambda row: row["input"],
             "kind": lambda row: row["kind"],
@@ -394,18 +394,20 @@ def read_connector_remediation(
     )
 
 
-def build_remediation_document(found: ConnectorRemediation | None) -> Mapping[str, Any] | None:
+def build_remediation_document(
+    remediation: ConnectorRemediation | None,
+) -> Mapping[str, Any] | None:
     """Return the state as a JSON document; None for None."""
-    if found is None:
+    if remediation is None:
         return None
     return {
-        "mode": found.mode,
-        "pause": found.pause,
-        "breakers": found.breakers,
-        "stopped_since": moment_of(found.stopped_since),
+        "mode": remediation.mode,
+        "pause": remediation.pause,
+        "breakers": remediation.breakers,
+        "stopped_since": moment_of(remediation.stopped_since),
         "incidents": [
             {**msgspec.structs.asdict(incident), "at": Moment(incident.at)}
-            for incident in found.incidents
+            for incident in remediation.incidents
         ],
         "looked": [
             {
@@ -417,31 +419,31 @@ def build_remediation_document(found: ConnectorRemediation | None) -> Mapping[st
                 "guards": tuple(map(plan_view.build_guard_row, refusal.answers)),
                 "recommend": refusal.recommend,
             }
-            for refusal in found.refusals
+            for refusal in remediation.refusals
         ],
-        "plans": [build_plan_document(row, row.state.value) for row in found.plans],
+        "plans": [build_plan_document(row, row.state.value) for row in remediation.plans],
     }
 
 
-def print_connector_remediation(found: ConnectorRemediation | None) -> None:
+def print_connector_remediation(remediation: ConnectorRemediation | None) -> None:
     """Print the state as tables; nothing for None."""
-    if found is None:
+    if remediation is None:
         return
     facts: list[tuple[str, str | None]] = [
-        ("mode", f"{found.mode.value}: {MODE_MEANINGS[found.mode]}"),
-        ("pause", None if found.pause is None else describe_pause(found.pause)),
-        ("stopped by a plan since", output.format_moment(found.stopped_since)),
+        ("mode", f"{remediation.mode.value}: {MODE_MEANINGS[remediation.mode]}"),
+        ("pause", None if remediation.pause is None else describe_pause(remediation.pause)),
+        ("stopped by a plan since", output.format_moment(remediation.stopped_since)),
     ]
     facts += [
         (
             f"breaker of {breaker.scope}",
             f"open since {output.format_moment(breaker.opened_at)}: {breaker.said}",
         )
-        for breaker in found.breakers
+        for breaker in remediation.breakers
     ]
     facts += [
         (f"{incident.what} since", f"{output.format_moment(incident.at)}: {incident.said}")
-        for incident in found.incidents
+        for incident in remediation.incidents
     ]
     facts += [
         (
@@ -449,12 +451,12 @@ def print_connector_remediation(found: ConnectorRemediation | None) -> None:
             f"{row.plan_id}: {row.verb or row.action}: "
             + add_config_option(f"{COMMAND} plan show {row.plan_id}"),
         )
-        for row in found.plans
+        for row in remediation.plans
     ]
-    if not found.incidents:
+    if not remediation.incidents:
         facts.append(("incidents", "none"))
     output.print_table("Remediation", ("", ""), [fact for fact in facts if fact[1] is not None])
-    for refusal in found.refusals:
+    for refusal in remediation.refusals:
         outcome = "every guard lets it" if refusal.would else "it is not done"
         print_guards(
             f"{refusal.action}, as of {output.format_moment(refusal.at)} in mode "
@@ -501,42 +503,42 @@ def preview_remediation(
     """Return one preview for each incident; none if no daemon has written a journal yet."""
     folder = Path(config.state_dir)
     stop_on = frozenset(config.remedy.stop_on)
-    found = [
+    incidents = [
         incident
         for incident in find_incidents(snapshot, stop_on)
         if (incident.connect_cluster, incident.connector) == (cluster, connector)
     ]
-    if not found or not (folder / FILE_NAME).exists():
+    if not incidents or not (folder / FILE_NAME).exists():
         return ()
     try:
         with open_remediation_parts(
             config, lambda: snapshot, folder, SystemClock(), pause=lambda _: None
         ) as parts:
-            return tuple(_preview_incident(parts.planner, incident) for incident in found)
+            return tuple(_preview_incident(parts.planner, incident) for incident in incidents)
     except ClientError as exc:
         output.print_error(f"remediation was not evaluated: {output.format_client_error(exc)}")
         return ()
 
 
 def _preview_incident(planner: Planner, incident: Incident) -> RemediationPreview:
-    found = planner.evaluate_case(planner.choose_action(incident))
-    answers = tuple(answer for answer in found.answers if answer.guard not in _STARTUP_GUARDS)
+    evaluation = planner.evaluate_case(planner.choose_action(incident))
+    answers = tuple(answer for answer in evaluation.answers if answer.guard not in _STARTUP_GUARDS)
     return RemediationPreview(
         incident=incident.key,
         what=incident.said,
         since=Moment(incident.since),
-        action=found.action.value,
+        action=evaluation.action.value,
         comes_to=derive_permission(answers),
-        plan=None if found.plan is None else found.plan.verb,
-        said=found.said,
+        plan=None if evaluation.plan is None else evaluation.plan.verb,
+        said=evaluation.said,
         guards=tuple(map(plan_view.build_guard_row, answers)),
-        recommend=found.recommend,
+        recommend=evaluation.recommend,
     )
 
 
-def print_previews(found: tuple[RemediationPreview, ...]) -> None:
+def print_previews(previews: tuple[RemediationPreview, ...]) -> None:
     """Print the previews as tables."""
-    for preview in found:
+    for preview in previews:
         title = f"{preview.action}, asked just now"
         if preview.plan is None:
             output.print_lines(f"{title}: no plan can be made: {preview.said}", ())

@@ -80,9 +80,9 @@ def metrics(output_format: OutputFormat) -> None:
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
     """Print the script that completes this command in a shell."""
-    found = get_completion_class(shell)
-    assert found is not None
-    click.echo(found(cli, {}, "offsetwatch", "_OFFSETWATCH_COMPLETE").source())
+    completion_class = get_completion_class(shell)
+    assert completion_class is not None
+    click.echo(completion_class(cli, {}, "offsetwatch", "_OFFSETWATCH_COMPLETE").source())
 
 
 class _UnusableError(Exception):
@@ -114,14 +114,14 @@ def decode(topic_role: str, encoding: str | None, file: str) -> int:
     with click.open_file(file, "rb") as source:
         for position, record in _read_records(source):
             try:
-                found = _decode_entry(record, role, encoding)
+                entry = _decode_entry(record, role, encoding)
             except _UnusableError as exc:
                 output.print_error(f"{position}: {exc}")
                 worst = USAGE
                 continue
-            if "undecodable" in found:
+            if "undecodable" in entry:
                 worst = max(worst, FINDINGS)
-            sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+            sys.stdout.write(msgspec.json.encode(entry).decode() + "\n")
     return worst
 
 

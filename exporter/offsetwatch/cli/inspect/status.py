@@ -181,28 +181,28 @@ def print_status(reading: ReadOptions, *, output_format: OutputFormat) -> int:
     Raises ResponseTimeout if nothing could be read.
     """
     configure_logging("error", "console")
-    with open_document(reading, "/api/v1/status", encode_status) as found:
-        status = found.decode(StatusDocument)
+    with open_document(reading, "/api/v1/status", encode_status) as document:
+        status = document.decode(StatusDocument)
         if output_format is not OutputFormat.TABLE:
-            parts = msgspec.json.decode(found.body, type=dict[str, msgspec.Raw])
+            parts = msgspec.json.decode(document.body, type=dict[str, msgspec.Raw])
             output.print_document(
                 output_format,
                 {
                     **{name: getattr(status, name) for name in Told.__struct_fields__},
                     "superseded": (),
-                    "told_by": found.by,
+                    "told_by": document.by,
                     "connectors": parts["connectors"],
                     "flows": parts["flows"],
-                    "problems": [*(cluster.text for cluster in found.unread), *status.problems],
-                    "unread": found.unread,
+                    "problems": [*(cluster.text for cluster in document.unread), *status.problems],
+                    "unread": document.unread,
                 },
             )
         else:
-            print_findings(status.findings, found.by, status.findings_left_out)
+            print_findings(status.findings, document.by, status.findings_left_out)
             _print_tables(status)
-            output.print_error(*(cluster.text for cluster in found.unread), *status.problems)
+            output.print_error(*(cluster.text for cluster in document.unread), *status.problems)
         loud = any(map(is_loud, status.findings))
-        return FINDINGS if found.unread or status.problems or loud else OK
+        return FINDINGS if document.unread or status.problems or loud else OK
 
 
 def _print_tables(status: StatusDocument) -> None:
@@ -363,10 +363,14 @@ def print_connectors_status(
 def _read_states(
     reading: ReadOptions,
 ) -> tuple[list[ConnectorRow], str, tuple[UnreadCluster, ...]]:
-    found = read_daemon_document(reading, "/api/v1/status")
-    if found is not None:
-        rows = [*found.decode(StatusDocument).connectors.connectors]
-        return rows, found.by, tuple(unread for unread in found.unread if unread.kind == CONNECT)
+    document = read_daemon_document(reading, "/api/v1/status")
+    if document is not None:
+        rows = [*document.decode(StatusDocument).connectors.connectors]
+        return (
+            rows,
+            document.by,
+            tuple(unread for unread in document.unread if unread.kind == CONNECT),
+        )
     loaded = reading.required()
     connects = [connect for connect in loaded.connect if connect.worker_urls]
     rows = []
@@ -442,10 +446,10 @@ def is_loud(finding: FindingRow) -> bool:
     return finding.severity not in _QUIET_SEVERITIES
 
 
-def print_findings(found: Sequence[FindingRow], by: str, left_out: int = 0) -> None:
+def print_findings(findings: Sequence[FindingRow], by: str, left_out: int = 0) -> None:
     """Print the findings, the worst first, each with its evidence and the next command to run."""
-    output.print_lines(f"Findings, by {by}" if found else f"Nothing is found wrong, by {by}", ())
-    for finding in found:
+    output.print_lines(f"Findings, by {by}" if findings else f"Nothing is found wrong, by {by}", ())
+    for finding in findings:
         since = output.format_moment(finding.since)
         details = [f"{_format_subject(finding)}: {finding.name} since {since}"]
         if finding.next_command:
@@ -460,9 +464,9 @@ def print_findings(found: Sequence[FindingRow], by: str, left_out: int = 0) -> N
         )
 
 
-def format_evidence(shown: Evidence) -> str:
+def format_evidence(evidence: Evidence) -> str:
     """Return the evidence in one line."""
-    return "; ".join(map(format_item, shown))
+    return "; ".join(map(format_item, evidence))
 
 
 def print_verdicts(judgements: Sequence[JudgementRow], by: str) -> None:

@@ -132,18 +132,18 @@ def offsets_alter(
 
 def _parse_pairs(connector: str, pairs: tuple[tuple[str, str], ...]) -> OffsetsSection:
     """Return the pairs as a section. Raises ConfigError with all their mistakes."""
-    found: list[PartitionOffset] = []
+    parsed: list[PartitionOffset] = []
     problems: list[ValidationProblem] = []
     for index, (partition, offset) in enumerate(pairs):
         pair = parse_pair(partition, offset, f"pair[{index}]")
         if isinstance(pair, PartitionOffset):
-            found.append(pair)
+            parsed.append(pair)
         else:
             problems.extend(pair)
-    problems += find_duplicate_partitions("pair", tuple(found))
+    problems += find_duplicate_partitions("pair", tuple(parsed))
     if problems:
         raise ConfigError(tuple(str(problem) for problem in problems))
-    return OffsetsSection(connector, tuple(found), "pair")
+    return OffsetsSection(connector, tuple(parsed), "pair")
 
 
 def _require_single_section(connector: str, options: DocumentOptions) -> OffsetsSection:

@@ -233,7 +233,7 @@ def _change_connector(
     driver = store.driver(options.name, create_config=create_config)
     return execute.change_connector(
         how,
-        place=store.name,
+        store_name=store.name,
         connector=options.name,
         driver=driver,
         prepare=prepare,

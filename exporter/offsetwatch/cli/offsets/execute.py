@@ -134,7 +134,7 @@ def create_author(clock: UnixClock | None = None) -> Author:
 def change_connector(
     how: ExecutionOptions,
     *,
-    place: str,
+    store_name: str,
     connector: str,
     driver: Driver,
     prepare: Callable[[Author], PreparedChange],
@@ -148,7 +148,7 @@ def change_connector(
     if how.dry_run:
         return print_rehearsal(prepare(create_author()))
     try:
-        code = _finish_earlier_plan(how, place, connector, driver, is_done)
+        code = _finish_earlier_plan(how, store_name, connector, driver, is_done)
         if code is not None:
             return code
         prepared = prepare(create_author())
@@ -169,7 +169,7 @@ def change_connector(
 
 def _finish_earlier_plan(
     how: ExecutionOptions,
-    place: str,
+    store_name: str,
     connector: str,
     driver: Driver,
     is_done: Callable[[Plan], bool],
@@ -181,7 +181,7 @@ def _finish_earlier_plan(
     if not (how.folder / FILE_NAME).exists():
         return None
     with closing(Journal(how.folder)) as journal:
-        earlier = finish_plan(how, journal, lambda: driver, (place, connector))
+        earlier = finish_plan(how, journal, lambda: driver, (store_name, connector))
         if earlier is None:
             return None
         succeeded = earlier.ending is PlanStatus.SUCCEEDED

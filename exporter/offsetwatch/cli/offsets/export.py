@@ -109,13 +109,13 @@ def _parse_renames(
     option: str, key: tuple[str, ...], *, empty: bool = False
 ) -> tuple[tuple[str, str], ...]:
     """Return pairs of old and new names; with `empty` one of the two may be empty."""
-    found: dict[str, str] = {}
+    renames: dict[str, str] = {}
     for text in key:
         old, equals, new = text.partition("=")
         nameless = not (old or new) if empty else not (old and new)
-        if not equals or nameless or found.setdefault(old, new) != new:
+        if not equals or nameless or renames.setdefault(old, new) != new:
             raise click.UsageError(f"{option} {text}: OLD=NEW, each OLD once")
-    return tuple(found.items())
+    return tuple(renames.items())
 
 
 def take_document_options(options: dict[str, Any]) -> DocumentOptions:
@@ -260,13 +260,13 @@ def offsets_export(
             text = format_kip199(_read_past_offsets(store, names))
         else:
             # Without partitions that have no offset: an import would remove those.
-            found = [
+            exported_pairs = [
                 (name, [pair for pair in pairs if pair.offset is not None])
                 for name, pairs in _read_pairs(store, names, unread)
             ]
-            if unread and not found:
+            if unread and not exported_pairs:
                 raise unread[0]
-            text = format_kip199(found)
+            text = format_kip199(exported_pairs)
     if into is None:
         sys.stdout.write(text)
     else:
@@ -277,15 +277,15 @@ def offsets_export(
 def _read_past_offsets(
     store: OffsetStore, connectors: frozenset[str] | None
 ) -> list[tuple[str, list[PartitionOffset]]]:
-    found: dict[str, list[PartitionOffset]] = {}
+    past_offsets: dict[str, list[PartitionOffset]] = {}
     try:
         for record in store.from_beginning(connectors):
-            found.setdefault(record.connector, []).append(record.pair)
+            past_offsets.setdefault(record.connector, []).append(record.pair)
     except AccessDenied:
         raise
     except RemoteRefusal as exc:
         raise ConfigError((f"--from-beginning: {exc}",)) from exc
-    return sorted(found.items())
+    return sorted(past_offsets.items())
 
 
 def _write_file(path: Path, text: str) -> None:
@@ -347,7 +347,7 @@ def offsets_diff(*, output_format: OutputFormat, **options: Any) -> int:
     if source.document is None:
         raise click.UsageError("--offsets is missing: the document, or -")
     document = read_document(source)
-    found: list[tuple[str, Change]] = []
+    changed: list[tuple[str, Change]] = []
     unread: list[ClientError] = []
     with open_offset_store(where) as store:
         for section in document.sections:
@@ -356,7 +356,7 @@ def offsets_diff(*, output_format: OutputFormat, **options: Any) -> int:
                 now, known = _read_current_pairs(store, name), store.settings(name)
                 class_name = "" if known is None else known.class_name
                 changes = compute_differences(now, section.pairs, class_name)
-                found += ((name, change) for change in changes)
+                changed += ((name, change) for change in changes)
     if unread and len(unread) == len(document.sections):
         raise unread[0]
     if output_format is not OutputFormat.TABLE:
@@ -370,14 +370,14 @@ def offsets_diff(*, output_format: OutputFormat, **options: Any) -> int:
                     "document": msgspec.Raw((change.after or "null").encode()),
                     "change": change.kind.value,
                 }
-                for name, change in found
+                for name, change in changed
             ],
         )
-    elif found:
-        print_changes("Differences", found, after="document")
+    elif changed:
+        print_changes("Differences", changed, after="document")
     else:
         output.print_error("no differences in what could be read" if unread else "no differences")
-    if found:
+    if changed:
         return DIFFERS
     return UNREAD if unread else OK
 

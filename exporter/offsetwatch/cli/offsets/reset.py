@@ -102,24 +102,24 @@ def offsets_reset(connector: str | None, **options: Any) -> int:
     """
     where, changing = take_store_options(options), take_change_options(options)
     options["topics"] = parse_names(options["topics"])
-    given = [
+    typed = [
         f"--{name.replace('_', '-')}"
         for name in (*_TARGETS, "topics", "clear_syncs", "allow_skip")
         if options[name] is not None and options[name] is not False
     ]
-    targets = [name for name in given if name[2:].replace("-", "_") in _TARGETS]
+    targets = [name for name in typed if name[2:].replace("-", "_") in _TARGETS]
     if len(targets) > 1:
         raise click.UsageError(f"{' or '.join(targets)}, not both")
-    if given and where.flow is None:
-        raise click.UsageError(f"{given[0]} goes with --flow")
+    if typed and where.flow is None:
+        raise click.UsageError(f"{typed[0]} goes with --flow")
     if connector is None:
         if where.flow is None:
             raise click.UsageError("which CONNECTOR, or which --flow?")
         return _reset_flow(where, where.flow, changing, **options)
     if where.flow is not None and where.connect is not None:
         raise click.UsageError("a CONNECTOR or --flow, not both")
-    if given:
-        raise click.UsageError(f"{given[0]} goes with --flow, and without a CONNECTOR")
+    if typed:
+        raise click.UsageError(f"{typed[0]} goes with --flow, and without a CONNECTOR")
     request = OffsetsRequest(connector, (), connector, allow_new=changing.allow_new)
     whole = ConnectorChangeRequest(request, f"reset offsets of {connector}", whole=True)
     return change.change_offsets(where, (whole,), changing, typed=True)
@@ -151,7 +151,7 @@ def _reset_flow(
     )
 
     def prepare(store: OffsetStore) -> list[PreparedChange]:
-        found = [
+        flow_changes = [
             prepare_flow_reset(
                 store,
                 name,
@@ -161,8 +161,10 @@ def _reset_flow(
             )
             for name in connectors
         ]
-        print_counts([(one.prepared.connector, count) for one in found for count in one.counts])
-        return [one.prepared for one in found]
+        print_counts(
+            [(one.prepared.connector, count) for one in flow_changes for count in one.counts]
+        )
+        return [one.prepared for one in flow_changes]
 
     return change.run_changes(where, connectors, prepare, changing, typed=True)
 
@@ -177,10 +179,10 @@ def _parse_target(to_offset: int | None, to_time: str | None, by: str | None) ->
 
 def _find_connectors(store: OffsetStore, source: str, target: str) -> tuple[str, ...]:
     """Return the connectors that copy the flow. Raises ConfigError if there is none."""
-    found = find_flow_connectors(source, target, _list_settings(store))
-    if isinstance(found, ValidationProblem):
-        raise ConfigError((str(found),))
-    return found
+    connectors = find_flow_connectors(source, target, _list_settings(store))
+    if isinstance(connectors, ValidationProblem):
+        raise ConfigError((str(connectors),))
+    return connectors
 
 
 def _list_settings(store: OffsetStore) -> dict[str, ConnectorSettings]:
@@ -198,18 +200,18 @@ def _plan_clearing(
     settings = store.settings(connector)
     assert settings is not None  # it copies the flow
     assert settings.mirror is not None
-    found: tuple[ConnectClusterInventory, ...] = ()
+    inventories: tuple[ConnectClusterInventory, ...] = ()
     config = load_optional_config(where)
     if config is not None:
-        found = inspect_connect_clusters(config, store.kafkas, SystemClock().now())
-    homes = {inventory.name: inventory.home for inventory in found}
+        inventories = inspect_connect_clusters(config, store.kafkas, SystemClock().now())
+    homes = {inventory.name: inventory.home for inventory in inventories}
     home = None if where.connect is None else homes[where.connect]
     if isinstance(store, WorkerOffsetStore):
-        others = (inventory for inventory in found if not _is_same_cluster(store, inventory))
-        found = (*others, _build_own_cluster(store))
+        others = (inventory for inventory in inventories if not _is_same_cluster(store, inventory))
+        inventories = (*others, _build_own_cluster(store))
     topic = find_syncs_topic(settings.mirror, home, store.kafkas.addresses())
     besides = (where.connect or store.name, connector)
-    return prepare_sync_deletion(topic, found, store.kafkas, besides=besides)
+    return prepare_sync_deletion(topic, inventories, store.kafkas, besides=besides)
 
 
 def _is_same_cluster(store: WorkerOffsetStore, inventory: ConnectClusterInventory) -> bool:
@@ -298,10 +300,10 @@ def offsets_rewind(connector: str, moment: str, *, allow_skip: bool, **options: 
     request = OffsetsRequest(connector, section.pairs, connector, allow_new=changing.allow_new)
 
     def prepare(store: OffsetStore) -> list[PreparedChange]:
-        found = prepare_rewind(
+        flow_change = prepare_rewind(
             store, request, moment, execute.create_author(), allow_skip=allow_skip
         )
-        print_counts([(connector, count) for count in found.counts])
-        return [found.prepared]
+        print_counts([(connector, count) for count in flow_change.counts])
+        return [flow_change.prepared]
 
     return change.run_changes(where, (connector,), prepare, changing, typed=True)

@@ -256,7 +256,7 @@ def follow_plan(session: ServiceSession, plan_id: str, *, pause: SleepFunction =
 
 def _describe_progress(plan_details: PlanDetails) -> list[str]:
     """Return all lines on the current progress; the caller does not repeat printed ones."""
-    found = [
+    lines = [
         f"{number}. {plan_step.step}: {plan_step.standing}"
         for number, plan_step in enumerate(plan_details.steps, start=1)
         if plan_step.standing not in _SILENT_STATUSES
@@ -265,14 +265,14 @@ def _describe_progress(plan_details: PlanDetails) -> list[str]:
         since = "the approval"
         if plan_details.row.not_before is not None:
             since = output.format_moment(plan_details.row.not_before) or since
-            found.append(f"it begins after {since}, when the cool-down of the last plan is over")
-        found += [
+            lines.append(f"it begins after {since}, when the cool-down of the last plan is over")
+        lines += [
             f"not begun yet: {guard.guard}: {guard.said}; it begins by itself if this passes "
             f"within {format_duration(APPROVED_TTL_S)} of {since}; the approval expires then"
             for guard in plan_details.guards
             if guard.answer != "pass" and guard.guard not in AUTOMATIC_GUARDS
         ]
-    return found
+    return lines
 
 
 def compute_exit_code(row: PlanRow) -> int:

@@ -62,7 +62,7 @@ def backup_create(connector: str, **where: Any) -> None:
 def backup_list(*, output_format: OutputFormat, **where: Any) -> None:
     """List all backups."""
     folder = execute.require_used_folder(build_journal_options(**where).folder)
-    found = backups.list_backups(folder)
+    backup_rows = backups.list_backups(folder)
     if output_format is not OutputFormat.TABLE:
         output.print_document(
             output_format,
@@ -73,7 +73,7 @@ def backup_list(*, output_format: OutputFormat, **where: Any) -> None:
                     "sha256": row.sha256,
                     "connectors": dict(row.connectors),
                 }
-                for row in found
+                for row in backup_rows
             ],
         )
         return
@@ -84,7 +84,7 @@ def backup_list(*, output_format: OutputFormat, **where: Any) -> None:
             sum(count for _, count in row.connectors),
             backups.resolve_backup_path(folder, row.name),
         )
-        for row in found
+        for row in backup_rows
     )
     output.print_table("Backups", ("written", "connector", "offsets#", "file"), rows)
 
@@ -102,10 +102,10 @@ def backup_show(file: Path, *, output_format: OutputFormat, **where: Any) -> Non
     path = file if file.exists() else home.folder / backups.FOLDER / file
     try:
         body = path.read_bytes()
-        held = backups.parse_entries(body)
+        entries = backups.parse_entries(body)
     except (OSError, msgspec.DecodeError) as exc:
         raise ConfigError((f"{file} cannot be read as a backup: {exc}",)) from exc
     if output_format is not OutputFormat.TABLE:
         sys.stdout.write(body.decode())
         return
-    output.print_table(f"Backup {path}", ("connector", "source partition", "offset"), held)
+    output.print_table(f"Backup {path}", ("connector", "source partition", "offset"), entries)

@@ -208,8 +208,8 @@ def _create_plan(
         raise ConfigError(("--dry-run: only on the daemon's host; a proposal changes nothing yet",))
     key = (request.connect_cluster, request.connector)
     with (
-        open_plan_inputs(access, timeout_s, key) as made,
-        open_service(access, made) as session,
+        open_plan_inputs(access, timeout_s, key) as callbacks,
+        open_service(access, callbacks) as session,
     ):
         request = _add_single_cluster(request, session)
         if dry_run:
@@ -285,12 +285,14 @@ def _find_backup_connector(access: ServiceAccess, backup: Path) -> str:
     if access.listener is not None:
         raise ConfigError(("--connector: the backup is elsewhere, and cannot be asked",))
     name = _require_backup_name(access, backup)
-    found = {known.name: known.connectors for known in backups.list_backups(access.folder)}
-    if name not in found:
+    connectors_by_backup = {
+        known.name: known.connectors for known in backups.list_backups(access.folder)
+    }
+    if name not in connectors_by_backup:
         raise ConfigError((f"--from {name}: there is no such backup: see backup list",))
-    if len(found[name]) != 1:
+    if len(connectors_by_backup[name]) != 1:
         raise ConfigError(("--connector: the backup is not of one connector alone",))
-    ((connector, _),) = found[name]
+    ((connector, _),) = connectors_by_backup[name]
     return connector
 
 
@@ -312,12 +314,12 @@ def _require_single_cluster(clusters: Collection[str]) -> str:
 
 
 def _parse_skip_pair(partition: str, offset: str) -> PartitionOffset:
-    found = parse_pair(partition, offset, "--partition, --offset")
-    if not isinstance(found, PartitionOffset):
-        raise ConfigError(tuple(str(problem) for problem in found))
-    if found.offset is None:
+    pair = parse_pair(partition, offset, "--partition, --offset")
+    if not isinstance(pair, PartitionOffset):
+        raise ConfigError(tuple(str(problem) for problem in pair))
+    if pair.offset is None:
         raise ConfigError(("--offset: null would remove it; a skip sets one",))
-    return found
+    return pair
 
 
 def _require_backup_name(access: ServiceAccess, backup: Path) -> str:

@@ -81,7 +81,7 @@ def journal_verify(**options: Any) -> int:
         output.print_error(f"{where}: {health.records} records, each as it was written")
         if session.local_service is None:
             return OK
-        kept = [
+        backup_files = [
             (
                 backups.resolve_backup_path(session.local_service.folder, frozen.backup),
                 frozen.backup_sha256,
@@ -93,13 +93,15 @@ def journal_verify(**options: Any) -> int:
         ]
     wrong = [
         said
-        for path, sha256 in kept
+        for path, sha256 in backup_files
         for said in (backups.find_backup_problem(path, sha256),)
         if said
     ]
     for said in wrong:
         output.print_error(said)
-    output.print_error(f"{len(kept) - len(wrong)} of {len(kept)} backups are as they were written")
+    output.print_error(
+        f"{len(backup_files) - len(wrong)} of {len(backup_files)} backups are as they were written"
+    )
     return WRONG if wrong else OK
 
 
@@ -145,9 +147,9 @@ def build_record_document(entry: JournalEntry) -> dict[str, Any]:
 
     In the journal they are numbers.
     """
-    shown = msgspec.json.decode(documents.encode(entry.record))
-    moments = {name: moment_of(shown[name]) for name in _MOMENT_FIELDS if name in shown}
-    return {"seq": entry.seq, "plan_id": entry.plan_id, "record": {**shown, **moments}}
+    document = msgspec.json.decode(documents.encode(entry.record))
+    moments = {name: moment_of(document[name]) for name in _MOMENT_FIELDS if name in document}
+    return {"seq": entry.seq, "plan_id": entry.plan_id, "record": {**document, **moments}}
 
 
 # --- create --------------------------------------------------------------------------------------
@@ -166,12 +168,12 @@ def journal_create(config_path: Path) -> int:
         raise ConfigError(("remedy.journal: missing: without it the journal is a file",))
     folder, requirements = Path(loaded.state_dir), settings.requirements
     where = f"{settings.kafka}/{requirements.topic}"
-    found = journal_topic.read_journal_topic(
+    existing = journal_topic.read_journal_topic(
         settings.kafka, settings.properties, requirements.topic
     )
     alone = _count_local_records(folder)
-    if found is not None:
-        wrong = list(find_unmet_requirements(found, requirements))
+    if existing is not None:
+        wrong = list(find_unmet_requirements(existing, requirements))
         if alone:  # moved, the file would say of which topic it is a copy
             wrong.append(
                 f"it was made without the {alone} records of {folder / FILE_NAME}, or without "
@@ -202,10 +204,10 @@ def _count_local_records(folder: Path) -> int:
 
 
 def _move_journal(folder: Path, settings: ReplicaSettings) -> None:
-    made = journal_topic.read_journal_topic(
+    created = journal_topic.read_journal_topic(
         settings.kafka, settings.properties, settings.requirements.topic
     )
-    assert made is not None
+    assert created is not None
     writer = open_writer(settings.kafka, settings.properties, settings.requirements.topic)
     with closing(Journal(folder)) as journal:
         seq = 1
@@ -213,4 +215,4 @@ def _move_journal(folder: Path, settings: ReplicaSettings) -> None:
             writer.write([encode_line(line) for line in lines])
             seq = lines[-1].seq + 1
     # From here on the file is a copy, and each of its lines is held against the topic's.
-    JournalTopicCopy(folder, settings.requirements.topic, made.topic_id, begin=True).close()
+    JournalTopicCopy(folder, settings.requirements.topic, created.topic_id, begin=True).close()

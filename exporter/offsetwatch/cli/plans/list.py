@@ -119,7 +119,7 @@ def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> int
             },
         )
     else:
-        kept = [
+        backup_paths = [
             entry.record.frozen.backup
             for entry in entries
             if isinstance(entry.record, OffsetsBackedUp)
@@ -127,11 +127,11 @@ def plan_show(plan_id: str, *, output_format: OutputFormat, **where: Any) -> int
         if (
             session.local_service is not None
         ):  # another replica, or this one before its folder was moved
-            kept = [
+            backup_paths = [
                 str(backups.resolve_backup_path(session.local_service.folder, path))
-                for path in kept
+                for path in backup_paths
             ]
-        print_plan(plan_details, status, ("backup", kept[0] if kept else None))
+        print_plan(plan_details, status, ("backup", backup_paths[0] if backup_paths else None))
         print_records(f"Journal of {plan_id}", entries)
         output.print_error(said)
     return OPEN if _is_abandoned(plan_details.row, status) else OK

@@ -23,7 +23,7 @@ from offsetwatch.remedy.views.plan_text import COMMAND, format_pairs
 PAIRS_MAX: Final = 20  # of a step in a table
 
 
-def build_plan_document(row: PlanRow, stands: str) -> dict[str, Any]:
+def build_plan_document(row: PlanRow, status: str) -> dict[str, Any]:
     """Return a plan row as a document.
 
     open    it holds its connector, so that no other plan for it begins
@@ -38,7 +38,7 @@ def build_plan_document(row: PlanRow, stands: str) -> dict[str, Any]:
         "verb": row.verb,
         "sha256": row.sha256,
         "open": row.state.is_open,
-        "stands": stands,
+        "stands": status,
         "said": row.said,
         "cause": row.cause,
         "expires_at": row.expires_at,
@@ -46,10 +46,10 @@ def build_plan_document(row: PlanRow, stands: str) -> dict[str, Any]:
     }
 
 
-def build_details_document(plan_details: PlanDetails, stands: str) -> dict[str, Any]:
+def build_details_document(plan_details: PlanDetails, status: str) -> dict[str, Any]:
     """Return a plan with its steps and the answers of its guards as a document."""
     return {
-        **build_plan_document(plan_details.row, stands),
+        **build_plan_document(plan_details.row, status),
         "plan": plan_details.plan,
         "steps": plan_details.steps,
         "guards": plan_details.guards,
@@ -58,7 +58,7 @@ def build_details_document(plan_details: PlanDetails, stands: str) -> dict[str, 
 
 
 def print_plan(
-    plan_details: PlanDetails, stands: str, *more: tuple[str, str | None], brief: bool = False
+    plan_details: PlanDetails, status: str, *more: tuple[str, str | None], brief: bool = False
 ) -> None:
     """Print a plan, with `more` as further facts. `brief` omits the reasons of guards that pass."""
     row, plan = plan_details.row, plan_details.plan
@@ -82,7 +82,7 @@ def print_plan(
         facts.append(("incident", plan.remedy.incident or None))
     facts += [("approval", _describe_approval(plan_details)), ("sha256", row.sha256)]
     output.print_table(
-        f"Plan {row.plan_id}: {row.verb}: {stands}",
+        f"Plan {row.plan_id}: {row.verb}: {status}",
         ("fact", "value"),
         [fact for fact in facts if fact[1] is not None],
     )
@@ -190,11 +190,11 @@ def select_denying_guards(guards: tuple[GuardAnswerRow, ...]) -> tuple[GuardAnsw
     return tuple(guard for guard in guards if _rank_guard(guard) == _DENIES)
 
 
-def print_refusal(found: ProposalRefused) -> None:
+def print_refusal(refusal: ProposalRefused) -> None:
     """Print why there is no plan."""
-    if select_denying_guards(found.guards):
-        print_guards("Guards that do not let it", select_denying_guards(found.guards))
-    output.print_error(found.said)
+    if select_denying_guards(refusal.guards):
+        print_guards("Guards that do not let it", select_denying_guards(refusal.guards))
+    output.print_error(refusal.said)
 
 
 def describe_next_step(row: PlanRow, options: str) -> str:

@@ -97,8 +97,8 @@ def quarantine_list(*, output_format: OutputFormat, **where: Path | None) -> int
     failed: ClientError | None = None
     problems: tuple[str, ...] = ()
     try:
-        for kept, _found in store.list_copies():
-            rows.append(_build_row(kept, replays_of.get(kept.id, ())))
+        for copy, _found in store.list_copies():
+            rows.append(_build_row(copy, replays_of.get(copy.id, ())))
         problems = store.problems()
     except ClientError as exc:
         failed = exc  # after what was found without it
@@ -133,12 +133,12 @@ def _read_replays(folder: Path) -> dict[str, tuple[RecordReplayed, ...]]:
         return journal.replays()
 
 
-def _build_row(kept: QuarantinedCopy, replayed: Sequence[RecordReplayed]) -> dict[str, Any]:
-    topic, partition, offset = kept.record
-    about = kept.about
+def _build_row(copy: QuarantinedCopy, replayed: Sequence[RecordReplayed]) -> dict[str, Any]:
+    topic, partition, offset = copy.record
+    about = copy.about
     return {
-        "id": kept.id,
-        "at": Moment(kept.receipt.at),
+        "id": copy.id,
+        "at": Moment(copy.receipt.at),
         "connect_cluster": about.connect_cluster,
         "connector": about.connector,
         "kafka": about.kafka,
@@ -147,14 +147,14 @@ def _build_row(kept: QuarantinedCopy, replayed: Sequence[RecordReplayed]) -> dic
         "offset": offset,
         "stage": about.stage,
         "exception_class": about.exception_class,
-        "size_bytes": kept.size_bytes,
-        "sha256": kept.receipt.sha256,
-        "where": kept.receipt.where,
+        "size_bytes": copy.size_bytes,
+        "sha256": copy.receipt.sha256,
+        "where": copy.receipt.where,
         "plan_id": about.plan_id,
         "incident": about.incident,
         "skip_key": about.skip_key,
         "replayed": [{"at": Moment(each.at), "to": each.to, "by": each.by} for each in replayed],
-        "problem": kept.problem,
+        "problem": copy.problem,
     }
 
 
@@ -208,19 +208,19 @@ def _format_reason(row: dict[str, Any]) -> str:
 
 def _find_copy(store: CombinedQuarantine, prefix: str) -> tuple[QuarantinedCopy, QuarantinedRecord]:
     """Return the copy of this id. Raises ConfigError for none, several or a damaged one."""
-    found: dict[str, tuple[QuarantinedCopy, QuarantinedRecord]] = {}
+    copies: dict[str, tuple[QuarantinedCopy, QuarantinedRecord]] = {}
     damaged: list[QuarantinedCopy] = []
-    for kept, held in store.list_copies():
-        if not prefix or not kept.id.startswith(prefix):
+    for copy, record in store.list_copies():
+        if not prefix or not copy.id.startswith(prefix):
             continue
-        if held is None:
-            damaged.append(kept)
-        elif kept.id not in found or found[kept.id][0].receipt.at <= kept.receipt.at:
-            found[kept.id] = (kept, held)
-    if len(found) > 1:
-        meant = ", ".join(sorted(found)[:NAMED_MAX])
+        if record is None:
+            damaged.append(copy)
+        elif copy.id not in copies or copies[copy.id][0].receipt.at <= copy.receipt.at:
+            copies[copy.id] = (copy, record)
+    if len(copies) > 1:
+        meant = ", ".join(sorted(copies)[:NAMED_MAX])
         raise ConfigError((f"{prefix} may be any of {meant}: say more of it",))
-    for one in found.values():
+    for one in copies.values():
         return one
     if damaged:
         first = damaged[0]
@@ -253,23 +253,23 @@ def quarantine_get(
     if output_format is not OutputFormat.TABLE and (raw or to is not None):
         raise click.UsageError(f"-o {output_format} goes without --raw and --output")
     store, folder = _open_store(**where)
-    kept, found = _find_copy(store, copy_id)
+    copy, record = _find_copy(store, copy_id)
     if raw:
-        return _write_value(found.record, to)
+        return _write_value(record.record, to)
     if to is not None:
         with _report_file_errors(to):
-            stores.write_copy(to, found.record, found.about, kept.receipt.at)
+            stores.write_copy(to, record.record, record.about, copy.receipt.at)
         output.print_error(f"{to}: the whole record, as lines of JSON")
         return OK
     facts = {
-        **_build_row(kept, _read_replays(folder).get(kept.id, ())),
-        **_describe_record(found.record),
+        **_build_row(copy, _read_replays(folder).get(copy.id, ())),
+        **_describe_record(record.record),
     }
     if output_format is not OutputFormat.TABLE:
         output.print_document(output_format, facts)
     else:
-        facts["at"] = output.format_moment(kept.receipt.at)
-        output.print_table(f"Record {kept.id}", ("fact", "value"), _list_facts(facts))
+        facts["at"] = output.format_moment(copy.receipt.at)
+        output.print_table(f"Record {copy.id}", ("fact", "value"), _list_facts(facts))
     return OK
 
 
@@ -366,8 +366,8 @@ def quarantine_replay(
     it again. A record that was written back before, by the journal, is refused without --again.
     """
     store, folder = _open_store(**where)
-    kept, found = _find_copy(store, copy_id)
-    kafka = kafka or found.about.kafka
+    copy, record = _find_copy(store, copy_id)
+    kafka = kafka or record.about.kafka
     clusters = config.load(where["config_path"]).kafka
     if kafka not in clusters:
         raise ConfigError((f"--kafka: no cluster {kafka} (known: {', '.join(clusters)})",))
@@ -375,13 +375,13 @@ def quarantine_replay(
     try:
         prepared = prepare_replay(
             target,
-            RecordReplayRequest(found, topic=topic, keep_timestamp=timestamp == "original"),
+            RecordReplayRequest(record, topic=topic, keep_timestamp=timestamp == "original"),
             SystemClock().now(),
         )
-        _print_prepared(kept, prepared)
+        _print_prepared(copy, prepared)
         if prepared.outgoing is None:
             return DENIED
-        before = _read_replays(folder).get(kept.id, ())
+        before = _read_replays(folder).get(copy.id, ())
         _print_earlier_replays(before)
         if before and not again:
             output.print_error("not written again: say --again if a second record is meant")
@@ -391,7 +391,7 @@ def quarantine_replay(
             return OK
         if not execute.confirm_by_name(prepared.outgoing.topic, yes=yes, of="topic"):
             return DENIED
-        return _write_record(target, prepared, kept, folder)
+        return _write_record(target, prepared, copy, folder)
     except AccessDenied as exc:
         output.print_client_error(exc)
         return UNAUTHORISED
@@ -410,32 +410,32 @@ def _print_earlier_replays(times: Sequence[RecordReplayed]) -> None:
         )
 
 
-def _print_prepared(kept: QuarantinedCopy, prepared: PreparedRecordReplay) -> None:
+def _print_prepared(copy: QuarantinedCopy, prepared: PreparedRecordReplay) -> None:
     outgoing = prepared.outgoing
-    topic, partition, offset = kept.record
+    topic, partition, offset = copy.record
     facts: list[tuple[str, object]] = [
-        ("record", f"{kept.about.kafka}/{topic}-{partition}@{offset}"),
+        ("record", f"{copy.about.kafka}/{topic}-{partition}@{offset}"),
         ("to", prepared.where),
-        ("bytes", kept.size_bytes),
+        ("bytes", copy.size_bytes),
     ]
     if outgoing is not None:
         stamp = outgoing.timestamp_ms
         facts.append(("timestamp", "now" if stamp is None else output.format_moment(stamp / 1000)))
         facts.append(("headers", len(outgoing.headers)))
-    output.print_table(f"Replay of {kept.id[:ID_CHARS_MAX]}", ("fact", "value"), facts)
+    output.print_table(f"Replay of {copy.id[:ID_CHARS_MAX]}", ("fact", "value"), facts)
     for said in (*prepared.notes, *prepared.problems):
         output.print_error(said)
 
 
 def _write_record(
-    target: RecordReplayTarget, prepared: PreparedRecordReplay, kept: QuarantinedCopy, folder: Path
+    target: RecordReplayTarget, prepared: PreparedRecordReplay, copy: QuarantinedCopy, folder: Path
 ) -> int:
     # Before it is tried: from here on it may have happened.
-    _record_replay(folder, kept, prepared)
+    _record_replay(folder, copy, prepared)
     try:
         offset = replay_record(target, prepared)
     except AccessDenied:
-        _record_replay(folder, kept, prepared, failed=True)
+        _record_replay(folder, copy, prepared, failed=True)
         raise
     except TargetUnreachable:
         raise
@@ -443,7 +443,7 @@ def _write_record(
         output.print_client_error(exc, f"inspect {prepared.where} before you try again")
         return IN_DOUBT
     except ClientError as exc:
-        _record_replay(folder, kept, prepared, failed=True)
+        _record_replay(folder, copy, prepared, failed=True)
         output.print_client_error(exc, "nothing was written")
         return DENIED
     output.print_error(f"written to {prepared.where}@{offset}, read back, and as it was")
@@ -451,11 +451,11 @@ def _write_record(
 
 
 def _record_replay(
-    folder: Path, kept: QuarantinedCopy, prepared: PreparedRecordReplay, *, failed: bool = False
+    folder: Path, copy: QuarantinedCopy, prepared: PreparedRecordReplay, *, failed: bool = False
 ) -> None:
     author = execute.create_author()
     record = RecordReplayed(
-        at=author.at, receipt=kept.id, to=prepared.where, by=author.by, failed=failed
+        at=author.at, receipt=copy.id, to=prepared.where, by=author.by, failed=failed
     )
     with closing(Journal(folder)) as journal:
         journal.control(record)

@@ -94,17 +94,17 @@ def plan_recover(plan_id: str, *, timeout_s: float, **where: Any) -> int:
     home = build_journal_options(**where)
     how = execute.ExecutionOptions(home.folder, options=home.where.options, timeout_s=timeout_s)
     with closing(Journal(execute.require_journal_folder(home.folder))) as journal:
-        found = build_plan_history(journal.records(plan_id))
-        if found is None:
+        history = build_plan_history(journal.records(plan_id))
+        if history is None:
             raise build_unknown_plan_error(plan_id)
-        if not found.status.has_begun:
-            output.print_error(f"plan {plan_id} was never begun ({found.status.value})")
+        if not history.status.has_begun:
+            output.print_error(f"plan {plan_id} was never begun ({history.status.value})")
             return OK
         progress = replay_records(journal.records(plan_id), EngineLimits())
         if progress.ended is not None:
             output.print_error(f"plan {plan_id} is over: {describe_ending(progress, '')}")
             return OK
-        with open_driver(found.plan, home) as driver, execute.interrupt_on_signals():
+        with open_driver(history.plan, home) as driver, execute.interrupt_on_signals():
             result = execute.build_runner(how, journal, driver).recover(plan_id)
     output.print_error(result.said)
     return OK if result.over else OPEN
@@ -135,14 +135,14 @@ def open_driver(plan: Plan, home: JournalOptions) -> Iterator[Driver]:
         where = replace(where, connect=None, strimzi=None)
     clusters = {} if where.config_path is None else config.load(where.config_path).kafka
     with open_offset_store(where) as store:
-        place = store.lock_name(subject.connector)
-        if place != subject.place:
+        store_name = store.lock_name(subject.connector)
+        if store_name != subject.place:
             option = "--strimzi" if subject.driver == "strimzi" else "--worker-config"
-            raise ConfigError((f"{option}: it names {place}, not {subject.place}",))
+            raise ConfigError((f"{option}: it names {store_name}, not {subject.place}",))
         yield add_topic_deletion(store.driver(subject.connector), clusters)
 
 
-def _choose_strimzi(where: OffsetStoreOptions, place: str) -> OffsetStoreOptions:
+def _choose_strimzi(where: OffsetStoreOptions, store_name: str) -> OffsetStoreOptions:
     """Return the options with the plan's Strimzi resource.
 
     It is named by --strimzi, by the linked entry under connect, or by the plan itself.
@@ -150,11 +150,11 @@ def _choose_strimzi(where: OffsetStoreOptions, place: str) -> OffsetStoreOptions
     named = where.strimzi
     if named is None and where.config_path is not None:
         for connect in config.load(where.config_path).connect:
-            if connect.name == place and connect.strimzi is not None:
+            if connect.name == store_name and connect.strimzi is not None:
                 named = f"{connect.strimzi.namespace}/{connect.strimzi.name}"
     # A plan that has begun is brought to its end, also if GitOps owns the resource.
     return replace(
-        where, connect=None, worker_config=None, strimzi=named or place, even_if_gitops=True
+        where, connect=None, worker_config=None, strimzi=named or store_name, even_if_gitops=True
     )
 
 

@@ -70,8 +70,8 @@ class ServiceAccess:
                 ("--cert-file", endpoint.cert_file),
                 ("--key-file", endpoint.key_file),
             )
-        given = ((option, str(value)) for option, value in named if value is not None)
-        return shlex.join(word for pair in given for word in pair)
+        named_options = ((option, str(value)) for option, value in named if value is not None)
+        return shlex.join(word for pair in named_options for word in pair)
 
     @property
     def loaded(self) -> Config | None:
@@ -114,9 +114,9 @@ def build_service_access(
     config_path: Path | None = None,
     state_dir: Path | None = None,
     url: str | None = None,
-    **shown: Path | None,
+    **listener_files: Path | None,
 ) -> ServiceAccess:
-    """Return the access that these options describe; `shown` are those of the listener.
+    """Return the access that these options describe; `listener_files` are those of the listener.
 
     Typed options override the environment, and the --url of the environment overrides its --config.
     Raises UsageError.
@@ -126,18 +126,18 @@ def build_service_access(
     if here and not is_typed(context, "url"):
         url = None
     if url is None:
-        for name in shown:
+        for name in listener_files:
             if is_typed(context, name):
                 raise click.UsageError(f"--{name.replace('_', '-')} goes with --url")
         return ServiceAccess(config_path, state_dir)
     if state_dir is not None:
         raise click.UsageError("--state-dir is for this host, and --url for another")
-    if shown.get("key_file") is not None and shown.get("cert_file") is None:
+    if listener_files.get("key_file") is not None and listener_files.get("cert_file") is None:
         raise click.UsageError("--key-file goes with --cert-file")
     token = os.environ.get(TOKEN_VARIABLE) or None
     if is_typed(context, "token_file") or is_typed(context, "cert_file"):
         token = None
-    return ServiceAccess(config_path, None, ControlEndpoint(url, token=token, **shown))
+    return ServiceAccess(config_path, None, ControlEndpoint(url, token=token, **listener_files))
 
 
 def _check_reason(
@@ -180,7 +180,7 @@ class ServiceSession(NamedTuple):
 
 @contextmanager
 def open_service(
-    access: ServiceAccess, world: ServiceCallbacks | None = None
+    access: ServiceAccess, callbacks: ServiceCallbacks | None = None
 ) -> Iterator[ServiceSession]:
     """Yield the service that the options name; `world` provides inputs for plans.
 
@@ -195,7 +195,7 @@ def open_service(
     remedy = RemedyConfig() if loaded is None else loaded.remedy
     remediation_service = RemediationService(
         access.folder,
-        world or _build_inputs_without_plans(),
+        callbacks or _build_inputs_without_plans(),
         SystemClock(),
         mode=Mode(remedy.mode),
         second_person=remedy.second_person,

@@ -51,11 +51,11 @@ def mode(
         raise click.UsageError("say --config or --url: the configuration sets how far it may go")
     if wanted is None:
         with open_service(access) as session:
-            found = session.service.switches()
+            switches = session.service.switches()
         if output_format is not OutputFormat.TABLE:
-            output.print_document(output_format, found)
+            output.print_document(output_format, switches)
         else:
-            _print_switches(found)
+            _print_switches(switches)
         return
     if because is None:
         raise click.UsageError(
@@ -72,26 +72,26 @@ def mode(
         )
 
 
-def _print_switches(found: Switches) -> None:
-    held = found.pause
+def _print_switches(switches: Switches) -> None:
+    pause = switches.pause
     rows = (
-        ("mode", f"{found.mode.value}: {MODE_MEANINGS[found.mode]}"),
-        ("pause", "none" if held is None else describe_pause(held)),
-        ("open breakers", str(len(found.breakers))),
+        ("mode", f"{switches.mode.value}: {MODE_MEANINGS[switches.mode]}"),
+        ("pause", "none" if pause is None else describe_pause(pause)),
+        ("open breakers", str(len(switches.breakers))),
     )
     output.print_table("Remediation", ("", ""), rows)
-    if found.breakers:
-        _print_breakers(found.breakers)
+    if switches.breakers:
+        _print_breakers(switches.breakers)
 
 
-def describe_pause(held: RemediationPause) -> str:
+def describe_pause(pause: RemediationPause) -> str:
     """Return until when remediation is paused, by whom, since when and why."""
     until = (
         "until an operator ends it"
-        if held.until is None
-        else f"until {output.format_moment(held.until)}"
+        if pause.until is None
+        else f"until {output.format_moment(pause.until)}"
     )
-    return f"{until}, by {held.by} since {output.format_moment(held.at)}: {held.because}"
+    return f"{until}, by {pause.by} since {output.format_moment(pause.at)}: {pause.because}"
 
 
 @click.command()
@@ -141,9 +141,9 @@ def pause_remediation(
 def unpause(*, because: str, **where: Any) -> None:
     """End a pause."""
     with open_service(build_service_access(**where)) as session:
-        held = session.service.switches().pause
+        pause = session.service.switches().pause
         session.service.unpause(session.by, because)
-    output.print_error("there was no pause" if held is None else "the pause is over")
+    output.print_error("there was no pause" if pause is None else "the pause is over")
 
 
 @click.command()
@@ -152,19 +152,20 @@ def unpause(*, because: str, **where: Any) -> None:
 def breaker_list(*, output_format: OutputFormat, **where: Any) -> int:
     """List open breakers. Exit code 1 if any is open."""
     with open_service(build_service_access(**where)) as session:
-        found = session.service.switches().breakers
+        breakers = session.service.switches().breakers
     if output_format is not OutputFormat.TABLE:
-        output.print_document(output_format, found)
-    elif found:
-        _print_breakers(found)
+        output.print_document(output_format, breakers)
+    elif breakers:
+        _print_breakers(breakers)
     else:
         output.print_error("no breaker is open")
-    return FINDINGS if found else OK
+    return FINDINGS if breakers else OK
 
 
-def _print_breakers(found: tuple[Breaker, ...]) -> None:
+def _print_breakers(breakers: tuple[Breaker, ...]) -> None:
     rows = (
-        (breaker.scope, output.format_moment(breaker.opened_at), breaker.said) for breaker in found
+        (breaker.scope, output.format_moment(breaker.opened_at), breaker.said)
+        for breaker in breakers
     )
     output.print_table("Open breakers", ("scope", "since", "why"), rows)
 

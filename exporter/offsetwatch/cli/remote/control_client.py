@@ -334,8 +334,10 @@ class RemoteRemediationService:
 
     def inventory(self) -> frozenset[tuple[str, str]]:
         """See RemediationService."""
-        found = self._client.get("/connectors", _Connectors).connectors
-        return frozenset((connector.connect_cluster, connector.connector) for connector in found)
+        connectors = self._client.get("/connectors", _Connectors).connectors
+        return frozenset(
+            (connector.connect_cluster, connector.connector) for connector in connectors
+        )
 
     # --- plans -----------------------------------------------------------------------------------
 
@@ -448,10 +450,10 @@ class RemoteRemediationService:
 
     def verify(self) -> JournalCheckPassed | JournalCheckFailed:
         """See RemediationService."""
-        found = self._client.get("/journal/verify", _JournalVerification)
-        if found.intact:
-            return JournalCheckPassed(records=found.records)
-        return JournalCheckFailed(said=found.said)
+        verification = self._client.get("/journal/verify", _JournalVerification)
+        if verification.intact:
+            return JournalCheckPassed(records=verification.records)
+        return JournalCheckFailed(said=verification.said)
 
     def quarantine(self) -> tuple[QuarantineRow, ...]:
         """See RemediationService."""

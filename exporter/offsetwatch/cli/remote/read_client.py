@@ -120,8 +120,8 @@ def _build_connection(
         except (OSError, ValueError) as exc:
             problem = describe_file_error(exc)
             raise ConfigError((f"tls_server_config.cert_file: {problem}",)) from None
-    made = http.client.HTTPSConnection(host, int(port), timeout=timeout_s, context=context)
-    return made, pinned
+    connection = http.client.HTTPSConnection(host, int(port), timeout=timeout_s, context=context)
+    return connection, pinned
 
 
 def _cut_first_certificate(pem: str) -> str:
@@ -133,8 +133,10 @@ def _cut_first_certificate(pem: str) -> str:
 
 
 def _read_peer_certificate(connection: http.client.HTTPConnection) -> bytes | None:
-    found = connection.sock
-    return found.getpeercert(binary_form=True) if isinstance(found, ssl.SSLSocket) else None
+    tls_socket = connection.sock
+    return (
+        tls_socket.getpeercert(binary_form=True) if isinstance(tls_socket, ssl.SSLSocket) else None
+    )
 
 
 REQUEST_TIMEOUT_S: Final = 2.0

@@ -185,8 +185,8 @@ class ConnectReader:
     def _first_good(self, path: str, connector: str | None) -> bytes:
         first = self._current
         failures: list[tuple[str, ClientError]] = []
-        for turn in range(len(self._urls)):
-            number = (first + turn) % len(self._urls)
+        for attempt in range(len(self._urls)):
+            number = (first + attempt) % len(self._urls)
             url = self._urls[number]
             try:
                 body = validate_response(self.name, *self._exchange(url, path))

@@ -32,22 +32,22 @@ def read_offsets_entries(path: Path) -> OffsetsFileEntries:
     Raises NotFound if it does not exist, AccessDenied if it cannot be read, MalformedResponse if it
     is no offsets file. A truncated file may be one that is being written; it never counts as empty.
     """
-    found: OffsetsFileEntries | Undecodable = Undecodable("truncated")
+    entries: OffsetsFileEntries | Undecodable = Undecodable("truncated")
     for attempt in range(_ATTEMPTS_MAX):
         if attempt:
             time.sleep(_PAUSE_S)
         try:
-            found = read_offsets_file(path.read_bytes())
+            entries = read_offsets_file(path.read_bytes())
         except FileNotFoundError as exc:
             raise NotFound(str(path), "there is no such file") from exc
         except OSError as exc:
             raise AccessDenied(str(path), f"cannot be read: {exc.strerror}") from exc
-        if not isinstance(found, Undecodable):
-            return found
-        if found.reason != "truncated":
+        if not isinstance(entries, Undecodable):
+            return entries
+        if entries.reason != "truncated":
             break
-    assert isinstance(found, Undecodable)
-    raise MalformedResponse(str(path), f"not a whole offsets file ({found.reason})")
+    assert isinstance(entries, Undecodable)
+    raise MalformedResponse(str(path), f"not a whole offsets file ({entries.reason})")
 
 
 def find_worker_evidence(path: Path, properties: Path, urls: tuple[str, ...]) -> tuple[str, ...]:
@@ -57,9 +57,9 @@ def find_worker_evidence(path: Path, properties: Path, urls: tuple[str, ...]) ->
     """
     if not _PROC.joinpath("self", "fd").is_dir():
         raise TargetUnreachable(str(path), "cannot see who has it open: there is no /proc")
-    found = list(_find_processes(path, properties))
-    found += [f"something answers at {url}" for url in urls if _is_listening(url)]
-    return tuple(found)
+    evidence = list(_find_processes(path, properties))
+    evidence += [f"something answers at {url}" for url in urls if _is_listening(url)]
+    return tuple(evidence)
 
 
 def _find_processes(path: Path, properties: Path) -> Iterator[str]:
@@ -104,10 +104,10 @@ def _has_open(process: Path, identity: tuple[int, int]) -> bool:
 
 def _read_file_identity(path: Path) -> tuple[int, int] | None:
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return None
-    return (found.st_dev, found.st_ino)
+    return (stat.st_dev, stat.st_ino)
 
 
 def _is_listening(url: str) -> bool:

@@ -83,14 +83,14 @@ async def read_body(
     """
     body = _build_bounded_body(response, bytes_max)
     assert isinstance(response.stream, httpx.AsyncByteStream)
-    async with AsyncExitStack() as held:
+    async with AsyncExitStack() as exit_stack:
         # Not aiter_bytes(), which decodes each part without a bound.
         async for part in response.stream:
             body.add(part)
             if body.is_full:
                 break
             if large is not None and body.size > LARGE_BYTES:
-                await held.enter_async_context(large)
+                await exit_stack.enter_async_context(large)
                 large = None
     return body.end()
 
@@ -183,8 +183,8 @@ def describe_redirect(status: int, location: str | None, *, host_only: bool = Fa
     """
     if location is None or not httpx.codes.is_redirect(status):
         return None
-    place = _describe_location(location, host_only=host_only)
-    return f"{REDIRECT_PREFIX}{place[:LOCATION_CHARS_MAX]}"
+    target = _describe_location(location, host_only=host_only)
+    return f"{REDIRECT_PREFIX}{target[:LOCATION_CHARS_MAX]}"
 
 
 def is_html(body: bytes) -> bool:

@@ -92,11 +92,14 @@ def run_exchange(
 
 
 def exchange_in_memory(
-    world: InMemoryTransport, name: str, key: tuple[str, str, str, bytes | None], timeout_s: float
+    transport: InMemoryTransport,
+    name: str,
+    key: tuple[str, str, str, bytes | None],
+    timeout_s: float,
 ) -> tuple[int, bytes]:
     """Return (status, body) of an in-memory exchange; `key` is (method, url, path, body)."""
     with translate_http_errors(name, timeout_s):
-        return world.exchange(*key, timeout_s)
+        return transport.exchange(*key, timeout_s)
 
 
 def build_status_error(name: str, status: int, detail: str) -> ClientError:

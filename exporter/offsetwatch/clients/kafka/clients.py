@@ -290,17 +290,17 @@ class KafkaAdmin:
         stable_ends = self._request_offsets(ordered, LATEST, committed=True)
         # Requested second, so that it is never the lower of the two.
         ends = self._request_offsets(ordered, LATEST, committed=False)
-        found: dict[TopicPartition, ReadableEnd] = {}
+        readable: dict[TopicPartition, ReadableEnd] = {}
         for partition, stable, high in zip(ordered, stable_ends, ends, strict=True):
             if isinstance(stable, int) and isinstance(high, int):
-                found[partition] = ReadableEnd(stable=stable, high=max(stable, high))
+                readable[partition] = ReadableEnd(stable=stable, high=max(stable, high))
                 continue
             error = stable if isinstance(stable, ClientError) else high
             assert isinstance(error, ClientError)
             if refused is None:
                 raise error
             refused[partition] = error
-        return found
+        return readable
 
     def group_offsets(
         self,
@@ -317,17 +317,19 @@ class KafkaAdmin:
         if not partitions:
             return {}
         with self._translated():
-            found = self._groups.committed(group, partitions, REQUEST_TIMEOUT_S)
+            offsets = self._groups.committed(group, partitions, REQUEST_TIMEOUT_S)
         errors = {
             partition: client_error_from(self.name, offset)
-            for partition, offset in found.items()
+            for partition, offset in offsets.items()
             if isinstance(offset, ck.KafkaError)
         }
         if refused is not None:
             refused |= errors
         elif errors:
             raise next(iter(errors.values()))
-        return {partition: offset for partition, offset in found.items() if isinstance(offset, int)}
+        return {
+            partition: offset for partition, offset in offsets.items() if isinstance(offset, int)
+        }
 
     def close(self) -> None:
         """Close the clients that can be closed; librdkafka's admin client ends with the object."""
@@ -384,17 +386,17 @@ class KafkaAdmin:
     def _why(self, error: ck.KafkaError) -> ClientError:
         return self._reason(client_error_from(self.name, error))
 
-    def _reason(self, found: ClientError) -> ClientError:
+    def _reason(self, error: ClientError) -> ClientError:
         """Return the error of a request, or of the connection if that is its cause.
 
         A wrong password or certificate fails a request just like an unavailable broker. librdkafka
         reports the cause apart from it, and only to callers of poll. The newest counts.
         """
-        if not isinstance(found, ResponseTimeout | TargetUnreachable):
-            return found
+        if not isinstance(error, ResponseTimeout | TargetUnreachable):
+            return error
         self._client.poll(0)
         self._logs.poll()
-        return self._errors.pop(self.name) or found
+        return self._errors.pop(self.name) or error
 
 
 def extract_topic_id(description: ck_admin.TopicDescription) -> str:
@@ -477,13 +479,13 @@ class TailReader:
         """
         with translate_kafka_errors(self.name):
             first = self._consumer.poll(timeout_s)
-            found: list[ck.Message] = [] if first is None else [first]
-            if found and records_max > 1:
-                found += self._consumer.consume(records_max - 1, CONSUME_WAIT_S)
+            records: list[ck.Message] = [] if first is None else [first]
+            if records and records_max > 1:
+                records += self._consumer.consume(records_max - 1, CONSUME_WAIT_S)
         # Of a group that nobody joins: that we may not see it keeps no record from us.
         messages = [
             message
-            for message in found
+            for message in records
             if (error := message.error()) is None
             or error.code() != ck.KafkaError.GROUP_AUTHORIZATION_FAILED
         ]
@@ -511,9 +513,11 @@ class TailReader:
         """
         requested = build_positions(dict.fromkeys(partitions, int(ck.OFFSET_INVALID)))
         with translate_kafka_errors(self.name):
-            found = self._consumer.position(requested)
+            positions = self._consumer.position(requested)
         return {
-            partition.partition: partition.offset for partition in found if partition.offset >= 0
+            partition.partition: partition.offset
+            for partition in positions
+            if partition.offset >= 0
         }
 
     def close(self) -> None:

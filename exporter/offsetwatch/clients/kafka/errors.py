@@ -50,12 +50,12 @@ class _Cause(NamedTuple):
 
 def explain_failure(text: str) -> ConnectionFailure | None:
     """Return the connection failure in a text of librdkafka; None if it is about something else."""
-    found = _BROKER_ADDRESS.match(text)
-    if found is None:
+    broker = _BROKER_ADDRESS.match(text)
+    if broker is None:
         return None
-    what, address = found["what"], found["address"]
-    if found["node"] != "bootstrap":
-        address = f"{address} (broker {found['node']}, as it advertises itself)"
+    what, address = broker["what"], broker["address"]
+    if broker["node"] != "bootstrap":
+        address = f"{address} (broker {broker['node']}, as it advertises itself)"
     for pattern, cause in _PATTERNS:
         match = pattern.search(what)
         if match is not None:

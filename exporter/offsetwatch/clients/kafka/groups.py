@@ -50,12 +50,12 @@ class GroupReaders:
             ck.TopicPartition(partition.topic, partition.partition) for partition in partitions
         ]
         with self._lock:
-            found = self._reader(group).committed(requested, timeout=timeout_s)
+            offsets = self._reader(group).committed(requested, timeout=timeout_s)
         return {
             TopicPartition(partition.topic, partition.partition): partition.offset
             if partition.error is None
             else partition.error
-            for partition in found
+            for partition in offsets
             if partition.error is not None or partition.offset >= 0
         }
 
@@ -67,15 +67,15 @@ class GroupReaders:
 
     def _reader(self, group: str) -> ck.Consumer:
         now = self._clock()
-        found, _ = self._readers.pop(group, (None, now))
+        reader, _ = self._readers.pop(group, (None, now))
         while self._readers and next(iter(self._readers.values()))[1] <= now - IDLE_S:
             self._close_first()
-        if found is None:
+        if reader is None:
             if len(self._readers) >= CLIENTS_MAX:
                 self._close_first()
-            found = ck.Consumer({**self._settings, "group.id": group})
-        self._readers[group] = (found, now)
-        return found
+            reader = ck.Consumer({**self._settings, "group.id": group})
+        self._readers[group] = (reader, now)
+        return reader
 
     def _close_first(self) -> None:
         self._readers.popitem(last=False)[1][0].close()

@@ -139,8 +139,10 @@ class KafkaInspector(KafkaAdmin):
         """
         futures = self._describe_topics(topics, include_authorized_operations=True)
         return {
-            name: found if isinstance(found, ClientError) else _build_topic_shape(found)
-            for name, found in self._answers(futures).items()
+            name: description
+            if isinstance(description, ClientError)
+            else _build_topic_shape(description)
+            for name, description in self._answers(futures).items()
         }
 
     def identities_now(self, topics: Collection[str]) -> dict[str, tuple[str | None, int]]:
@@ -149,9 +151,9 @@ class KafkaInspector(KafkaAdmin):
         The id is None if the broker knows no ids (before Kafka 2.8).
         """
         return {
-            name: (_read_topic_id(found), len(found.partitions))
-            for name, found in self._answers(self._describe_topics(topics)).items()
-            if not isinstance(found, ClientError)
+            name: (_read_topic_id(description), len(description.partitions))
+            for name, description in self._answers(self._describe_topics(topics)).items()
+            if not isinstance(description, ClientError)
         }
 
     def topic_id_now(self, topic: str) -> str | None:
@@ -180,11 +182,11 @@ class KafkaInspector(KafkaAdmin):
                 isolation_level=ck.IsolationLevel.READ_UNCOMMITTED,
                 request_timeout=REQUEST_TIMEOUT_S,
             )
-        found = {
+        offsets = {
             TopicPartition(partition.topic, partition.partition): int(self._result(future).offset)
             for partition, future in futures.items()
         }
-        return {where: offset if offset >= 0 else None for where, offset in found.items()}
+        return {where: offset if offset >= 0 else None for where, offset in offsets.items()}
 
     def policies(self, topics: Collection[str]) -> dict[str, str | None]:
         """Return the cleanup.policy of each topic.
@@ -222,17 +224,19 @@ class KafkaInspector(KafkaAdmin):
         if isinstance(shape, ClientError):
             raise shape
         entries = self._result(self._describe_configs([topic])[topic])
-        found = {name: _read_setting(self.name, entries, name) for name in _TOPIC_SETTING_NAMES}
+        topic_settings = {
+            name: _read_setting(self.name, entries, name) for name in _TOPIC_SETTING_NAMES
+        }
         return TopicSettings(
             topic_id=shape.topic_id or "",
             partitions=shape.partitions,
             replication=shape.replication,
-            compacted="compact" in found["cleanup.policy"].split(","),
-            retention_ms=int(found["retention.ms"]),
-            retention_bytes=int(found["retention.bytes"]),
-            message_bytes_max=int(found["max.message.bytes"]),
-            in_sync_min=int(found["min.insync.replicas"]),
-            appended=found["message.timestamp.type"] == "LogAppendTime",
+            compacted="compact" in topic_settings["cleanup.policy"].split(","),
+            retention_ms=int(topic_settings["retention.ms"]),
+            retention_bytes=int(topic_settings["retention.bytes"]),
+            message_bytes_max=int(topic_settings["max.message.bytes"]),
+            in_sync_min=int(topic_settings["min.insync.replicas"]),
+            appended=topic_settings["message.timestamp.type"] == "LogAppendTime",
         )
 
     def group_operations(
@@ -242,10 +246,12 @@ class KafkaInspector(KafkaAdmin):
         if not groups:
             return {}
         return {
-            name: found
-            if isinstance(found, ClientError)
-            else _list_operation_names(found.authorized_operations)
-            for name, found in self._described(groups, include_authorized_operations=True).items()
+            name: operations
+            if isinstance(operations, ClientError)
+            else _list_operation_names(operations.authorized_operations)
+            for name, operations in self._described(
+                groups, include_authorized_operations=True
+            ).items()
         }
 
     def _described(self, groups: Collection[str], **options: bool) -> dict[str, Any]:
@@ -270,13 +276,13 @@ class KafkaInspector(KafkaAdmin):
         wait(futures.values(), timeout=RESULT_S_MAX)
         if client is not None:
             client.poll(0)  # why there is no connection, for `_reason`
-        found: dict[str, Any] = {}
+        answers: dict[str, Any] = {}
         for name, future in futures.items():
             try:
-                found[name] = self._result(future, limit_s=0)
+                answers[name] = self._result(future, limit_s=0)
             except ClientError as exc:
-                found[name] = exc
-        return found
+                answers[name] = exc
+        return answers
 
 
 def _read_setting(name: str, config: Mapping[str, Any], setting: str) -> str:
@@ -287,22 +293,24 @@ def _read_setting(name: str, config: Mapping[str, Any], setting: str) -> str:
     return str(entry.value)
 
 
-def _read_topic_id(found: ck_admin.TopicDescription) -> str | None:
-    topic_id = extract_topic_id(found)
+def _read_topic_id(description: ck_admin.TopicDescription) -> str | None:
+    topic_id = extract_topic_id(description)
     return None if topic_id == NO_TOPIC_ID else topic_id
 
 
-def _build_topic_shape(found: ck_admin.TopicDescription) -> TopicShape:
+def _build_topic_shape(description: ck_admin.TopicDescription) -> TopicShape:
     return TopicShape(
-        topic_id=_read_topic_id(found),
-        partitions=len(found.partitions),
-        replication=min((len(partition.replicas) for partition in found.partitions), default=0),
-        operations=_list_operation_names(found.authorized_operations),
+        topic_id=_read_topic_id(description),
+        partitions=len(description.partitions),
+        replication=min(
+            (len(partition.replicas) for partition in description.partitions), default=0
+        ),
+        operations=_list_operation_names(description.authorized_operations),
     )
 
 
-def _list_operation_names(found: Iterable[Any] | None) -> frozenset[str] | None:
-    return None if found is None else frozenset(operation.name for operation in found)
+def _list_operation_names(operations: Iterable[Any] | None) -> frozenset[str] | None:
+    return None if operations is None else frozenset(operation.name for operation in operations)
 
 
 # --- the release, by ApiVersions -----------------------------------------------------------------
@@ -385,13 +393,13 @@ def _request_api_versions(
 
 
 def _receive(name: str, connection: socket.socket, size: int) -> bytes:
-    found = b""
-    while len(found) < size:
-        part = connection.recv(size - len(found))
+    received = b""
+    while len(received) < size:
+        part = connection.recv(size - len(received))
         if not part:
             raise IncompleteResponse(name, "ApiVersions: the broker closed the connection")
-        found += part
-    return found
+        received += part
+    return received
 
 
 def parse_api_versions(name: str, body: bytes) -> dict[int, int]:

@@ -38,30 +38,30 @@ def read_journal_topic(
 
 
 def find_unmet_requirements(
-    found: TopicSettings, requirements: JournalTopicRequirements
+    topic: TopicSettings, requirements: JournalTopicRequirements
 ) -> Iterator[str]:
     """Yield the reasons why the topic cannot hold a journal."""
-    if found.partitions != 1:
-        yield f"it has {found.partitions} partitions, and a journal is one line: 1 is needed"
-    if found.compacted:
+    if topic.partitions != 1:
+        yield f"it has {topic.partitions} partitions, and a journal is one line: 1 is needed"
+    if topic.compacted:
         yield "cleanup.policy is not delete: what is compacted away is missing in the chain"
-    if found.retention_ms != -1:
-        yield f"retention.ms is {found.retention_ms}: the chain begins with its first record, so -1"
-    if found.retention_bytes != -1:
-        yield f"retention.bytes is {found.retention_bytes}: likewise, -1 is needed"
-    if found.message_bytes_max < RECORD_BYTES_MAX:
+    if topic.retention_ms != -1:
+        yield f"retention.ms is {topic.retention_ms}: the chain begins with its first record, so -1"
+    if topic.retention_bytes != -1:
+        yield f"retention.bytes is {topic.retention_bytes}: likewise, -1 is needed"
+    if topic.message_bytes_max < RECORD_BYTES_MAX:
         yield (
-            f"max.message.bytes is {found.message_bytes_max}, and {RECORD_BYTES_MAX} is needed: "
+            f"max.message.bytes is {topic.message_bytes_max}, and {RECORD_BYTES_MAX} is needed: "
             "all offsets of a connector are one record"
         )
-    if found.replication < requirements.replication_factor:
+    if topic.replication < requirements.replication_factor:
         yield (
-            f"it has {found.replication} replica(s), and {requirements.replication_factor} "
+            f"it has {topic.replication} replica(s), and {requirements.replication_factor} "
             "are wanted"
         )
-    if found.in_sync_min < requirements.min_insync_replicas:
+    if topic.in_sync_min < requirements.min_insync_replicas:
         yield (
-            f"min.insync.replicas is {found.in_sync_min}, and {requirements.min_insync_replicas} "
+            f"min.insync.replicas is {topic.in_sync_min}, and {requirements.min_insync_replicas} "
             "are wanted: a record must not be lost with one broker"
         )
 
@@ -106,9 +106,9 @@ class LeaderElection:
             message = self._consumer.poll(wait_s)
         error = None if message is None else message.error()
         if error is not None and not error.retriable():
-            found = client_error_from(self._name, error)
-            if not isinstance(found, ResponseTimeout):
-                raise found
+            translated = client_error_from(self._name, error)
+            if not isinstance(translated, ResponseTimeout):
+                raise translated
         return self._chosen
 
     def leave(self) -> None:

@@ -103,13 +103,13 @@ class LogBoundsReader:
         idle = self._leaderless(self._leaders(reader, until)) if self._unsettled else {}
         self._unsettled = bool(idle)
         idle = {**self._list_excluded(), **idle}
-        found: list[OffsetOrError] = []
+        answers: list[OffsetOrError] = []
         silent: set[int] = set()  # brokers
         quickest_s = math.inf
         for batch in self._build_batches(partitions, offset):
             began = time.monotonic()
             try:
-                found += self._request_batch(
+                answers += self._request_batch(
                     reader, batch, idle, min(BATCH_S_MAX, _compute_remaining_s(until))
                 )
             except ck.KafkaException as exc:
@@ -118,15 +118,15 @@ class LogBoundsReader:
                 leaders = self._leaders(reader, until)
                 idle = {**self._list_excluded(), **self._leaderless(leaders)}
                 self._unsettled = True
-                found += self._request_by_leader(reader, batch, idle, leaders, silent, until)
+                answers += self._request_by_leader(reader, batch, idle, leaders, silent, until)
             quickest_s = min(quickest_s, time.monotonic() - began)
             # At once: a round that takes too long and ends here is not to be asked for like this
             # again. Where one question is all of it, it makes no difference.
             if len(partitions) > PARTITIONS_PER_REQUEST:
                 self._far = quickest_s > FAR_ROUND_TRIP_S
-        if self._timed_out is not None and not any(isinstance(answer, int) for answer in found):
+        if self._timed_out is not None and not any(isinstance(answer, int) for answer in answers):
             raise self._timed_out
-        return found
+        return answers
 
     def _build_batches(
         self, partitions: Sequence[TopicPartition], offset: int
@@ -155,8 +155,10 @@ class LogBoundsReader:
         """
         partitions = self._last[0]
         topic = partitions[0].topic if partitions else None
-        found: ClusterMetadata = self._reader(committed=False).list_topics(topic, timeout=timeout_s)
-        return found
+        result: ClusterMetadata = self._reader(committed=False).list_topics(
+            topic, timeout=timeout_s
+        )
+        return result
 
     def poll(self) -> None:
         """Deliver connection errors to the callbacks."""
@@ -175,18 +177,18 @@ class LogBoundsReader:
     @staticmethod
     def _leaders(reader: ck.Consumer, until: float) -> dict[TopicPartition, int]:
         """Return the leader of each partition; negative for none."""
-        found = reader.list_topics(timeout=_compute_remaining_s(until))
+        metadata = reader.list_topics(timeout=_compute_remaining_s(until))
         return {
             TopicPartition(name, partition.id): partition.leader
-            for name, topic in found.topics.items()
+            for name, topic in metadata.topics.items()
             for partition in topic.partitions.values()
         }
 
     def _leaderless(
         self, leaders: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, ClientError]:
-        nobody = LeaderNotAvailable(self._name, "it has no leader")
-        return {partition: nobody for partition, leader in leaders.items() if leader < 0}
+        leaderless = LeaderNotAvailable(self._name, "it has no leader")
+        return {partition: leaderless for partition, leader in leaders.items() if leader < 0}
 
     def _list_excluded(self) -> dict[TopicPartition, ClientError]:
         if self._excluded:
@@ -212,7 +214,7 @@ class LogBoundsReader:
         for index, partition in enumerate(batch.partitions):
             indices.setdefault(leaders.get(partition, -1), []).append(index)
         hangs = ResponseTimeout(self._name, "the broker that leads it does not answer")
-        found: list[OffsetOrError] = [hangs] * len(batch.partitions)
+        bounds: list[OffsetOrError] = [hangs] * len(batch.partitions)
         groups = [(leader, own) for leader, own in indices.items() if leader not in silent]
         for number, (leader, own) in enumerate(groups):
             part = _ListOffsetsBatch(
@@ -230,8 +232,8 @@ class LogBoundsReader:
                 silent.add(leader)
             else:
                 for index, answer in zip(own, answers, strict=True):
-                    found[index] = answer
-        return found
+                    bounds[index] = answer
+        return bounds
 
     def _request_batch(
         self,
@@ -256,13 +258,13 @@ class LogBoundsReader:
         if not arguments:
             return []
         try:
-            found = reader.offsets_for_times(arguments, timeout=limit_s)
+            searched = reader.offsets_for_times(arguments, timeout=limit_s)
         except ck.KafkaException as exc:
             return self._request_halves(reader, arguments, limit_s, exc.args[0])
-        offsets: list[int] = [partition.offset for partition in found]
-        if min(offsets) >= 0 and all(partition.error is None for partition in found):
+        offsets: list[int] = [partition.offset for partition in searched]
+        if min(offsets) >= 0 and all(partition.error is None for partition in searched):
             return [*offsets]
-        return [self._convert_answer(partition) for partition in found]
+        return [self._convert_answer(partition) for partition in searched]
 
     def _convert_answer(self, partition: ck.TopicPartition) -> OffsetOrError:
         """Return a partition's offset or error.
@@ -304,9 +306,9 @@ class LogBoundsReader:
         ]
 
     def _convert_error(self, error: ck.KafkaError) -> ClientError:
-        found = client_error_from(self._name, error)
-        self._unsettled |= isinstance(found, LeaderNotAvailable)
-        return found
+        translated = client_error_from(self._name, error)
+        self._unsettled |= isinstance(translated, LeaderNotAvailable)
+        return translated
 
 
 def _compute_remaining_s(until: float) -> float:

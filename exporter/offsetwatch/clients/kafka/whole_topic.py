@@ -82,16 +82,18 @@ class StorageAdmin(KafkaInspector):
 
         Empty if there is no such group. Raises AccessDenied without permission.
         """
-        found = self._described([group])[group]
-        if not isinstance(found, ClientError):
-            return tuple(sorted(f"{member.client_id} at {member.host}" for member in found.members))
-        if isinstance(found, NotFound):
+        description = self._described([group])[group]
+        if not isinstance(description, ClientError):
+            return tuple(
+                sorted(f"{member.client_id} at {member.host}" for member in description.members)
+            )
+        if isinstance(description, NotFound):
             return ()
-        if isinstance(found, AccessDenied):
-            raise AccessDenied(self.name, f"group {group}: {found.detail}") from found
+        if isinstance(description, AccessDenied):
+            raise AccessDenied(self.name, f"group {group}: {description.detail}") from description
         # librdkafka's error about groups of another protocol, such as Connect workers.
-        if kafka_code_of(found) != ck.KafkaError._INVALID_ARG:  # noqa: SLF001
-            raise found
+        if kafka_code_of(description) != ck.KafkaError._INVALID_ARG:  # noqa: SLF001
+            raise description
         return self._listed(group)
 
     def _listed(self, group: str) -> tuple[str, ...]:
@@ -110,11 +112,11 @@ class StorageAdmin(KafkaInspector):
             raise LeaderNotAvailable(
                 self.name, f"group {group}: it is there and no broker lists it"
             )
-        found = groups[0]
-        if found.error is not None:
-            raise client_error_from(self.name, found.error)
+        description = groups[0]
+        if description.error is not None:
+            raise client_error_from(self.name, description.error)
         return tuple(
-            sorted(f"{member.client_id} at {member.client_host}" for member in found.members)
+            sorted(f"{member.client_id} at {member.client_host}" for member in description.members)
         )
 
 
@@ -125,15 +127,15 @@ def read_topic_ends(admin: KafkaAdmin, topic: str) -> TopicEnds:
     """
     topic_id, count = admin.shape(topic)
     partitions = [TopicPartition(topic, number) for number in range(count)]
-    found = admin.readable_ends(partitions)
-    if len(found) < count:
+    ends = admin.readable_ends(partitions)
+    if len(ends) < count:
         raise LeaderNotAvailable(admin.name, f"{topic}: not every partition has a leader")
     return TopicEnds(
         topic_id=topic_id,
         partitions=count,
-        ends={partition.partition: end.high for partition, end in found.items()},
+        ends={partition.partition: end.high for partition, end in ends.items()},
         held=tuple(
-            sorted(partition.partition for partition, end in found.items() if end.stable < end.high)
+            sorted(partition.partition for partition, end in ends.items() if end.stable < end.high)
         ),
     )
 

@@ -298,11 +298,11 @@ def find_kubernetes_access(
     if environ.get("KUBERNETES_SERVICE_HOST") and _is_existing_path(account / "token"):
         return access_from_pod(environ, account)
     named = environ.get("KUBECONFIG", "").split(os.pathsep)[0]
-    usual = Path(named) if named else Path(environ.get("HOME", "/")) / ".kube" / "config"
-    if _is_existing_path(usual):
-        return access_from_kubeconfig(usual)
+    default = Path(named) if named else Path(environ.get("HOME", "/")) / ".kube" / "config"
+    if _is_existing_path(default):
+        return access_from_kubeconfig(default)
     raise ConfigError(
-        (f"no Kubernetes: this is no pod, and there is no {usual}; name a file: --kubeconfig",)
+        (f"no Kubernetes: this is no pod, and there is no {default}; name a file: --kubeconfig",)
     )
 
 
@@ -385,8 +385,8 @@ def _find_entry(document: Json, section: str, one: str, name: object, path: Path
     entries = document.get(section)
     for entry in entries if isinstance(entries, list) else ():
         if isinstance(entry, dict) and entry.get("name") == name:
-            found = entry.get(one)
-            return found if isinstance(found, dict) else {}
+            value = entry.get(one)
+            return value if isinstance(value, dict) else {}
     raise ConfigError((f"{path}: {section} has no {name}",))
 
 
@@ -443,21 +443,21 @@ def send_kubernetes_request(
         # Not in the loop below, which a program for credentials would stop.
         with translate_http_errors(access.name, timeout_s):
             credentials, context = access.headers(), access.context()
-        status, found = run_exchange(access.name, answer(), timeout_s)
+        status, received = run_exchange(access.name, answer(), timeout_s)
     except ClientError as exc:
         raise type(exc)(exc.target, f"{what}: {exc.detail}") from exc
     if status == httpx.codes.UNAUTHORIZED and access.plugin is not None:
         access.plugin.forget()
     if not 200 <= status < 300:
-        raise _build_response_error(access.name, what, status, found)
-    if len(found) > BODY_BYTES_MAX or has_too_many_values(found):
+        raise _build_response_error(access.name, what, status, received)
+    if len(received) > BODY_BYTES_MAX or has_too_many_values(received):
         bound = f"more than {BODY_BYTES_MAX} bytes or {VALUES_MAX} values"
         raise SizeLimitExceeded(access.name, f"{what}: {bound}")
     try:
-        return msgspec.json.decode(found, type=Json)
+        return msgspec.json.decode(received, type=Json)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         page = f"{HTML_PAGE}, and not the Kubernetes API"
-        instead = page if is_html(found) else "a body that is no object"
+        instead = page if is_html(received) else "a body that is no object"
         raise MalformedResponse(access.name, f"{what}: HTTP {status} with {instead}") from exc
 
 

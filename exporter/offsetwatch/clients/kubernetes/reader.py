@@ -78,19 +78,19 @@ class KubeReader:
             lambda version: self.all(strimzi_path(version, plural, namespace), label=label)
         )
 
-    def _of_strimzi(self, ask: Callable[[str], _Answer]) -> _Answer:
+    def _of_strimzi(self, request: Callable[[str], _Answer]) -> _Answer:
         """Return the answer in the API version that is served.
 
         An upgrade may have removed the version that was found before; then the request is repeated.
         """
         before = self._version
         try:
-            return ask(self.strimzi_version())
+            return request(self.strimzi_version())
         except NotFound:
             self._version = None
             if before is None or self.strimzi_version() == before:
                 raise
-        return ask(self.strimzi_version())
+        return request(self.strimzi_version())
 
     def config_map(self, namespace: str, name: str) -> Json:
         """Return a ConfigMap. Raises NotFound."""
@@ -115,32 +115,32 @@ class KubeReader:
             "kind": "SelfSubjectAccessReview",
             "spec": {"resourceAttributes": attributes},
         }
-        found = send_kubernetes_request(
+        answer = send_kubernetes_request(
             self.access,
             "POST",
             f"/apis/{_AUTHORIZATION}/v1/selfsubjectaccessreviews",
             body=msgspec.json.encode(review),
             transport=self._transport,
         )
-        return mapping_or_empty(found.get("status")).get("allowed") is True
+        return mapping_or_empty(answer.get("status")).get("allowed") is True
 
     def get(self, path: str) -> Json:
         """Return the object at a path. Raises MalformedResponse if it is no Kubernetes object."""
-        found = send_kubernetes_request(self.access, "GET", path, transport=self._transport)
-        self._check(path, found)
-        return found
+        answer = send_kubernetes_request(self.access, "GET", path, transport=self._transport)
+        self._check(path, answer)
+        return answer
 
-    def _check(self, path: str, found: object) -> None:
+    def _check(self, path: str, body: object) -> None:
         """Raise MalformedResponse unless the common parts of an object are maps, if present.
 
         Their contents are the API server's to check.
         """
-        if not isinstance(found, dict):
+        if not isinstance(body, dict):
             raise MalformedResponse(
                 self.name, f"GET {path.partition('?')[0]}: an item that is no object"
             )
-        metadata = found.get("metadata")
-        parts = [(name, found.get(name)) for name in _PARTS]
+        metadata = body.get("metadata")
+        parts = [(name, body.get(name)) for name in _PARTS]
         parts += [
             (name, mapping_or_empty(metadata).get(name)) for name in ("labels", "annotations")
         ]
@@ -152,7 +152,7 @@ class KubeReader:
 
     def all(self, path: str, *, label: str | None = None) -> list[Json]:
         """Return all items of a list, page by page."""
-        found: list[Json] = []
+        resources: list[Json] = []
         after = ""
         while True:
             query = {"limit": str(PAGE_SIZE)}
@@ -164,17 +164,17 @@ class KubeReader:
                 raise MalformedResponse(self.name, f"GET {path}: no list")
             for item in items:
                 self._check(path, item)
-            found += items
+            resources += items
             after = str(mapping_or_empty(page.get("metadata")).get("continue") or "")
             if not after:
-                return found
-            if len(found) > OBJECTS_MAX:
+                return resources
+            if len(resources) > OBJECTS_MAX:
                 raise MalformedResponse(self.name, f"GET {path}: more than {OBJECTS_MAX} objects")
 
 
-def mapping_or_empty(found: object) -> Json:
+def mapping_or_empty(value: object) -> Json:
     """Return a map, or an empty one in place of anything else."""
-    return found if isinstance(found, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
 def strimzi_path(version: str, plural: str, namespace: str, name: str | None = None) -> str:

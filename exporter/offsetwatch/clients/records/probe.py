@@ -66,24 +66,24 @@ class ProbeReader:
         Partitions without an answer within `timeout_s` are left out. Raises the error of the
         cluster if no partition answered.
         """
-        found: dict[TopicPartition, ProbeAnswer] = {}
+        answers: dict[TopicPartition, ProbeAnswer] = {}
         self._errors.clear()
         deadline = time.monotonic() + timeout_s
         with translate_kafka_errors(self.name):
             self._consumer.assign(build_positions(starts))
             try:
-                while len(found) < len(starts) and not stopped():
+                while len(answers) < len(starts) and not stopped():
                     remaining_s = deadline - time.monotonic()
                     if remaining_s <= 0:
                         break
                     message = self._consumer.poll(min(POLL_S, remaining_s))
                     if message is not None:
-                        self._take(message, starts, found)
+                        self._take(message, starts, answers)
             finally:
                 self._consumer.unassign()
-        if not found and self._errors:
+        if not answers and self._errors:
             raise self._errors.pop(self.name) or TargetUnreachable(self.name, "no broker answers")
-        return found
+        return answers
 
     def close(self) -> None:
         """Close the consumer; nothing is committed."""
@@ -93,7 +93,7 @@ class ProbeReader:
         self,
         message: ck.Message,
         starts: Mapping[TopicPartition, int],
-        found: dict[TopicPartition, ProbeAnswer],
+        answers: dict[TopicPartition, ProbeAnswer],
     ) -> None:
         partition = TopicPartition(message.topic() or "", message.partition() or 0)
         if partition not in starts:
@@ -101,9 +101,9 @@ class ProbeReader:
             if error is not None:  # of no partition: of the cluster
                 self._errors.add(error)
             return
-        if partition in found:
+        if partition in answers:
             return
-        found[partition] = self._answer(message, starts[partition])
+        answers[partition] = self._answer(message, starts[partition])
         # What was fetched with it is thrown away inside librdkafka.
         self._consumer.incremental_unassign(build_positions({partition: starts[partition]}))
 

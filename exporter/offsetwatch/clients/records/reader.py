@@ -113,40 +113,42 @@ class RecordReader:
         deadline = time.monotonic() + timeout_s
         self._errors.clear()
         log_start, end = self._bounds(partition, timeout_s)
-        found = _WindowBuilder(max(start, log_start), end, until, count_max, bytes_max)
-        if found.done:
-            return LogWindow((), found.position, end, log_start)
-        self._read(partition, found, deadline)
-        short = "" if found.is_complete else f"read up to {found.position} of {found.last}"
+        builder = _WindowBuilder(max(start, log_start), end, until, count_max, bytes_max)
+        if builder.done:
+            return LogWindow((), builder.position, end, log_start)
+        self._read(partition, builder, deadline)
+        short = "" if builder.is_complete else f"read up to {builder.position} of {builder.last}"
         if self._check_crcs:
             checked = verify_checksums(
-                self._settings, partition, found.start, found.position, timeout_s
+                self._settings, partition, builder.start, builder.position, timeout_s
             )
-            if checked.sound_to < found.position and not checked.corrupt:
-                short = f"checksums verified up to {checked.sound_to} of {found.position}"
-            found.cut(checked)
-        end = max(end, found.position)  # it may have grown meanwhile
-        window = LogWindow(tuple(found.records), found.position, end, log_start, found.corrupt_at)
-        if short and found.corrupt_at is None:
+            if checked.sound_to < builder.position and not checked.corrupt:
+                short = f"checksums verified up to {checked.sound_to} of {builder.position}"
+            builder.cut(checked)
+        end = max(end, builder.position)  # it may have grown meanwhile
+        window = LogWindow(
+            tuple(builder.records), builder.position, end, log_start, builder.corrupt_at
+        )
+        if short and builder.corrupt_at is None:
             raise IncompleteRead(self._target(partition), f"{short} in {timeout_s:g} s", window)
         return window
 
-    def _read(self, partition: TopicPartition, found: _WindowBuilder, deadline: float) -> None:
+    def _read(self, partition: TopicPartition, builder: _WindowBuilder, deadline: float) -> None:
         """Extend the window until it is complete, or until the deadline (monotonic)."""
         consumer = self._consumer
         try:
-            consumer.assign(build_positions({partition: found.position}))
-            while not found.done:
+            consumer.assign(build_positions({partition: builder.position}))
+            while not builder.done:
                 remaining_s = deadline - time.monotonic()
                 if remaining_s <= 0:
                     break
                 message = consumer.poll(min(POLL_S, remaining_s))
                 if message is not None:
-                    self._take(message, partition, found)
+                    self._take(message, partition, builder)
             consumer.unassign()
         except ck.KafkaException as exc:
             raise client_error_from(self._target(partition), exc.args[0]) from exc
-        if found.corrupt_at is not None:
+        if builder.corrupt_at is not None:
             self.close()  # what it would go on with is not to be relied on
 
     @property
@@ -161,7 +163,7 @@ class RecordReader:
     def _bounds(self, partition: TopicPartition, timeout_s: float) -> tuple[int, int]:
         topic_partition = ck.TopicPartition(partition.topic, partition.partition)
         try:
-            found = self._consumer.get_watermark_offsets(
+            bounds = self._consumer.get_watermark_offsets(
                 topic_partition, timeout=timeout_s, cached=False
             )
         except ck.KafkaException as exc:
@@ -170,27 +172,29 @@ class RecordReader:
             if lost and self._consumer.poll(0) is None:
                 error = self._errors.pop(self.name) or error
             raise error from exc
-        if found is None:
+        if bounds is None:
             raise ResponseTimeout(
                 self._target(partition), "no answer with its log start and end in time"
             )
-        if min(found) < 0:  # while a broker goes or comes, and without an error
+        if min(bounds) < 0:  # while a broker goes or comes, and without an error
             raise LeaderNotAvailable(self._target(partition), "the broker gave no offset")
-        return found
+        return bounds
 
-    def _take(self, message: ck.Message, partition: TopicPartition, found: _WindowBuilder) -> None:
+    def _take(
+        self, message: ck.Message, partition: TopicPartition, builder: _WindowBuilder
+    ) -> None:
         error, offset = message.error(), message.offset()
         if error is not None:
             if message.topic() != partition.topic:
                 self._errors.add(error)  # of the cluster; librdkafka tries again
             elif error.code() == ck.KafkaError._PARTITION_EOF:  # noqa: SLF001
-                found.ended(offset)
+                builder.ended(offset)
             elif is_bad_batch(error):
-                found.corrupted(offset)
+                builder.corrupted(offset)
             else:
                 raise client_error_from(self._target(partition), error)
-        elif found.wants(offset):
-            found.take(_build_raw_record(message, self._target(partition)))
+        elif builder.wants(offset):
+            builder.take(_build_raw_record(message, self._target(partition)))
 
 
 class _WindowBuilder:
@@ -284,9 +288,9 @@ def _build_raw_record(message: ck.Message, target: str) -> RawRecord:
 
 def _read_headers(message: ck.Message, target: str) -> Headers:
     try:
-        found: Any = _headers_of(message)
+        headers: Any = _headers_of(message)
     except (SystemError, UnicodeDecodeError) as exc:
         raise MalformedResponse(
             target, "the name of a header is no UTF-8, and cannot be read here"
         ) from exc
-    return tuple((name, bytes_or_none(value)) for name, value in found or ())
+    return tuple((name, bytes_or_none(value)) for name, value in headers or ())

@@ -210,11 +210,11 @@ def _build_delivery_error(target: str, error: ck.KafkaError) -> ClientError:
         return SizeLimitExceeded(target, error.str())
     if error.code() in _REJECTED_RECORD_CODES:
         return RemoteRefusal(target, error.str())
-    found = client_error_from(target, error)
-    if isinstance(found, (AmbiguousOutcome, *_NOT_WRITTEN_ERRORS)):
-        return found
+    translated = client_error_from(target, error)
+    if isinstance(translated, (AmbiguousOutcome, *_NOT_WRITTEN_ERRORS)):
+        return translated
     # To lose a connection or a leader does not undo what was sent before.
-    return ResponseTimeout(target, f"not acknowledged: {found.detail}")
+    return ResponseTimeout(target, f"not acknowledged: {translated.detail}")
 
 
 # The broker says no and nothing happened; what else it may say is in doubt.
@@ -233,12 +233,12 @@ class TopicDeleter(KafkaInspector):
 
         "" if the broker knows no ids (before Kafka 2.8).
         """
-        found = self.shapes([topic])[topic]
-        if isinstance(found, NotFound):
+        shape = self.shapes([topic])[topic]
+        if isinstance(shape, NotFound):
             return None
-        if isinstance(found, ClientError):
-            raise found
-        return found.topic_id or ""
+        if isinstance(shape, ClientError):
+            raise shape
+        return shape.topic_id or ""
 
     def delete(self, topic: str) -> None:
         """Delete the topic of this name.

@@ -70,10 +70,10 @@ def write_records(
             _enqueue_record(producer, topic, record, on_delivery)
     except ck.KafkaException as exc:
         errors.append(exc.args[0])
-    left = producer.flush(DELIVERY_TIMEOUT_S + 2)
+    undelivered = producer.flush(DELIVERY_TIMEOUT_S + 2)
     failures = [client_error_from(name, error) for error in errors]
-    if left:
-        failures.append(ResponseTimeout(name, f"{left} record(s) without an answer"))
+    if undelivered:
+        failures.append(ResponseTimeout(name, f"{undelivered} record(s) without an answer"))
     certain = acknowledged == 0 and all(
         isinstance(failure, _NOT_WRITTEN_ERRORS) for failure in failures
     )
@@ -134,10 +134,10 @@ def replace_file(path: Path, entries: OffsetsFileEntries) -> Path | None:
     """
     new = write_offsets_file(entries)
     try:
-        kept = _back_up_file(path)
+        backup = _back_up_file(path)
         temporary = path.with_name(f".{path.name}.new")
         try:
-            _write_file(temporary, new, like=path if kept is not None else None)
+            _write_file(temporary, new, like=path if backup is not None else None)
             temporary.replace(path)
         finally:
             with suppress(FileNotFoundError):
@@ -145,7 +145,7 @@ def replace_file(path: Path, entries: OffsetsFileEntries) -> Path | None:
         sync_folder(path.parent)
     except OSError as exc:
         raise AccessDenied(str(path), f"cannot be replaced: {exc.strerror}") from exc
-    return kept
+    return backup
 
 
 def _back_up_file(path: Path) -> Path | None:
@@ -154,22 +154,22 @@ def _back_up_file(path: Path) -> Path | None:
         old = path.read_bytes()
     except FileNotFoundError:
         return None
-    kept = path.with_name(f"{path.name}.{hashlib.sha256(old).hexdigest()[:12]}.bak")
-    if not kept.exists():
-        temporary = kept.with_name(f".{kept.name}.new")
+    backup = path.with_name(f"{path.name}.{hashlib.sha256(old).hexdigest()[:12]}.bak")
+    if not backup.exists():
+        temporary = backup.with_name(f".{backup.name}.new")
         _write_file(temporary, old, like=path)
-        temporary.replace(kept)
-    return kept
+        temporary.replace(backup)
+    return backup
 
 
 def _write_file(path: Path, content: bytes, *, like: Path | None) -> None:
     """Write a file to disk, with the mode and owner of another one."""
     with path.open("wb") as handle:
         if like is not None:
-            found = like.stat()
-            os.fchmod(handle.fileno(), found.st_mode & 0o7777)
+            stat = like.stat()
+            os.fchmod(handle.fileno(), stat.st_mode & 0o7777)
             with suppress(PermissionError):
-                os.fchown(handle.fileno(), found.st_uid, found.st_gid)
+                os.fchown(handle.fileno(), stat.st_uid, stat.st_gid)
         handle.write(content)
         handle.flush()
         os.fsync(handle.fileno())

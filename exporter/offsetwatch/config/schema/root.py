@@ -504,9 +504,9 @@ class Config(ConfigSection):
         """Return the Connect cluster that runs a flow: the named one, or the only possible one."""
         if flow.connect is not None:
             return flow.connect
-        (found,) = (
+        (cluster_name,) = (
             cluster.name
             for cluster in self.connect
             if not cluster.worker_urls and cluster.kafka == flow.downstream
         )
-        return found
+        return cluster_name

@@ -85,9 +85,9 @@ def check_addresses(value: str) -> str:
 
     The error does not repeat an invalid address, which may hold a password.
     """
-    found = [part.strip() for part in value.split(",")]
-    for number, text in enumerate(found, start=1):
-        where = f"address {number}: " if len(found) > 1 else ""
+    addresses = [part.strip() for part in value.split(",")]
+    for number, text in enumerate(addresses, start=1):
+        where = f"address {number}: " if len(addresses) > 1 else ""
         protocol = _PROTOCOL.fullmatch(text)
         if protocol is not None:
             name, hint = protocol["name"].upper(), ""
@@ -97,7 +97,7 @@ def check_addresses(value: str) -> str:
         problem = _describe_bad_address(text)
         if problem is not None:
             raise _build_error(f"{where}{problem}")
-    return ",".join(found)
+    return ",".join(addresses)
 
 
 def _describe_bad_address(text: str) -> str | None:
@@ -141,12 +141,12 @@ def _check_url(value: str) -> str:
     match = _URL.fullmatch(value)
     if match is None or match["scheme"].lower() not in {"http", "https"}:
         raise _build_error("expected http://host:port or https://host:port")
-    found = f"{match['scheme'].lower()}://{match['rest']}"
+    url = f"{match['scheme'].lower()}://{match['rest']}"
     authority = re.split(r"[/?#]", match["rest"], maxsplit=1)[0]
     if authority.count(":") > 1 and "[" not in authority and "@" not in authority:
         raise _build_error("write an IPv6 host in brackets, as in http://[::1]:8083")
     try:
-        parts = urlsplit(found)
+        parts = urlsplit(url)
         host, port = parts.hostname, parts.port
     except ValueError as exc:
         if "port" in str(exc).lower():
@@ -155,11 +155,11 @@ def _check_url(value: str) -> str:
     if "@" in parts.netloc:
         raise _build_error("leave user and password out of it, and give them under auth")
     bare = host or ""
-    if (parse_address(f"{bare}:1") is None and not is_ipv6(bare)) or re.search(r"\s", found):
+    if (parse_address(f"{bare}:1") is None and not is_ipv6(bare)) or re.search(r"\s", url):
         raise _build_error("expected http://host:port or https://host:port")
     if port == 0:
         raise _build_error("a port is a number from 1 to 65535")
-    return found
+    return url
 
 
 def _check_base_url(value: str) -> str:
@@ -167,10 +167,10 @@ def _check_base_url(value: str) -> str:
 
     Raise an error if it has a query or a fragment.
     """
-    found = _check_url(value)
-    if "?" in found or "#" in found:
+    url = _check_url(value)
+    if "?" in url or "#" in url:
         raise _build_error("leave out what follows ? or #: paths are appended to this address")
-    return found
+    return url
 
 
 def _check_path(value: P) -> P:
@@ -187,9 +187,9 @@ def _check_folder(value: str, info: ValidationInfo) -> str:
     """
     if _SCHEME.match(value):
         raise _build_error("a folder, mounted wherever it is needed; not a URI")
-    found = Path((info.context or {}).get(FOLDER_KEY, ".")) / _check_path(value)
+    folder = Path((info.context or {}).get(FOLDER_KEY, ".")) / _check_path(value)
     try:
-        is_other = found.exists() and not found.is_dir()
+        is_other = folder.exists() and not folder.is_dir()
     except OSError as exc:  # such as a name that is too long
         raise _build_error(describe_file_error(exc)) from None
     if is_other:
@@ -199,12 +199,12 @@ def _check_folder(value: str, info: ValidationInfo) -> str:
 
 def _check_alertmanager(value: str) -> str:
     """Return the address of an Alertmanager, to which the path of its API is appended."""
-    found = _check_base_url(value)
-    if re.search("/api/v[12](/|$)", found):
+    url = _check_base_url(value)
+    if re.search("/api/v[12](/|$)", url):
         raise _build_error(
             "leave out /api and what follows: /api/v2/alerts is appended to this address"
         )
-    return found
+    return url
 
 
 def _compile_regex(value: object) -> object:
@@ -286,12 +286,12 @@ def _check_worker_file(file: Path) -> None:
 def _parse_moment(value: object) -> object:
     """Return the moment with its zone; YAML parses one without quotes to a datetime."""
     try:
-        found = datetime.fromisoformat(value) if isinstance(value, str) else value
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else value
     except ValueError:
-        found = None
-    if not isinstance(found, datetime) or found.tzinfo is None:
+        moment = None
+    if not isinstance(moment, datetime) or moment.tzinfo is None:
         raise _build_error("expected a date and time with a time zone, as 2030-01-31T00:00:00Z")
-    return found
+    return moment
 
 
 def _read_duration(value: object) -> float:

@@ -61,10 +61,10 @@ Curve = Literal["CurveP256", "CurveP384", "CurveP521", "X25519"]
 
 
 def _check_hash(value: SecretStr) -> SecretStr:
-    found = _BCRYPT_HASH.fullmatch(value.get_secret_value())
-    if found is None:
+    match = _BCRYPT_HASH.fullmatch(value.get_secret_value())
+    if match is None:
         raise PydanticCustomError("wrong", "expected a bcrypt hash, as $2y$10$ and 53 characters")
-    if not COST_MIN <= int(found[1]) <= COST_MAX:
+    if not COST_MIN <= int(match[1]) <= COST_MAX:
         text = f"the cost of a hash is from {COST_MIN} to {COST_MAX}, as each check takes that long"
         raise PydanticCustomError("wrong", "{text}", {"text": text})
     return value
@@ -148,8 +148,8 @@ class WebConfig(ConfigSection):
     @property
     def headers(self) -> tuple[tuple[str, str], ...]:
         """Return the headers to send with every response."""
-        found = self.http_server_config.headers.model_dump(by_alias=True)
-        return tuple((name, value) for name, value in found.items() if value)
+        model = self.http_server_config.headers.model_dump(by_alias=True)
+        return tuple((name, value) for name, value in model.items() if value)
 
 
 def load_web_config(path: Path) -> WebConfig:
@@ -168,7 +168,7 @@ def load_web_config(path: Path) -> WebConfig:
         mistakes.extend(_format_mistake(dict(error), document) for error in exc.errors())
     mistakes.extend(_check_tls(as_mapping(document.get("tls_server_config"))))
     if web is None or mistakes:
-        raise ConfigError(tuple(f"{path.name}: {found}" for found in mistakes))
+        raise ConfigError(tuple(f"{path.name}: {mistake}" for mistake in mistakes))
     return web
 
 

@@ -186,11 +186,11 @@ def classify_records(
         **alignment.known,
     }
     for gap in alignment.gaps:
-        for place, record in gap.down:
-            if record.digest in known and (gap.window, place) not in classified:
-                classified.add((gap.window, place))
+        for index, record in gap.down:
+            if record.digest in known and (gap.window, index) not in classified:
+                classified.add((gap.window, index))
                 yield MirrorDifference(
-                    MirrorDifferenceKind.DUPLICATED, gap.window, place, known[record.digest], record
+                    MirrorDifferenceKind.DUPLICATED, gap.window, index, known[record.digest], record
                 )
     for gap in alignment.gaps:
         ups = [item for item in gap.up if (gap.window, item[0]) not in moved_up]
@@ -199,12 +199,12 @@ def classify_records(
 
 
 def group_differences(
-    found: Iterable[MirrorDifference], explain: Explainer
+    differences: Iterable[MirrorDifference], explain: Explainer
 ) -> tuple[AuditFinding, ...]:
     """Return findings: consecutive records with the same kind and explanation become one."""
     findings: list[AuditFinding] = []
     last: tuple[object, ...] | None = None
-    for item in sorted(found, key=attrgetter("kind", "window", "place")):
+    for item in sorted(differences, key=attrgetter("kind", "window", "place")):
         why = explain(item)
         if last == (item.kind, item.window, item.place - 1, *why) and _is_continuation(
             findings[-1], item
@@ -222,13 +222,13 @@ def group_differences(
     return tuple(sorted(findings, key=_compute_offset_key))
 
 
-def merge_findings(found: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
+def merge_findings(findings: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
     """Return the findings, with adjacent ones of the same kind and explanation merged.
 
     They are adjacent if one goes on where the other ends, on every side that they have.
     """
     once = _merge_adjacent(
-        sorted(found, key=lambda item: (item.kind, item.explained, *_compute_offset_key(item))),
+        sorted(findings, key=lambda item: (item.kind, item.explained, *_compute_offset_key(item))),
         _is_next,
     )
     # Of a range that is there twice the first copy may be matched to its middle and the second
@@ -242,11 +242,11 @@ def merge_findings(found: Iterable[AuditFinding]) -> tuple[AuditFinding, ...]:
 
 
 def _merge_adjacent(
-    found: Iterable[AuditFinding], follows: Callable[[Span | None, Span | None], bool]
+    findings: Iterable[AuditFinding], follows: Callable[[Span | None, Span | None], bool]
 ) -> list[AuditFinding]:
     merged: list[AuditFinding] = []
     same = attrgetter("kind", "explained", "certain")
-    for finding in found:
+    for finding in findings:
         last = merged[-1] if merged else None
         if (
             last is not None
@@ -277,10 +277,10 @@ def _join_spans(last: Span | None, span: Span | None) -> Span | None:
     return Span(min(last.first, span.first), max(last.last, span.last))
 
 
-def _compute_offset_key(found: AuditFinding) -> tuple[int, int]:
+def _compute_offset_key(finding: AuditFinding) -> tuple[int, int]:
     """Return the sort key: first the downstream offset, if there is one, then the upstream one."""
-    span = found.down or found.up
-    return (0 if span is None else span.first, 0 if found.up is None else found.up.first)
+    span = finding.down or finding.up
+    return (0 if span is None else span.first, 0 if finding.up is None else finding.up.first)
 
 
 def _find_reordered(
@@ -292,20 +292,20 @@ def _find_reordered(
     """
     waiting: dict[int, deque[tuple[int, int, HashedRecord]]] = defaultdict(deque)
     for gap in gaps:
-        for place, record in gap.up:
-            waiting[record.digest].append((gap.window, place, record))
+        for index, record in gap.up:
+            waiting[record.digest].append((gap.window, index, record))
     ups: set[tuple[int, int]] = set()
     downs: set[tuple[int, int]] = set()
     moved = []
     for gap in gaps:
-        for place, record in gap.down:
+        for index, record in gap.down:
             if waiting.get(record.digest):
                 window, place_up, origin = waiting[record.digest].popleft()
                 ups.add((window, place_up))
-                downs.add((gap.window, place))
+                downs.add((gap.window, index))
                 moved.append(
                     MirrorDifference(
-                        MirrorDifferenceKind.REORDERED, gap.window, place, origin, record
+                        MirrorDifferenceKind.REORDERED, gap.window, index, origin, record
                     )
                 )
     return ups, downs, moved
@@ -326,12 +326,12 @@ def _classify_one_sided(
     else:
         more, ups, downs = _pair_records(ups, downs, lambda record: record.key)
         pairs += more
-    for (place, up), (_, down) in pairs:
-        yield MirrorDifference(MirrorDifferenceKind.ALTERED, window, place, up, down)
-    for place, up in ups:
-        yield MirrorDifference(MirrorDifferenceKind.LOST, window, place, up, None)
-    for place, down in downs:
-        yield MirrorDifference(MirrorDifferenceKind.ADDED, window, place, None, down)
+    for (index, up), (_, down) in pairs:
+        yield MirrorDifference(MirrorDifferenceKind.ALTERED, window, index, up, down)
+    for index, up in ups:
+        yield MirrorDifference(MirrorDifferenceKind.LOST, window, index, up, None)
+    for index, down in downs:
+        yield MirrorDifference(MirrorDifferenceKind.ADDED, window, index, None, down)
 
 
 def _pair_records(

@@ -116,7 +116,7 @@ def parse_transforms(config: Mapping[str, object]) -> Transforms:
 
 
 def find_repositions(
-    entries: Iterable[JournalEntry], places: frozenset[str], connector: str, alias: str
+    entries: Iterable[JournalEntry], store_names: frozenset[str], connector: str, alias: str
 ) -> tuple[PlannedReposition, ...]:
     """Return the ranges that plans for this connector made it skip, or copy again.
 
@@ -129,7 +129,7 @@ def find_repositions(
     for entry in entries:
         match entry.record:
             case PlanOpened(plan=plan):
-                if plan.subject.connector == connector and plan.subject.place in places:
+                if plan.subject.connector == connector and plan.subject.place in store_names:
                     plans[entry.plan_id] = plan
             case OffsetsBackedUp(frozen=frozen):
                 backups[entry.plan_id] = frozen.pairs

@@ -132,7 +132,7 @@ class _DifferingBlocks:
 def audit(spec: AuditSpec, progress: AuditProgressCallback) -> tuple[PartitionAudit, ...]:
     """Read both sides, some topics at a time, and compare them. Raises HistoryError."""
     reaches = spec.pinned.reaches
-    found = [PartitionAudit(reach, 0, 0, 0, ()) for reach in reaches if not reach.slices]
+    audits = [PartitionAudit(reach, 0, 0, 0, ()) for reach in reaches if not reach.slices]
     batches = _batches([reach for reach in reaches if reach.slices])
     if batches:
         short = sum(map(_size, reaches)) < LONG_RECORDS_MIN
@@ -141,8 +141,8 @@ def audit(spec: AuditSpec, progress: AuditProgressCallback) -> tuple[PartitionAu
                 topics = sorted({reach.at.topic for reach in batch})
                 named = topics[0] if len(topics) == 1 else f"{topics[0]} to {topics[-1]}"
                 progress(f"part {number} of {len(batches)}: {named}")
-                found += _Batch(spec, spark, batch, progress).results()
-    return tuple(sorted(found, key=lambda result: result.reach.at))
+                audits += _Batch(spec, spark, batch, progress).results()
+    return tuple(sorted(audits, key=lambda result: result.reach.at))
 
 
 def _size(reach: PartitionCoverage) -> int:
@@ -369,11 +369,11 @@ def _build_repeat_finding(repeat: _Repeat, why: DifferenceExplainer) -> AuditFin
     )
 
 
-def _merge_gaps(found: Sequence[AlignmentGap]) -> Iterator[AlignmentGap]:
+def _merge_gaps(gaps: Sequence[AlignmentGap]) -> Iterator[AlignmentGap]:
     """Yield at most GAPS_MAX gaps; of more, neighbours merge with the equal blocks between them."""
-    size = -(-len(found) // GAPS_MAX)
-    for number in range(0, len(found), max(1, size)):
-        first, last = found[number], found[min(number + size, len(found)) - 1]
+    size = -(-len(gaps) // GAPS_MAX)
+    for number in range(0, len(gaps), max(1, size)):
+        first, last = gaps[number], gaps[min(number + size, len(gaps)) - 1]
         yield AlignmentGap(first.up, last.up_end, first.down, last.down_end)
 
 

@@ -149,7 +149,7 @@ def compute_coverage(
     following = known.up.start if known.replicated is None else known.replicated + 1
     judged_end = max(min(requested_end, following), known.up.start)
     judged_first = max(known.up.start, first or 0)
-    found = PartitionCoverage(
+    coverage = PartitionCoverage(
         at=known.at,
         remote=known.remote,
         wanted=max(0, requested_end - judged_first),
@@ -158,14 +158,14 @@ def compute_coverage(
         slices=(),
     )
     if judged_first >= judged_end:
-        return found
+        return coverage
     head = _head(known, judged_first, bounded=first is not None)
     tail = None
     if end is not None and end < following:  # where the flow last passed it
         tail = _find_in_first_run(known.anchors[::-1], lambda anchor: anchor[0] >= judged_end)
     up_end, down_end = (known.up_end, known.down.stable_end) if tail is None else tail
-    made = replace(head, up_end=up_end, down_end=down_end, judged=(judged_first, judged_end))
-    return replace(found, slices=(made,))
+    slice_ = replace(head, up_end=up_end, down_end=down_end, judged=(judged_first, judged_end))
+    return replace(coverage, slices=(slice_,))
 
 
 def sample_coverage(
@@ -182,11 +182,11 @@ def sample_coverage(
         if _draw(seed, known.at, one[0]) >= share:
             continue
         (up, down), (up_end, down_end) = one, other
-        made = Slice(of.at, of.remote, up, up_end, down, down_end, judged=(up, up_end))
+        slice_ = Slice(of.at, of.remote, up, up_end, down, down_end, judged=(up, up_end))
         if chosen and (chosen[-1].up_end, chosen[-1].down_end) == one:
             last = chosen.pop()
-            made = replace(made, up=last.up, down=last.down, judged=(last.up, up_end))
-        chosen.append(made)
+            slice_ = replace(slice_, up=last.up, down=last.down, judged=(last.up, up_end))
+        chosen.append(slice_)
     return replace(whole, slices=tuple(chosen[:PIECES_MAX]))
 
 
@@ -194,14 +194,14 @@ def _head(known: AuditPartition, first: int, *, bounded: bool) -> Slice:
     """Return a slice with its start set, but not its end."""
     # Where the flow first passed it: so the audit also reads what the flow copied again later.
     anchor = _find_in_first_run(known.anchors, lambda anchor: anchor[0] <= first)
-    made = Slice(known.at, known.remote, 0, 0, 0, 0, judged=(first, first))
+    slice_ = Slice(known.at, known.remote, 0, 0, 0, 0, judged=(first, first))
     if anchor is not None:
-        return replace(made, up=anchor[0], down=anchor[1])
+        return replace(slice_, up=anchor[0], down=anchor[1])
     # A downstream log that was never cut holds all that was ever written for this partition.
     all_there = known.down.start == 0 and known.from_start
     nothing_before = first == 0 if bounded else known.up.start == 0
     return replace(
-        made, up=first, down=known.down.start, up_head=all_there, down_head=nothing_before
+        slice_, up=first, down=known.down.start, up_head=all_there, down_head=nothing_before
     )
 
 
@@ -209,13 +209,13 @@ def _find_in_first_run(
     anchors: Iterable[tuple[int, int]], fits: Callable[[tuple[int, int]], bool]
 ) -> tuple[int, int] | None:
     """Return the last anchor of the first run of anchors that fit."""
-    found = None
+    first_match = None
     for anchor in anchors:
         if fits(anchor):
-            found = anchor
-        elif found is not None:
+            first_match = anchor
+        elif first_match is not None:
             break
-    return found
+    return first_match
 
 
 def _pieces(
@@ -372,9 +372,9 @@ def _copies(
     flow: MirrorFlow, topics: Collection[str], names: Collection[str], named: Mapping[str, str]
 ) -> dict[str, str | None]:
     """Return upstream topic -> name of its copy; None where it is unknown. Raises HistoryError."""
-    strangers = sorted(named.keys() - topics)
-    if strangers:
-        raise HistoryError(f"--copy-topic: {flow.connector} does not copy {', '.join(strangers)}")
+    unknown = sorted(named.keys() - topics)
+    if unknown:
+        raise HistoryError(f"--copy-topic: {flow.connector} does not copy {', '.join(unknown)}")
     return {topic: named.get(topic) or find_remote_topic(flow, topic, names) for topic in topics}
 
 
@@ -416,13 +416,13 @@ def _anchors(
 
     Without any, both logs are compared from their start.
     """
-    found: dict[TopicPartition, Anchors] = {}
+    anchors: dict[TopicPartition, Anchors] = {}
     syncs: KafkaTopic | None = flow.offset_syncs
     if syncs is None:
-        return found
+        return anchors
     admin = sides.admin(syncs.kafka)
     if syncs.topic not in admin.topics()[0]:
-        return found
+        return anchors
     for record in read_whole_topic(
         admin, lambda: TailReader(syncs.kafka, sides.kafka[syncs.kafka]), syncs.topic
     ):
@@ -431,8 +431,10 @@ def _anchors(
             continue
         partition = TopicPartition(sync.topic, sync.partition)
         if partition in partitions:
-            found.setdefault(partition, Anchors()).add(sync.upstream_offset, sync.downstream_offset)
-    return found
+            anchors.setdefault(partition, Anchors()).add(
+                sync.upstream_offset, sync.downstream_offset
+            )
+    return anchors
 
 
 def _find_compacted_topics(admin: KafkaInspector, names: Mapping[str, str]) -> frozenset[str]:
@@ -450,13 +452,13 @@ def _resolve_bounds(
     firsts = {} if bounds.first is None else dict.fromkeys(partitions, bounds.first)
     ends = {} if bounds.end is None else dict.fromkeys(partitions, bounds.end)
     if bounds.since is not None:
-        found = upstream.offsets_at(dict.fromkeys(partitions, bounds.since))
+        offsets = upstream.offsets_at(dict.fromkeys(partitions, bounds.since))
         # None: all records are older, and nothing of the partition is asked for.
         firsts = {
             partition: 2**63 - 1 if offset is None else offset
-            for partition, offset in found.items()
+            for partition, offset in offsets.items()
         }
     if bounds.until is not None:
-        found = upstream.offsets_at(dict.fromkeys(partitions, bounds.until))
-        ends = {partition: offset for partition, offset in found.items() if offset is not None}
+        offsets = upstream.offsets_at(dict.fromkeys(partitions, bounds.until))
+        ends = {partition: offset for partition, offset in offsets.items() if offset is not None}
     return firsts, ends

@@ -116,12 +116,12 @@ def _select_increasing(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]
             ends.append(number)
         else:
             tops[length], ends[length] = down, number
-    found = []
+    increasing = []
     number = ends[-1] if ends else -1
     while number >= 0:
-        found.append(pairs[number])
+        increasing.append(pairs[number])
         number = before[number]
-    return found[::-1]
+    return increasing[::-1]
 
 
 def _split_gap(anchors: Sequence[tuple[int, int]], gap: AlignmentGap) -> Iterator[AlignmentGap]:
@@ -147,24 +147,24 @@ def _match_longest(
                 row[column] = max(below[column], row[column + 1])
         table.append(row)
     table.reverse()
-    found, row_at, column = [], 0, 0
+    matches, row_at, column = [], 0, 0
     while row_at < len(table) - 1 and column < width:
         if up[gap.up + row_at] == down[gap.down + column]:
-            found.append((gap.up + row_at, gap.down + column))
+            matches.append((gap.up + row_at, gap.down + column))
             row_at, column = row_at + 1, column + 1
         elif table[row_at + 1][column] >= table[row_at][column + 1]:
             row_at += 1
         else:
             column += 1
-    return found
+    return matches
 
 
 def _runs(matches: Sequence[tuple[int, int]]) -> tuple[MatchingRun, ...]:
-    found: list[MatchingRun] = []
+    runs: list[MatchingRun] = []
     for up, down in matches:
-        last = found[-1] if found else None
+        last = runs[-1] if runs else None
         if last is not None and (last.up + last.length, last.down + last.length) == (up, down):
-            found[-1] = last._replace(length=last.length + 1)
+            runs[-1] = last._replace(length=last.length + 1)
         else:
-            found.append(MatchingRun(up, down, 1))
-    return tuple(found)
+            runs.append(MatchingRun(up, down, 1))
+    return tuple(runs)

@@ -101,10 +101,10 @@ def is_due(base: Path, now: float) -> bool:
     if not begun or now - min(begun) < model.WEEKS_MIN * model.WEEK_S:
         return False
     try:
-        found = read_baselines(base)
+        baselines = read_baselines(base)
     except HistoryError:
         return True
-    return found is None or not 0 <= now - found.made_at < LEARN_INTERVAL_S
+    return baselines is None or not 0 <= now - baselines.made_at < LEARN_INTERVAL_S
 
 
 def compute_baselines(commits: DataFrame, logs: DataFrame, until: float) -> DataFrame:
@@ -175,18 +175,18 @@ def _build_lag_task(until: float) -> Callable[[pa.Table], pa.Table]:
     def of_one(rows: pa.Table) -> pa.Table:
         subject = {name: rows[name][0].as_py() for name in _CONNECTOR_COLUMNS}
         at, lag = (rows[name].to_numpy().astype(np.float64) for name in ("at", "lag"))
-        found = model.compute_lag_baseline(at, lag, until)
-        made = [] if found is None else [{**subject, "lag": msgspec.json.encode(found)}]
-        return pa.Table.from_pylist(made, schema=_LAG_SCHEMA)
+        baseline = model.compute_lag_baseline(at, lag, until)
+        lag_rows = [] if baseline is None else [{**subject, "lag": msgspec.json.encode(baseline)}]
+        return pa.Table.from_pylist(lag_rows, schema=_LAG_SCHEMA)
 
     return of_one
 
 
 def _require_last_read_time(base: Path) -> float:
-    found = find_last_read_time(base)
-    if found is None:
+    last_read = find_last_read_time(base)
+    if last_read is None:
         raise HistoryError(f"{base} holds no commit yet: there is nothing to learn from")
-    return found
+    return last_read
 
 
 def _decode_documents(rows: Iterable[bytes | None], kind: type[T]) -> tuple[T, ...]:

@@ -127,8 +127,8 @@ def _build_baseline(
         limit_s = _limit_of_weeks(_find_longest_pauses(week_edges, times, pauses))
         far = (missed > limit) | (pauses > limit_s)
         silent = np.column_stack((times[:-1][far], times[1:][far]))
-    usual = missed[~far] if not far.all() else missed
-    half, most, nearly_all = (float(item) for item in np.quantile(usual, QUANTILES))
+    typical = missed[~far] if not far.all() else missed
+    half, most, nearly_all = (float(item) for item in np.quantile(typical, QUANTILES))
     return Baseline(
         connect_cluster=connect_cluster,
         connector=connector,
@@ -153,21 +153,23 @@ def _rates(times: Floats, begin: float, until: float, silent: Floats) -> Floats:
     weight = 0.5 ** ((until / HOUR_S - hours) / HOURS / _HALF_LIFE_WEEKS)
     slot = (hours - _MONDAY_HOURS) % HOURS
     counts = np.bincount(slot, weight * count, HOURS).astype(np.float64)
-    seen = np.bincount(slot, weight * np.clip(watched, 0.0, None), HOURS).astype(np.float64)
-    usual = _average_like_days(counts, seen)
-    found: Floats = (counts + _SHRINKAGE_WEEKS * usual) / (seen + _SHRINKAGE_WEEKS)
-    return found
+    watched_weeks = np.bincount(slot, weight * np.clip(watched, 0.0, None), HOURS).astype(
+        np.float64
+    )
+    typical = _average_like_days(counts, watched_weeks)
+    rates: Floats = (counts + _SHRINKAGE_WEEKS * typical) / (watched_weeks + _SHRINKAGE_WEEKS)
+    return rates
 
 
 def _average_like_days(counts: Floats, times: Floats) -> Floats:
     """Return the rate of each hour, averaged over working days, and over Saturday and Sunday."""
-    usual = np.zeros(HOURS)
+    typical = np.zeros(HOURS)
     hour, weekend = np.arange(HOURS) % 24, np.arange(HOURS) // 24 >= 5
     for days in (weekend, ~weekend):
         for number in range(24):
             alike = days & (hour == number)
-            usual[alike] = counts[alike].sum() / max(times[alike].sum(), 1e-9)
-    return usual
+            typical[alike] = counts[alike].sum() / max(times[alike].sum(), 1e-9)
+    return typical
 
 
 def _levels(rates: Floats, times: Floats, edges: Floats, silent: Floats) -> Floats:
@@ -186,21 +188,21 @@ def _sum_expected(rates: Floats, times: Floats) -> Floats:
     weeks, hours = np.divmod(times / HOUR_S - _MONDAY_HOURS, HOURS)
     whole = np.minimum(hours.astype(int), HOURS - 1)
     sums = np.concatenate(([0.0], np.cumsum(rates)))
-    found: Floats = weeks * sums[-1] + sums[whole] + rates[whole] * (hours - whole)
-    return found
+    expected: Floats = weeks * sums[-1] + sums[whole] + rates[whole] * (hours - whole)
+    return expected
 
 
 def _locate_intervals(edges: Floats, times: Floats) -> npt.NDArray[np.int64]:
     """Return for each time the index of the interval between two edges that contains it."""
-    found = np.searchsorted(edges, times, "right").astype(np.int64)
-    return np.asarray(np.clip(found - 1, 0, len(edges) - 2), np.int64)
+    indexes = np.searchsorted(edges, times, "right").astype(np.int64)
+    return np.asarray(np.clip(indexes - 1, 0, len(edges) - 2), np.int64)
 
 
 def _find_longest_pauses(edges: Floats, times: Floats, pauses: Floats) -> Floats:
     """Return the longest pause that begins between each two edges, if one does."""
-    found = np.full(len(edges) - 1, -np.inf)
-    np.maximum.at(found, _locate_intervals(edges, times[:-1]), pauses)
-    there: Floats = found[np.isfinite(found)]
+    longest = np.full(len(edges) - 1, -np.inf)
+    np.maximum.at(longest, _locate_intervals(edges, times[:-1]), pauses)
+    there: Floats = longest[np.isfinite(longest)]
     return there
 
 
@@ -224,5 +226,5 @@ def _limit_of_weeks(longest: Floats) -> float:
 
 def _overlap(hours: npt.NDArray[np.int64], begin: float, end: float) -> Floats:
     """Return the part of each hour that lies between two times, in hours since 1970."""
-    found: Floats = np.clip(np.minimum(hours + 1, end) - np.maximum(hours, begin), 0.0, None)
-    return found
+    overlap: Floats = np.clip(np.minimum(hours + 1, end) - np.maximum(hours, begin), 0.0, None)
+    return overlap

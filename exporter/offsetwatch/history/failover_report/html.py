@@ -110,9 +110,12 @@ class PlotLine:
 
 
 def plot(
-    title: str, minutes: Sequence[float], lines: Sequence[PlotLine], shown: Callable[[float], str]
+    title: str,
+    minutes: Sequence[float],
+    lines: Sequence[PlotLine],
+    format_value: Callable[[float], str],
 ) -> str:
-    """Return a figure as HTML. `shown` formats a value with its unit."""
+    """Return a figure as HTML. `format_value` formats a value with its unit."""
     each = math.ceil(len(minutes) / STEPS_MAX)
     starts = range(0, len(minutes), each)
     steps = [[line.values[start : start + each] for start in starts] for line in lines]
@@ -132,7 +135,7 @@ def plot(
             f"<figure><figcaption>{escape(title)}{worst}</figcaption>",
             f'<div class="legend">{legend}{_UNKNOWN}</div>',
             '<div class="plot"><div class="y">',
-            *(f"<span>{escape(shown(value))}</span>" for value in (top, 0)),
+            *(f"<span>{escape(format_value(value))}</span>" for value in (top, 0)),
             "</div><div>",
             f'<svg {_BOX} role="img" aria-label="{escape(title)}">',
             *_gaps(unknown),
@@ -185,10 +188,10 @@ def _ticks(minutes: Sequence[float]) -> Iterator[str]:
     form = "%H:%M" if span_min <= 1440 else "%m-%d %H:%M"
     position = math.ceil(minutes[0] / every_s) * every_s
     while position <= minutes[-1]:
-        left = (position - minutes[0]) / STEP_S / span_min * 100
-        if left <= 92:  # a label that began later would not end on the page
+        left_percent = (position - minutes[0]) / STEP_S / span_min * 100
+        if left_percent <= 92:  # a label that began later would not end on the page
             label = to_utc(position).strftime(form)
-            yield f'<span style="left:{left:.2f}%">{label}</span>'
+            yield f'<span style="left:{left_percent:.2f}%">{label}</span>'
         position += every_s
 
 
@@ -313,14 +316,14 @@ def _describe_worst(report: Report, summary: FailoverSummary) -> Iterator[str]:
 
 def _describe_shares(members: list[PartitionMinutes], name: str, minute: int) -> Iterator[str]:
     """Yield the partitions with the largest shares of a worst minute."""
-    found = []
+    shares = []
     for member in members:
         sample = member.moments[minute]
         count = None if sample is None else getattr(sample[1].cost, name)
         if sample is not None and count:
-            found.append((count, member, sample[1]))
-    found.sort(key=lambda share: (-share[0], share[1].topic, share[1].partition))
-    for count, member, outcome in found[:PARTITIONS_MAX]:
+            shares.append((count, member, sample[1]))
+    shares.sort(key=lambda share: (-share[0], share[1].topic, share[1].partition))
+    for count, member, outcome in shares[:PARTITIONS_MAX]:
         by = "its own commit" if outcome.landing_from == "group" else "a checkpoint"
         if outcome.checkpoint_at is not None and by == "a checkpoint":
             by = f"{by} of {format_utc(outcome.checkpoint_at)}"
@@ -329,5 +332,5 @@ def _describe_shares(members: list[PartitionMinutes], name: str, minute: int) ->
             f"{outcome.position} it lands on {outcome.landing} by {by}, best would be "
             f"{outcome.cost.best}"
         )
-    if len(found) > PARTITIONS_MAX:
-        yield f"and {len(found) - PARTITIONS_MAX} more"
+    if len(shares) > PARTITIONS_MAX:
+        yield f"and {len(shares) - PARTITIONS_MAX} more"

@@ -388,7 +388,7 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
             f"{flow.source}->{flow.target}: it emits no offset syncs, or on a Kafka cluster that "
             "is not configured: the position after a failover is unknown"
         )
-    found = _read_records(base, flow, window)
+    inputs = _read_records(base, flow, window)
     upstream = _read_log_ends(base, window, flow.upstream)
     downstream = _read_log_ends(base, window, flow.downstream)
     if not upstream:
@@ -396,15 +396,15 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
             f"no sample of {flow.upstream}'s log ends is of that time: `history run` takes one "
             "each time, or each minute while it goes on"
         )
-    copied = {sync.where.topic for sync in found.syncs}
-    copied |= {commit.where.topic for commit in found.commits}
-    found.checkpoints = [
+    copied = {sync.where.topic for sync in inputs.syncs}
+    copied |= {commit.where.topic for commit in inputs.commits}
+    inputs.checkpoints = [
         replace(checkpoint, where=TopicPartition(names[1], checkpoint.where.partition))
-        for checkpoint in found.checkpoints
+        for checkpoint in inputs.checkpoints
         if (names := resolve_checkpoint_topic(flow, checkpoint.where.topic, copied)) is not None
     ]
     named = {partition.topic for partition in downstream}
-    named |= {checkpoint.where.topic for checkpoint in found.checkpoints}
+    named |= {checkpoint.where.topic for checkpoint in inputs.checkpoints}
     remote = _name_copies(flow, named, copied)
     if flow.routers and copied and not remote:
         raise HistoryError(
@@ -413,18 +413,18 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
             "flows[].copies"
         )
     source = {name: topic for topic, name in remote.items()}
-    found.remote = remote
-    found.here = {where: ends for where, ends in upstream.items() if where.topic in remote}
-    found.there = {
+    inputs.remote = remote
+    inputs.here = {where: ends for where, ends in upstream.items() if where.topic in remote}
+    inputs.there = {
         TopicPartition(source[where.topic], where.partition): ends
         for where, ends in downstream.items()
         if where.topic in source
     }
     same = {topic: topic for topic in remote}
-    found.positions = _read_positions(base, window, flow.upstream, same)
-    found.own = _read_positions(base, window, flow.downstream, source)
-    found.not_ours = _find_shared_partitions(base, flow)
-    return found
+    inputs.positions = _read_positions(base, window, flow.upstream, same)
+    inputs.own = _read_positions(base, window, flow.downstream, source)
+    inputs.not_ours = _find_shared_partitions(base, flow)
+    return inputs
 
 
 def _name_copies(
@@ -470,11 +470,11 @@ def _read_log_ends(
         WHERE kafka = {quote_text(kafka)} AND {_build_time_condition(window, LOOK_BACK_S)}
         ORDER BY at LIMIT {SAMPLES_MAX + 1}
         """  # noqa: S608 - quoted
-    found: dict[TopicPartition, Series[LogBounds]] = defaultdict(Series)
+    log_ends: dict[TopicPartition, Series[LogBounds]] = defaultdict(Series)
     samples = _query(base, BRONZE_LOG_ENDS, query, SAMPLES_MAX)
     for sampled_at, topic, partition, start, end in samples:
-        found[TopicPartition(topic, partition)].add(sampled_at, LogBounds(start, end, end))
-    return found
+        log_ends[TopicPartition(topic, partition)].add(sampled_at, LogBounds(start, end, end))
+    return log_ends
 
 
 def _read_positions(
@@ -492,12 +492,12 @@ def _read_positions(
           AND {_build_time_condition(window, RATE_WINDOW_S + STALE_S)} {of_groups}
         ORDER BY at LIMIT {SAMPLES_MAX + 1}
         """  # noqa: S608 - quoted
-    found: dict[ReportGroupPartition, Series[int]] = defaultdict(Series)
+    positions: dict[ReportGroupPartition, Series[int]] = defaultdict(Series)
     samples = _query(base, BRONZE_GROUP_OFFSETS, query, SAMPLES_MAX)
     for sampled_at, group, topic, partition, offset in samples:
         if topic in topics:
-            found[group, topics[topic], partition].add(sampled_at, offset)
-    return found
+            positions[group, topics[topic], partition].add(sampled_at, offset)
+    return positions
 
 
 def _build_time_condition(window: ReportWindow, before_s: float) -> str:
@@ -515,7 +515,7 @@ def _read_records(base: Path, flow: MirrorFlow, window: ReportWindow) -> Failove
     assert checkpoints is not None
     home = _find_offsets_topic(base, flow)
     kafkas = {syncs.kafka, checkpoints.kafka, *(set() if home is None else {home.kafka})}
-    found = FailoverInputs(
+    inputs = FailoverInputs(
         flow=flow,
         remote={},
         syncs=list(read_syncs(base, syncs, window)),
@@ -524,8 +524,8 @@ def _read_records(base: Path, flow: MirrorFlow, window: ReportWindow) -> Failove
         restarts=read_restarts(base, flow.connect_cluster, window),
     )
     _refuse_backlog(base, kafkas)
-    found.read_until = compute_complete_until(base, kafkas)
-    return found
+    inputs.read_until = compute_complete_until(base, kafkas)
+    return inputs
 
 
 def _refuse_backlog(base: Path, kafkas: Collection[str]) -> None:

@@ -189,14 +189,14 @@ def build_batch(rows: Iterable[Row], table: Table) -> pa.RecordBatch:
 
 
 def append(
-    files: list[AddAction], base: Path, table: Table, turn: IdempotentWrite | None = None
+    files: list[AddAction], base: Path, table: Table, write: IdempotentWrite | None = None
 ) -> AddedRows:
     """Add these files to the table, in one commit; add none if the turn was done before."""
     delta = reader.open_table(base, table)
-    if turn is not None and turn.done_in(delta):
+    if write is not None and write.done_in(delta):
         return AddedRows(0, 0)
-    if files or turn is not None:
-        _commit_actions(delta, table, "append", files, turn)
+    if files or write is not None:
+        _commit_actions(delta, table, "append", files, write)
     stats = [json.loads(file.stats) for file in files]
     rows = sum(each["numRecords"] for each in stats)
     decoded = sum(each["nullCount"].get(COUNTED_COLUMN, each["numRecords"]) for each in stats)
@@ -212,15 +212,15 @@ def replace(
     files: list[AddAction],
     base: Path,
     table: Table,
-    turn: IdempotentWrite | None = None,
+    write: IdempotentWrite | None = None,
     *,
     days: Iterable[date] | None = None,
 ) -> None:
     """Replace all files of the table, or those of some days, by these files."""
     delta = reader.open_table(base, table)
-    if turn is None or not turn.done_in(delta):
+    if write is None or not write.done_in(delta):
         of_days = None if days is None else [("day", "in", [day.isoformat() for day in days])]
-        _commit_actions(delta, table, "overwrite", files, turn, of_days=of_days)
+        _commit_actions(delta, table, "overwrite", files, write, of_days=of_days)
 
 
 def find_fragmented_partitions(base: Path, table: Table, today: date) -> list[FragmentedPartition]:
@@ -231,7 +231,7 @@ def find_fragmented_partitions(base: Path, table: Table, today: date) -> list[Fr
     files: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for added in _list_files(reader.open_table(base, table)):
         files.setdefault(tuple(_partition(added, table).values()), []).append(added)
-    found = []
+    fragmented = []
     for values, partition_files in sorted(files.items()):
         partition = dict(zip(table.partitioned_by, values, strict=True))
         names = [Path(file["path"]).name for file in partition_files]
@@ -239,8 +239,10 @@ def find_fragmented_partitions(base: Path, table: Table, today: date) -> list[Fr
         over = partition.get("day", "") < today.isoformat()
         if len(names) > 1 and over and not in_order:
             rows = sum(file["num_records"] for file in partition_files)
-            found.append(FragmentedPartition(partition, wanted=max(1, -(-rows // FILE_ROWS_MAX))))
-    return found
+            fragmented.append(
+                FragmentedPartition(partition, wanted=max(1, -(-rows // FILE_ROWS_MAX)))
+            )
+    return fragmented
 
 
 def rearrange(
@@ -284,11 +286,11 @@ def _commit_actions(
     table: Table,
     mode: str,
     actions: Sequence[AddAction | RemoveAction],
-    turn: IdempotentWrite | None,
+    write: IdempotentWrite | None,
     *,
     of_days: list[tuple[str, str, list[str]]] | None = None,
 ) -> None:
-    transactions = [] if turn is None else [Transaction(turn.app, turn.number)]
+    transactions = [] if write is None else [Transaction(write.app, write.number)]
     with _translate_errors(f"writing {table.path}"):
         delta.create_write_transaction(
             list(actions),

@@ -181,13 +181,13 @@ def _select_effective_records(records: DataFrame) -> DataFrame:
     chosen = evidence.groupBy("connect_cluster", "connector").applyInArrow(
         _choose_keys, _CHOICE_DDL
     )
-    settled = (
+    effective = (
         several.join(chosen, [*SOURCE_COLUMN_NAMES, "key"])
         .withColumns(says)
         .withColumn("tombstone", sf.col("tombstone") & ~sf.col("unsure"))
         .select(*alone.columns)
     )
-    return alone.unionByName(settled)
+    return alone.unionByName(effective)
 
 
 def _find_contested_keys(records: DataFrame) -> DataFrame:
@@ -218,7 +218,7 @@ def _choose_keys(records: pa.Table) -> pa.Table:
     keys: dict[str, set[bytes]] = {}
     for row in rows:
         keys.setdefault(row["source_partition"], set()).add(row["key"])
-    found = [
+    key_columns = [
         {
             "connect_cluster": rows[0]["connect_cluster"],
             "connector": rows[0]["connector"],
@@ -230,7 +230,7 @@ def _choose_keys(records: pa.Table) -> pa.Table:
         for identity, use in find_keys_in_use(rows).items()
         if len(keys[identity]) > 1
     ]
-    return pa.Table.from_pylist(found, schema=_CHOICE_SCHEMA)
+    return pa.Table.from_pylist(key_columns, schema=_CHOICE_SCHEMA)
 
 
 def _select_shadowed_partitions(readable: DataFrame, whole: DataFrame) -> DataFrame:
@@ -333,11 +333,11 @@ def _select_newest(records: DataFrame, *subject: str) -> DataFrame:
 
 def build_topic_rows(topology: Topology) -> list[tuple[str | None, ...]]:
     """Return the rows of gold/topics."""
-    found: list[tuple[str | None, ...]] = [
+    rows: list[tuple[str | None, ...]] = [
         (topic.connect_cluster, topic.connector, topic.at.kafka, topic.at.topic)
         for topic in topology.offsets_topics
     ]
-    return found + [(cluster, connector, "", "") for cluster, connector in topology.elsewhere]
+    return rows + [(cluster, connector, "", "") for cluster, connector in topology.elsewhere]
 
 
 def build_flow_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | None, ...]]:

@@ -85,8 +85,8 @@ def _sort_partition(
             rows = rows.sortWithinPartitions(*table.ordered_by)
         else:
             rows = rows.coalesce(fragmented.wanted)
-        found = commits.write_frame(rows, base, table, ORDERED_PREFIX)
-    commits.rearrange(found, base, table, fragmented.partition)
+        adds = commits.write_frame(rows, base, table, ORDERED_PREFIX)
+    commits.rearrange(adds, base, table, fragmented.partition)
 
 
 def count_rows(base: Path) -> tuple[int, int]:

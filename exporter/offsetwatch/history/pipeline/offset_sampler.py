@@ -132,7 +132,7 @@ class Sampler:
 
         The daemon's limits on groups and partitions apply (state/failover.py).
         """
-        found: list[_GroupOffsetsQuery] = []
+        queries: list[_GroupOffsetsQuery] = []
         for flow in self._flows:
             topic = locate_checkpoints(flow)
             upstream, downstream = flow.upstream, flow.downstream
@@ -159,8 +159,8 @@ class Sampler:
                 query.partitions[upstream].add(TopicPartition(name, key.partition))
                 query.partitions[downstream].add(TopicPartition(copy, key.partition))
                 count += 1
-            found += groups.values()
-        return found
+            queries += groups.values()
+        return queries
 
     def _checkpointed(self, kafka: str, topic: str) -> list[_CheckpointKey]:
         """Return the keys of checkpoints in a topic, newest first."""
@@ -178,30 +178,30 @@ class Sampler:
 
         No row means that the group has no commit there.
         """
-        found: list[_Row] = []
+        rows: list[_Row] = []
         for kafka, partitions in query.partitions.items():
             try:
                 offsets = self._admins[kafka].group_offsets(query.group, partitions)
             except ClientError as exc:
                 self._log_failure(f"{kafka}/{query.group}", exc)
                 return []
-            found += [
+            rows += [
                 (at, kafka, query.group, where.topic, where.partition, offset, at.date())
                 for where, offset in sorted(offsets.items())
             ]
-        return found
+        return rows
 
     def _read_log_ends(
         self, at: datetime, kafka: str, partitions: set[TopicPartition]
     ) -> list[_Row]:
         try:
-            found = self._admins[kafka].bounds(partitions, stable=False)
+            log_ends = self._admins[kafka].bounds(partitions, stable=False)
         except ClientError as exc:
             self._log_failure(kafka, exc)
             return []
         return [
             (at, kafka, where.topic, where.partition, log.start, log.end, at.date())
-            for where, log in sorted(found.items())
+            for where, log in sorted(log_ends.items())
         ]
 
     def _log_failure(self, what: str, why: ClientError) -> None:

@@ -75,12 +75,12 @@ def select_unread(records: DataFrame, logs: DataFrame) -> DataFrame:
 def build_commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
     """Return silver/commits: fresh records that tasks may look up, against those before them."""
     rows = _select_canonical(fresh).withColumn("fresh", sf.expr("true"))
-    held = _select_canonical(newest).withColumn("fresh", sf.expr("false"))
+    canonical = _select_canonical(newest).withColumn("fresh", sf.expr("false"))
     before = Window.partitionBy(*_RAW_KEY).orderBy("koffset")
     midnight = sf.date_add("day", 1).cast("timestamp")
     end_of_day = sf.timestamp_micros(sf.unix_micros(midnight) - 1)
     known = (
-        rows.unionByName(held)
+        rows.unionByName(canonical)
         .withColumns(
             {
                 "before": sf.lag(sf.expr("true")).over(before),
@@ -105,19 +105,19 @@ def build_commits(fresh: DataFrame, newest: DataFrame) -> DataFrame:
     )
 
 
-def merge_newest(held: DataFrame, fresh: DataFrame) -> DataFrame:
+def merge_newest(known: DataFrame, fresh: DataFrame) -> DataFrame:
     """Return silver/newest after these records. A sync that cannot be decoded replaces no other."""
     last = Window.partitionBy(*LOG_COLUMN_NAMES, "key").orderBy(sf.col("koffset").desc())
     says_nothing = (sf.col("kind") == OFFSET_SYNCS) & sf.col("sync_upstream").isNull()
     return (
-        held.unionByName(fresh.where(~says_nothing))
+        known.unionByName(fresh.where(~says_nothing))
         .withColumn("place", sf.row_number().over(last))
         .where("place = 1")
         .select(*SILVER_NEWEST.names)
     )
 
 
-def merge_logs(held: DataFrame, fresh: DataFrame) -> DataFrame:
+def merge_logs(known: DataFrame, fresh: DataFrame) -> DataFrame:
     """Return silver/logs after these records."""
     added = fresh.groupBy("kind", "connect_cluster", *LOG_COLUMN_NAMES).agg(
         sf.min("koffset").alias("first_offset"),
@@ -130,7 +130,7 @@ def merge_logs(held: DataFrame, fresh: DataFrame) -> DataFrame:
         sf.max("ingest_ts").alias("last_read_at"),
     )
     return (
-        held.drop("holes")
+        known.drop("holes")
         .unionByName(added)
         .groupBy("kind", "connect_cluster", *LOG_COLUMN_NAMES)
         .agg(
@@ -313,29 +313,29 @@ def _carry_out(spark: SparkSession, base: Path, run: _Run, today: date) -> None:
     The order matters: silver/newest is the start of this run until its commits are stored, and
     silver/logs marks the whole run as done.
     """
-    turn = commits.IdempotentWrite(APP, run.run)
+    write = commits.IdempotentWrite(APP, run.run)
 
     def replace(rows: DataFrame, table: Table) -> None:
-        if not turn.done(base, table):
+        if not write.done(base, table):
             files = commits.write_frame(rows.coalesce(1), base, table)
-            commits.replace(files, base, table, turn)
+            commits.replace(files, base, table, write)
 
-    held = commits.read_frame(spark, base, SILVER_LOGS)
+    known = commits.read_frame(spark, base, SILVER_LOGS)
     # Not kept in memory: each use reads other columns, and they are quicker read again.
-    fresh = select_unread(_read_new_records(spark, base, run), held)
+    fresh = select_unread(_read_new_records(spark, base, run), known)
     newest = commits.read_frame(spark, base, SILVER_NEWEST)
-    if not turn.done(base, SILVER_COMMITS):
+    if not write.done(base, SILVER_COMMITS):
         rows = build_commits(fresh, newest).repartition("day")
         rows = rows.sortWithinPartitions("day", *SILVER_COMMITS.ordered_by)
         files = commits.write_frame(rows, base, SILVER_COMMITS)
-        commits.append(files, base, SILVER_COMMITS, turn)
+        commits.append(files, base, SILVER_COMMITS, write)
     replace(merge_newest(newest, fresh), SILVER_NEWEST)
     # The oldest day that these records add a commit to.
     (row,) = (
         fresh.where(sf.col("kind") == CONNECT_OFFSETS).agg(sf.min("day").alias("day")).collect()
     )
     _close_days(spark, base, today, again_from=row["day"])
-    replace(merge_logs(held, fresh), SILVER_LOGS)
+    replace(merge_logs(known, fresh), SILVER_LOGS)
 
 
 def _read_new_records(spark: SparkSession, base: Path, run: _Run) -> DataFrame:

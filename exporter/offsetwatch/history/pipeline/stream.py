@@ -243,9 +243,9 @@ class BronzeStream:
 
     def _verify_topics(self) -> None:
         """Raise HistoryError if a topic was created again, ClientError if its id cannot be read."""
-        found = self._admin.topic_ids(self._feed.by_topic)
+        topic_ids = self._admin.topic_ids(self._feed.by_topic)
         for topic, role in sorted(self._feed.by_topic.items()):
-            if found[topic] != role.topic_id:
+            if topic_ids[topic] != role.topic_id:
                 raise HistoryError(f"{topic} was created again")
 
     def _replan(self, why: OffsetwatchError) -> None:
@@ -344,11 +344,11 @@ class BronzeStream:
         No option skips it. The records before it are read as a batch, the record becomes a gap, and
         the next generation begins behind it.
         """
-        found = _UNREADABLE_RECORD.search(collect_error_text(failure))
-        if found is None or self._skipped >= SKIPPED_RECORDS_MAX:
+        match = _UNREADABLE_RECORD.search(collect_error_text(failure))
+        if match is None or self._skipped >= SKIPPED_RECORDS_MAX:
             return False
         self._skipped += 1
-        topic, partition, offset = found[1], int(found[2]), int(found[3])
+        topic, partition, offset = match[1], int(match[2]), int(match[3])
         log = (topic, self._plan.topics[topic], partition)
         begins = self._next_offsets()[topic, partition]
         with self._translate_read_errors():
@@ -390,8 +390,8 @@ class BronzeStream:
             .load()
         )
         kafka, by_topic = self._feed.kafka, self._feed.by_topic
-        found = write_bronze_files(raw, self._base, kafka, by_topic, self._clock.now())
-        commits.append(found, self._base, BRONZE_RECORDS)
+        adds = write_bronze_files(raw, self._base, kafka, by_topic, self._clock.now())
+        commits.append(adds, self._base, BRONZE_RECORDS)
 
 
 def open_kafka_stream(
@@ -488,13 +488,13 @@ class Sink:
         query = records.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         if query is None:
             raise HistoryError("Spark does not say which stream this is: unset PYSPARK_PIN_THREAD")
-        turn = commits.IdempotentWrite(query, number)
-        if turn.done(self._base, BRONZE_RECORDS):
+        write = commits.IdempotentWrite(query, number)
+        if write.done(self._base, BRONZE_RECORDS):
             return
         now = self._clock.now()
-        found = write_bronze_files(records, self._base, self._kafka, self._by_topic, now)
+        adds = write_bronze_files(records, self._base, self._kafka, self._by_topic, now)
         self._verify_topics()
         with self._committing:
             if self._closed:
                 raise HistoryError("the stream was stopped in the middle of a batch")
-            self._stored[number] = commits.append(found, self._base, BRONZE_RECORDS, turn)
+            self._stored[number] = commits.append(adds, self._base, BRONZE_RECORDS, write)

@@ -100,7 +100,7 @@ class StreamPlan:
 
 
 def plan(
-    source: StreamSource, held: StreamGeneration | None, stored: Mapping[LogPartition, int]
+    source: StreamSource, generation: StreamGeneration | None, stored: Mapping[LogPartition, int]
 ) -> StreamPlan:
     """Return a plan to go on with the newest generation, or to begin the next.
 
@@ -121,18 +121,23 @@ def plan(
             )
     begins = {key: max(start, nexts.get(key, start)) for key, start in source.starts.items()}
     unread = sum(source.ends[key] - begin for key, begin in begins.items())
-    why = _explain_new_generation(source, held, stored)
+    why = _explain_new_generation(source, generation, stored)
     if why is None:
-        assert held is not None
-        return StreamPlan(number=held.number, topics=held.topics, starts=held.starts, unread=unread)
+        assert generation is not None
+        return StreamPlan(
+            number=generation.number,
+            topics=generation.topics,
+            starts=generation.starts,
+            unread=unread,
+        )
     # A gap also counts in a partition without a record in bronze, of topics with the same id.
     read_to = nexts
-    if held is not None:
+    if generation is not None:
         read_to = {
             (topic, partition): offset
-            for (topic, partition), offset in held.starts.items()
+            for (topic, partition), offset in generation.starts.items()
             if (topic, partition) in source.starts
-            and source.topics[topic] == held.topics.get(topic)
+            and source.topics[topic] == generation.topics.get(topic)
         } | nexts
     moved = (
         BronzeGap(
@@ -149,7 +154,7 @@ def plan(
         if topic in source.topics and source.topics[topic] != topic_id
     )
     return StreamPlan(
-        number=0 if held is None else held.number + 1,
+        number=0 if generation is None else generation.number + 1,
         topics=dict(source.topics),
         starts=begins,
         unread=unread,
@@ -159,31 +164,31 @@ def plan(
 
 
 def _explain_new_generation(
-    source: StreamSource, held: StreamGeneration | None, stored: Mapping[LogPartition, int]
+    source: StreamSource, generation: StreamGeneration | None, stored: Mapping[LogPartition, int]
 ) -> str | None:
     """Return what keeps the newest generation from going on; None if nothing does."""
-    if held is None:
+    if generation is None:
         return "it is the first"
-    for topic, topic_id in sorted(held.topics.items()):
+    for topic, topic_id in sorted(generation.topics.items()):
         if topic not in source.topics:
             return f"{topic} is no longer to be read"
         if source.topics[topic] != topic_id:
             return f"{topic} was created again"
-    new = sorted(source.topics.keys() - held.topics.keys())
+    new = sorted(source.topics.keys() - generation.topics.keys())
     if new:
         return f"{new[0]} is to be read too"
-    if held.committed is None:
+    if generation.committed is None:
         return "the checkpoint is gone or cannot be read"
-    if held.committed and not stored:
+    if generation.committed and not stored:
         return "the records that it had read are gone"
-    for (topic, partition), offset in sorted({**held.starts, **held.committed}.items()):
+    for (topic, partition), offset in sorted({**generation.starts, **generation.committed}.items()):
         if source.starts.get((topic, partition), 0) > offset:
             return f"the log of {topic} partition {partition} begins behind what was read of it"
     for (topic, topic_id, partition), offset in sorted(stored.items()):
         if source.topics.get(topic) != topic_id:
             continue
         key = (topic, partition)
-        if max(held.planned.get(key, 0), held.starts.get(key, 0)) < offset:
+        if max(generation.planned.get(key, 0), generation.starts.get(key, 0)) < offset:
             return f"the checkpoint is older than what was read of {topic} partition {partition}"
     return None
 
@@ -221,12 +226,12 @@ def is_short_read(plans: Iterable[StreamPlan]) -> bool:
 
 
 def _read_generation(base: Path, kafka: str) -> StreamGeneration | None:
-    held = read_generation(base, kafka)
-    if held is None or held.batch is None:
-        return held
+    generation = read_generation(base, kafka)
+    if generation is None or generation.batch is None:
+        return generation
     bronze = reader.has_tables(base, (BRONZE_RECORDS,))
-    applied = bronze and commits.IdempotentWrite(*held.batch).done(base, BRONZE_RECORDS)
-    return held if applied else held.without_its_batch()
+    applied = bronze and commits.IdempotentWrite(*generation.batch).done(base, BRONZE_RECORDS)
+    return generation if applied else generation.without_its_batch()
 
 
 def _read_source(feed: Feed) -> StreamSource:
@@ -288,8 +293,8 @@ def read_generation(base: Path, kafka: str) -> StreamGeneration | None:
     """Return the newest generation; None if there was none yet."""
     path = _find_cluster_folder(base, kafka)
     names = [] if not path.is_dir() else [entry.name for entry in path.iterdir()]
-    found = [_GENERATION.fullmatch(name) for name in names]
-    numbers = [int(match[1]) for match in found if match is not None]
+    matches = [_GENERATION.fullmatch(name) for name in names]
+    numbers = [int(match[1]) for match in matches if match is not None]
     if not numbers:
         return None
     number = max(numbers)
@@ -325,10 +330,10 @@ def write_generation(base: Path, kafka: str, plan: StreamPlan) -> None:
 
 def format_spark_offsets(offsets: Mapping[StreamPartition, int]) -> SparkOffsets:
     """Return offsets in the format of Spark's Kafka source."""
-    found: SparkOffsets = {}
+    by_topic: SparkOffsets = {}
     for (topic, partition), offset in sorted(offsets.items()):
-        found.setdefault(topic, {})[str(partition)] = offset
-    return found
+        by_topic.setdefault(topic, {})[str(partition)] = offset
+    return by_topic
 
 
 def parse_spark_offsets(offsets: SparkOffsets) -> dict[StreamPartition, int]:

@@ -127,21 +127,21 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
     """
     everything = offsets_topic_queries.read_logs(base)
     cluster = _resolve_cluster(base, everything, query)
-    found = tuple(log for log in everything if log.connect_cluster == cluster)
-    begun = min(log.first_at for log in found)
+    logs = tuple(log for log in everything if log.connect_cluster == cluster)
+    begun = min(log.first_at for log in logs)
     if query.at < begun:
         raise UnanswerableQuery(
             f"nothing is known as of {format_iso(query.at)}: the oldest record read of {cluster} "
             f"is of {format_iso(begun)}"
         )
     at_that_time = offsets_topic_queries.read_newest_as_of(
-        base, found, cluster, query.connector, query.at
+        base, logs, cluster, query.connector, query.at
     )
     then, now = _group_rows(at_that_time.rows, "connector"), _group_rows([], "connector")
     if query.with_now:
         newest = offsets_topic_queries.read_newest_overall(base, cluster, query.connector)
         now = _group_rows(newest.rows, "connector")
-    offsets = _ClusterOffsets(base, found, query)
+    offsets = _ClusterOffsets(base, logs, query)
     connectors: list[ConnectorOffsets] = []
     unknown: list[tuple[str, str]] = []
     for name in sorted({*then, *now}):
@@ -157,8 +157,8 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
         connect_cluster=cluster,
         connectors=tuple(connectors),
         unknown=tuple(unknown),
-        read_at=max(log.last_read_at for log in found),
-        newest_at=max(log.last_at for log in found),
+        read_at=max(log.last_read_at for log in logs),
+        newest_at=max(log.last_at for log in logs),
         files=at_that_time.files,
         files_skipped=at_that_time.files_skipped,
     )
@@ -167,11 +167,11 @@ def read_as_of(base: Path, query: AsOfQuery) -> AsOfResult:
 class _ClusterOffsets:
     """Offsets in one Connect cluster, by the topic that a connector uses and its generation."""
 
-    def __init__(self, base: Path, found: tuple[OffsetsTopicLog, ...], query: AsOfQuery) -> None:
+    def __init__(self, base: Path, logs: tuple[OffsetsTopicLog, ...], query: AsOfQuery) -> None:
         self._base = base
-        self._logs = found
+        self._logs = logs
         self._query = query
-        cluster = found[0].connect_cluster
+        cluster = logs[0].connect_cluster
         self._topics = {
             topic.connector: topic.at
             for topic in reader.read_topics(base)
@@ -239,11 +239,11 @@ class _ClusterOffsets:
                     "it keeps its offsets on a Kafka cluster that is not configured"
                 )
             return home
-        held = sorted({KafkaTopic(row["kafka"], row["topic"]) for row in rows})
-        if len(held) == 1:
-            return held[0]
+        topics = sorted({KafkaTopic(row["kafka"], row["topic"]) for row in rows})
+        if len(topics) == 1:
+            return topics[0]
         raise UnanswerableQuery(
-            f"which topic it used as of {moment} is not known: {_join_names(held)} hold offsets "
+            f"which topic it used as of {moment} is not known: {_join_names(topics)} hold offsets "
             "of it; name one with --topic"
         )
 
@@ -322,8 +322,8 @@ class _ClusterOffsets:
             )
 
 
-def _resolve_cluster(base: Path, found: tuple[OffsetsTopicLog, ...], query: AsOfQuery) -> str:
-    known = sorted({log.connect_cluster for log in found})
+def _resolve_cluster(base: Path, logs: tuple[OffsetsTopicLog, ...], query: AsOfQuery) -> str:
+    known = sorted({log.connect_cluster for log in logs})
     if not known:
         raise UnanswerableQuery("no record of an offsets topic has been read yet")
     if query.connect_cluster is not None:
@@ -348,10 +348,10 @@ def _find_key_in_use(identity: str, in_use: Mapping[str, SpellingInUse]) -> byte
     use = in_use[identity]
     if use.spelling is not None:
         return use.spelling.raw_key
-    held = _join_names([spelling.raw_key.decode(errors="replace") for spelling in use.unsure])
+    keys = _join_names([spelling.raw_key.decode(errors="replace") for spelling in use.unsure])
     raise UnanswerableQuery(
         f"{identity} has offsets under several raw keys, and which one its task looked up is not "
-        f"known: {held}"
+        f"known: {keys}"
     )
 
 

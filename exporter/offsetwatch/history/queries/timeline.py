@@ -104,25 +104,25 @@ def read_timeline(base: Path, query: TimelineQuery) -> Timeline:
     Connect clusters have its name; HistoryError where there are no tables.
     """
     cluster = query.connect_cluster
-    found = _clusters(base, query.connector)
-    if cluster is None and len(found) > 1:
+    clusters = _clusters(base, query.connector)
+    if cluster is None and len(clusters) > 1:
         raise UnanswerableQuery(
             f"connectors of several Connect clusters are called {query.connector}; name one: "
-            f"--connect {' | '.join(found)}"
+            f"--connect {' | '.join(clusters)}"
         )
-    if not found or (cluster is not None and cluster not in found):
+    if not clusters or (cluster is not None and cluster not in clusters):
         where = "" if cluster is None else f" of {cluster}"
         raise UnanswerableQuery(f"no record in the tables is about a connector{where} called so")
-    cluster = cluster or found[0]
+    cluster = cluster or clusters[0]
     subject = (cluster, query.connector)
-    usual, why = _find_baseline(base, subject, query.until)
-    behind, unknown = find_lag_episodes(base, subject, query.since, query.until, usual)
+    baseline, why = _find_baseline(base, subject, query.until)
+    behind, unknown = find_lag_episodes(base, subject, query.since, query.until, baseline)
     name = f"connect_cluster = {quote_text(cluster)} AND connector = {quote_text(query.connector)}"
     events = merge_events(
         fold_configs(_read_records(base, CONFIGS, cluster, query)),
         fold_statuses(_read_records(base, STATUS, cluster, query)),
         fold_commits(_commits(base, name, query)),
-        find_pauses(base, subject, query.since, query.until, usual),
+        find_pauses(base, subject, query.since, query.until, baseline),
         behind,
     )
     return Timeline(
@@ -142,15 +142,15 @@ def _find_baseline(
 ) -> tuple[Baseline | None, str | None]:
     """Return the baseline of the connector, if one applies to this time; otherwise why not."""
     try:
-        found = read_baselines(base)
+        baselines = read_baselines(base)
     except HistoryError as exc:
         return None, f"what is usual is not known: {exc}"
-    if found is None:
+    if baselines is None:
         return None, None
-    if abs(until - found.until) > TOO_OLD_S:
-        before = format_iso(found.until)
+    if abs(until - baselines.until) > TOO_OLD_S:
+        before = format_iso(baselines.until)
         return None, f"what is usual was learned from before {before}: not of that time"
-    known = {(each.connect_cluster, each.connector): each for each in found.connectors}
+    known = {(each.connect_cluster, each.connector): each for each in baselines.connectors}
     return known.get(key), None if key in known else "history is too short for its baseline"
 
 
@@ -234,16 +234,16 @@ def find_last_read_time(base: Path) -> float | None:
 
     A pause after that time is no pause: nothing was read.
     """
-    found = pipeline_status.read_status(base)
-    if found is not None and found.batch_at is not None:
-        return found.batch_at
+    status = pipeline_status.read_status(base)
+    if status is not None and status.batch_at is not None:
+        return status.batch_at
     logs = reader.read_rows(base, SILVER_LOGS)
     moments = [row["last_read_at"] for row in logs if row["kind"] == CONNECT_OFFSETS]
     return max(moments, default=None)
 
 
 def find_pauses(
-    base: Path, key: tuple[str, str], since: float, until: float, usual: Baseline | None
+    base: Path, key: tuple[str, str], since: float, until: float, baseline: Baseline | None
 ) -> Iterator[Event]:
     """Yield pauses of the whole connector that end after `since` and begin before `until`.
 
@@ -252,18 +252,18 @@ def find_pauses(
     """
     known = find_last_read_time(base)
     end = until if known is None else min(until, known)
-    times = _read_commit_times(base, key, since, until, advances=usual is not None)
+    times = _read_commit_times(base, key, since, until, advances=baseline is not None)
     spans = [(one, other) for one, other in pairwise(times) if other - one > FLUSH_S_MAX]
     lasted = [ends - begins for begins, ends in spans if begins >= since]
     often = median(lasted) if len(lasted) >= PAUSES_MIN else None
     ongoing = (times[-1], end) if times and end - times[-1] > FLUSH_S_MAX else None
     for begins, ends in [*spans, *(() if ongoing is None else (ongoing,))]:
         duration = format_duration(ends - begins)
-        if usual is not None and usual.out_of_the_ordinary(begins, ends):
+        if baseline is not None and baseline.out_of_the_ordinary(begins, ends):
             said = f"nothing advanced for {duration}"
-            more = f"{usual.missed(begins, ends):.1f} advances were to be expected"
+            more = f"{baseline.missed(begins, ends):.1f} advances were to be expected"
         elif (
-            usual is None
+            baseline is None
             and often is not None
             and ends - begins > max(PAUSE_S_MIN, PAUSE_FACTOR_MIN * often)
         ):
@@ -276,7 +276,7 @@ def find_pauses(
 
 
 def find_lag_episodes(
-    base: Path, key: tuple[str, str], since: float, until: float, usual: Baseline | None
+    base: Path, key: tuple[str, str], since: float, until: float, baseline: Baseline | None
 ) -> tuple[tuple[Event, ...], str | None]:
     """Return times when the lag was higher than usual; and, for a flow, why that is unknown."""
     flows = {(flow.connect_cluster, flow.connector): flow for flow in reader.read_flows(base)}
@@ -285,13 +285,13 @@ def find_lag_episodes(
         return (), None
     if flow.upstream is None:
         return (), "where its source is, is not configured: how far it was behind is not known"
-    if usual is None or usual.lag is None:
+    if baseline is None or baseline.lag is None:
         return (), "its log ends were not sampled for four weeks: what lag is usual is not known"
     samples = _read_lag_samples(base, flow, since, until)
-    return tuple(_group_lag_samples(samples, usual)), None
+    return tuple(_group_lag_samples(samples, baseline)), None
 
 
-def _group_lag_samples(samples: Iterable[tuple[float, int]], usual: Baseline) -> Iterator[Event]:
+def _group_lag_samples(samples: Iterable[tuple[float, int]], baseline: Baseline) -> Iterator[Event]:
     """Yield times of high lag, from samples (Unix seconds, lag in records) in order.
 
     One sample alone is none.
@@ -299,26 +299,28 @@ def _group_lag_samples(samples: Iterable[tuple[float, int]], usual: Baseline) ->
     over: list[tuple[float, int]] = []
     before: float | None = None
     for moment, lag in samples:
-        much = lag > (usual.lag_limit(moment) or 0.0)
+        much = lag > (baseline.lag_limit(moment) or 0.0)
         apart = before is not None and moment - before > SAMPLE_SPACING_S_MAX
         if apart or not much:
             if len(over) > 1:
-                yield _build_lag_event(over, usual, None if apart else moment)
+                yield _build_lag_event(over, baseline, None if apart else moment)
             over = []
         if much:
             over.append((moment, lag))
         before = moment
     if len(over) > 1:
-        yield _build_lag_event(over, usual, None)
+        yield _build_lag_event(over, baseline, None)
 
 
-def _build_lag_event(over: list[tuple[float, int]], usual: Baseline, ended: float | None) -> Event:
+def _build_lag_event(
+    over: list[tuple[float, int]], baseline: Baseline, ended: float | None
+) -> Event:
     peak_at, peak = max(over, key=lambda sample: sample[1])
     begins, ends = over[0][0], over[-1][0] if ended is None else ended
     going = ", not seen to end" if ended is None else ""
     said = (
         f"behind by up to {peak} records for {format_duration(ends - begins)}{going}; "
-        f"at that hour it is hardly ever more than {usual.lag_at_most(peak_at) or 0.0:.0f}"
+        f"at that hour it is hardly ever more than {baseline.lag_at_most(peak_at) or 0.0:.0f}"
     )
     return Event(begins, Origin.LOG_ENDS, ConnectorEventKind.BEHIND, said, until=ends)
 

@@ -102,9 +102,9 @@ def copy_dependencies(
     pom: Path, target: Path, *, what: str, properties: Mapping[str, str] | None = None
 ) -> None:
     """Have Maven copy the jars of a pom into a folder. Raises HistoryError naming `what`."""
-    given = {**(properties or {}), "outputDirectory": str(target)}
+    settings = {**(properties or {}), "outputDirectory": str(target)}
     command = ["mvn", "-q", "-B", "--file", str(pom)]
-    command += [f"-D{name}={value}" for name, value in given.items()]
+    command += [f"-D{name}={value}" for name, value in settings.items()]
     command.append("dependency:copy-dependencies")
     try:
         done = subprocess.run(  # noqa: S603 - fixed words, and paths and versions of our own
@@ -139,12 +139,12 @@ def folder_name() -> str:
 
 def _check_jars(folder: Path) -> tuple[Path, ...]:
     """Return one jar of each artifact. Raises HistoryError that names what the folder lacks."""
-    found = {name: sorted(folder.glob(f"{name}-[0-9]*.jar")) for name in ARTIFACTS}
-    wrong = [name for name, files in found.items() if len(files) != 1]
+    jars = {name: sorted(folder.glob(f"{name}-[0-9]*.jar")) for name in ARTIFACTS}
+    wrong = [name for name, files in jars.items() if len(files) != 1]
     if wrong:
         message = f"{folder} must hold exactly one jar of {', '.join(wrong)}; delete the folder"
         raise HistoryError(message)
-    return tuple(files[0] for files in found.values())
+    return tuple(files[0] for files in jars.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +194,8 @@ def _write_archive(source: Path, target: Path) -> None:
 def _copy_jars(jars: tuple[Path, ...], folder: Path) -> Iterator[Path]:
     """Copy the jars, and delete those of an earlier version: users pass `jars/*`."""
     folder.mkdir(exist_ok=True)
-    for left in set(folder.glob("*.jar")) - {folder / jar.name for jar in jars}:
-        left.unlink()
+    for stale in set(folder.glob("*.jar")) - {folder / jar.name for jar in jars}:
+        stale.unlink()
     for jar in jars:
         if not (folder / jar.name).exists():
             partial = folder / f"{jar.name}.partial"

@@ -73,12 +73,12 @@ def build_folder_check(path: str, text: str) -> FolderCheck:
 
     def check(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
-            seen = Path(path).read_text(encoding="utf-8") == text
+            same = Path(path).read_text(encoding="utf-8") == text
         except OSError:
-            seen = False
+            same = False
         for _ in batches:
             yield pa.RecordBatch.from_arrays(
-                [pa.array([socket.gethostname()]), pa.array([seen])], schema=_CHECK_SCHEMA
+                [pa.array([socket.gethostname()]), pa.array([same])], schema=_CHECK_SCHEMA
             )
 
     return check

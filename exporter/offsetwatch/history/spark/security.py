@@ -114,13 +114,13 @@ class _ClientProperties:
             return inline
         try:
             with Path(path).open(encoding="utf-8") as file:
-                found = file.read(_FILE_BYTES_MAX)
+                text = file.read(_FILE_BYTES_MAX)
         except (OSError, UnicodeDecodeError) as exc:
             why = exc.strerror if isinstance(exc, OSError) else "it is not PEM"
             raise HistoryError(f"kafka {self.kafka}: {name}.location: {why}") from None
-        if "-----BEGIN " not in found:
+        if "-----BEGIN " not in text:
             raise HistoryError(f"kafka {self.kafka}: {name}.location: it is not PEM")
-        return found
+        return text
 
     def refuse(self, name: str, why: str) -> HistoryError:
         """Return the error for one property, without its value."""
@@ -146,12 +146,12 @@ def _security(client_properties: _ClientProperties) -> dict[str, str]:
         raise client_properties.refuse("security.protocol", "it is none that Kafka knows")
     if protocol == "plaintext":
         return {}
-    found = {"security.protocol": protocol.upper()}
+    properties = {"security.protocol": protocol.upper()}
     if protocol.endswith("ssl"):
-        found.update(_tls(client_properties))
+        properties.update(_tls(client_properties))
     if protocol.startswith("sasl"):
-        found.update(_sasl(client_properties))
-    return found
+        properties.update(_sasl(client_properties))
+    return properties
 
 
 def _tls(client_properties: _ClientProperties) -> Iterator[tuple[str, str]]:

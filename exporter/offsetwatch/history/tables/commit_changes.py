@@ -36,9 +36,9 @@ _NULL = "null"  # the text of a value that holds JSON null: no offset
 def compute_changes(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yield each batch with `change` in place of CLASS and PREVIOUS_COLUMNS."""
     for batch in batches:
-        kept = [name for name in batch.schema.names if name not in {*PREVIOUS_COLUMNS, CLASS}]
-        arrays = [batch[name] for name in kept]
-        yield pa.RecordBatch.from_arrays([*arrays, _change(batch)], names=[*kept, "change"])
+        names = [name for name in batch.schema.names if name not in {*PREVIOUS_COLUMNS, CLASS}]
+        arrays = [batch[name] for name in names]
+        yield pa.RecordBatch.from_arrays([*arrays, _change(batch)], names=[*names, "change"])
 
 
 def _change(rows: pa.RecordBatch) -> pa.Array:

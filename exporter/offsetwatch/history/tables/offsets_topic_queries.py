@@ -139,8 +139,8 @@ def find_clusters(base: Path, connector: str) -> tuple[str, ...]:
     """Return the Connect clusters that a connector of this name committed in."""
     where = f"kind = '{CONNECT_OFFSETS}' AND connector = {quote_text(connector)}"
     query = f"SELECT DISTINCT connect_cluster FROM records WHERE {where}"  # noqa: S608 - quoted
-    found = reader.run_query(base, query, records=SILVER_NEWEST)
-    return tuple(sorted(found.column(0).to_pylist()))
+    clusters = reader.run_query(base, query, records=SILVER_NEWEST)
+    return tuple(sorted(clusters.column(0).to_pylist()))
 
 
 def read_newest_as_of(

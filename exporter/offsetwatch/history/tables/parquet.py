@@ -57,18 +57,18 @@ def write_files(
 
     Raises ValueError if a required column is null.
     """
-    held: dict[PartitionKey, list[pa.RecordBatch]] = {}
+    batches_by_partition: dict[PartitionKey, list[pa.RecordBatch]] = {}
     size = 0
     for batch in batches:
         rows = _conform_batch(batch, table)
         size += rows.nbytes
         for key, part in _split_partitions(rows, table.partitioned_by):
-            held.setdefault(key, []).append(part)
+            batches_by_partition.setdefault(key, []).append(part)
         if size >= BUFFER_BYTES_MAX:
-            yield _write_partition_files(held, table, Path(at), name)
-            held, size = {}, 0
-    if held:
-        yield _write_partition_files(held, table, Path(at), name)
+            yield _write_partition_files(batches_by_partition, table, Path(at), name)
+            batches_by_partition, size = {}, 0
+    if batches_by_partition:
+        yield _write_partition_files(batches_by_partition, table, Path(at), name)
 
 
 def _conform_batch(batch: pa.RecordBatch, table: Table) -> pa.RecordBatch:
@@ -97,10 +97,13 @@ def _split_partitions(
 
 
 def _write_partition_files(
-    held: dict[PartitionKey, list[pa.RecordBatch]], table: Table, at: Path, name: str
+    batches_by_partition: dict[PartitionKey, list[pa.RecordBatch]],
+    table: Table,
+    at: Path,
+    name: str,
 ) -> pa.RecordBatch:
     described = []
-    for key, batches in held.items():
+    for key, batches in batches_by_partition.items():
         values = {
             column: value.isoformat() if isinstance(value, date) else str(value)
             for column, value in zip(table.partitioned_by, key, strict=True)
@@ -149,12 +152,12 @@ def _bounds(column: pa.ChunkedArray) -> tuple[object, object]:
     """Return the least and the greatest value in JSON types; None where there is no such bound."""
     kind = column.type
     if pa.types.is_timestamp(kind):
-        found = pc.min_max(column.cast(pa.int64()))
-        return _format_time(found["min"].as_py()), _format_time(found["max"].as_py())
+        bounds = pc.min_max(column.cast(pa.int64()))
+        return _format_time(bounds["min"].as_py()), _format_time(bounds["max"].as_py())
     if not pa.types.is_integer(kind) and not pa.types.is_string(kind):
         return None, None
-    found = pc.min_max(column)
-    low, high = found["min"].as_py(), found["max"].as_py()
+    bounds = pc.min_max(column)
+    low, high = bounds["min"].as_py(), bounds["max"].as_py()
     if isinstance(low, str) and max(len(low), len(high)) > BOUND_CHARS_MAX:
         return None, None
     return low, high

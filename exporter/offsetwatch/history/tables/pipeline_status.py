@@ -191,11 +191,11 @@ def read_baselines(base: Path) -> Baselines | None:
         raise HistoryError(f"{path} is damaged: {exc}") from exc
 
 
-def publish(base: Path, found: Baselines) -> None:
+def publish(base: Path, baselines: Baselines) -> None:
     """Replace the baselines as a whole. Raises HistoryError; the old ones then remain."""
     path = find_baselines_path(base)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        replace_file(path, lambda file: file.write(encode_baselines(found)))
+        replace_file(path, lambda file: file.write(encode_baselines(baselines)))
     except OSError as exc:
         raise HistoryError(f"{path} cannot be written: {exc.strerror}") from exc

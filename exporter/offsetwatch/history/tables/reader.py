@@ -149,11 +149,11 @@ def read_flow_progress(base: Path) -> tuple[FlowProgressRow, ...]:
 
 def read_cursor(base: Path) -> dict[KafkaTopic, dict[int, int]]:
     """Return the cut gold was computed at: the next offset of every partition of every topic."""
-    found: dict[KafkaTopic, dict[int, int]] = {}
+    cursor: dict[KafkaTopic, dict[int, int]] = {}
     for row in read_rows(base, GOLD_CURSOR):
         topic = KafkaTopic(kafka=row["kafka"], topic=row["topic"])
-        found.setdefault(topic, {})[row["kpartition"]] = row["next_offset"]
-    return found
+        cursor.setdefault(topic, {})[row["kpartition"]] = row["next_offset"]
+    return cursor
 
 
 def read_topics(base: Path) -> tuple[OffsetsTopic, ...]:
@@ -217,8 +217,8 @@ def read_gaps(base: Path, kafka: str) -> frozenset[BronzeGap]:
 
 def list_days(base: Path, table: Table) -> list[date]:
     """Return the days that a table partitioned by day has rows of, in order."""
-    found = open_table(base, table).partitions()
-    return sorted(date.fromisoformat(partition["day"]) for partition in found)
+    partitions = open_table(base, table).partitions()
+    return sorted(date.fromisoformat(partition["day"]) for partition in partitions)
 
 
 def has_tables(base: Path, tables: Iterable[Table] = TABLES) -> bool:
@@ -303,32 +303,32 @@ def build_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...
 
 def read_flows(base: Path) -> tuple[MirrorFlow, ...]:
     """Return every flow, in order. Raises HistoryError if no run has written them."""
-    found = []
+    flows = []
     for row in read_rows(base, GOLD_FLOWS):
         kafka, topic = row.pop("syncs_kafka"), row.pop("syncs_topic")
         syncs = None if kafka is None or topic is None else KafkaTopic(kafka, topic)
         routers = msgspec.json.decode(row.pop("routers") or "[]", type=tuple[TopicRouter, ...])
         copies = msgspec.json.decode(row.pop("copies") or "[]", type=tuple[tuple[str, str], ...])
-        found.append(MirrorFlow(**row, offset_syncs=syncs, routers=routers, copies=copies))
-    return tuple(sorted(found, key=lambda flow: (flow.key, flow.connector)))
+        flows.append(MirrorFlow(**row, offset_syncs=syncs, routers=routers, copies=copies))
+    return tuple(sorted(flows, key=lambda flow: (flow.key, flow.connector)))
 
 
 def find_flow(base: Path, name: str, connect_cluster: str | None) -> MirrorFlow:
     """Return the flow called `source->target`. Raises HistoryError if there is none, or several."""
     everything = [(f"{flow.source}->{flow.target}", flow) for flow in read_flows(base)]
-    found = [
+    flows = [
         flow
         for known, flow in everything
         if known == name and connect_cluster in {None, flow.connect_cluster}
     ]
     where = "" if connect_cluster is None else f" of {connect_cluster}"
-    if not found:
+    if not flows:
         names = ", ".join(sorted({known for known, _ in everything})) or "none"
         raise HistoryError(f"no flow{where} is called {name}; the newest run found {names}")
-    if len(found) > 1:
-        clusters = " | ".join(sorted({flow.connect_cluster for flow in found}))
+    if len(flows) > 1:
+        clusters = " | ".join(sorted({flow.connect_cluster for flow in flows}))
         raise HistoryError(
             f"several connectors copy {name}: a checkpoint does not say whose it is; of several "
             f"Connect clusters name one: --connect {clusters}"
         )
-    return found[0]
+    return flows[0]

@@ -237,11 +237,11 @@ class FailureTracker:
 
     def unsettled(self) -> dict[ConnectorKey, dict[int, str]]:
         """Return the failures that are not over, by connector and task number."""
-        found: dict[ConnectorKey, dict[int, str]] = {}
+        unsettled: dict[ConnectorKey, dict[int, str]] = {}
         for (cluster, connector, number), history in sorted(self.of.items()):
             if history.unsettled is not None:
-                found.setdefault((cluster, connector), {})[number] = history.unsettled
-        return found
+                unsettled.setdefault((cluster, connector), {})[number] = history.unsettled
+        return unsettled
 
     def list_failing(self, snapshot: Snapshot) -> frozenset[ConnectorKey]:
         """Return the connectors whose positions `observe` needs: those that fail, or did lately."""
@@ -301,14 +301,16 @@ class FailureTracker:
     def remembered(self) -> tuple[TaskFailureRecord, ...]:
         """Return the histories to persist, without empty ones; at most the last HISTORIES_MAX."""
         self.urgent = False
-        found = [(key, history) for key, history in sorted(self.of.items()) if not history.empty()]
+        histories = [
+            (key, history) for key, history in sorted(self.of.items()) if not history.empty()
+        ]
         return tuple(
             TaskFailureRecord(
                 whose=key,
                 **{name: getattr(history, name) for name in _PERSISTED_FIELDS},
                 followed_at=self._observed_at if key in self._followed else history.followed_at,
             )
-            for key, history in found[-HISTORIES_MAX:]
+            for key, history in histories[-HISTORIES_MAX:]
         )
 
     def recall(self, records: tuple[TaskFailureRecord, ...]) -> None:
@@ -414,8 +416,8 @@ def _record_failure(history: TaskFailureHistory, change: StateChange, positions:
 
 
 def _start_run(failure: str, moment: float, positions: Positions) -> FailureRunState:
-    kept = _bound_positions(positions)
-    return FailureRunState(parse_exception_class(failure), failure, moment, moment, 1, kept)
+    bounded = _bound_positions(positions)
+    return FailureRunState(parse_exception_class(failure), failure, moment, moment, 1, bounded)
 
 
 def _bound_positions(positions: Positions) -> Positions:
@@ -428,9 +430,9 @@ def _bound_positions(positions: Positions) -> Positions:
 def _restart_run(run: FailureRunState, positions: Positions) -> FailureRunState:
     if run.same == _bound_positions(positions) and not run.moved:
         return run
-    found = _start_run(run.failure, run.last_at, positions)
-    found.read_at = found.begun_by = run.read_at
-    return found
+    run_state = _start_run(run.failure, run.last_at, positions)
+    run_state.read_at = run_state.begun_by = run.read_at
+    return run_state
 
 
 def _update_run(
@@ -444,11 +446,11 @@ def _update_run(
     failed = history.state == "failed"
     if failed and run.count == 1:
         return _restart_run(run, positions)
-    stood = not run.moved
+    unmoved = not run.moved
     _drop_moved_positions(run, positions)
     if run.same:
         return run
-    if stood and run.count >= FAILURES_MIN:
+    if unmoved and run.count >= FAILURES_MIN:
         history.restarts = ()  # they were one trouble, and it got past it
     return _restart_run(run, positions) if failed else None
 

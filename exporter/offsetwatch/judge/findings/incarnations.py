@@ -168,33 +168,35 @@ class IncarnationTracker:
         for cluster, names in listed.items():
             certain = believed is None or cluster in believed
             gone = [key for key in self.of if key[0] == cluster and key[1] not in names]
-            for who in gone if certain else ():
-                del self.of[who]
-                self.unlisted.pop(who, None)
-                self._met_after.pop(who, None)
-                self._read_before.pop(who, None)
+            for connector_key in gone if certain else ():
+                del self.of[connector_key]
+                self.unlisted.pop(connector_key, None)
+                self._met_after.pop(connector_key, None)
+                self._read_before.pop(connector_key, None)
             for name in names:
-                who, listed_at = (cluster, name), read.listed_at.get(cluster, 0.0)
-                life = self.of.get(who)
-                self._meet(who, again.get(who, 0.0))
-                if life is None:
-                    self._met_after[who] = deleted.get(who, 0.0)
-                elif self.of[who] is not life and self._met_after.get(who) != deleted.get(who):
-                    self.unlisted[who] = listed_at
-                elif self.unlisted.get(who, listed_at) != listed_at:
-                    del self.unlisted[who]
+                connector_key, listed_at = (cluster, name), read.listed_at.get(cluster, 0.0)
+                incarnation = self.of.get(connector_key)
+                self._meet(connector_key, again.get(connector_key, 0.0))
+                if incarnation is None:
+                    self._met_after[connector_key] = deleted.get(connector_key, 0.0)
+                elif self.of[connector_key] is not incarnation and self._met_after.get(
+                    connector_key
+                ) != deleted.get(connector_key):
+                    self.unlisted[connector_key] = listed_at
+                elif self.unlisted.get(connector_key, listed_at) != listed_at:
+                    del self.unlisted[connector_key]
             if certain and cluster in read.listed_at:
                 lived = {name for of, name in alive if of == cluster}
                 self._list(cluster, read.listed_at[cluster], names | lived)
         self._positions = read.positions
-        for who, life in self.of.items():
-            if life.born and life.left_over is None and who in sources:
-                before = self._read_before.pop(who, None)
-                topic = read.topic_of(who)
+        for connector_key, incarnation in self.of.items():
+            if incarnation.born and incarnation.left_over is None and connector_key in sources:
+                before = self._read_before.pop(connector_key, None)
+                topic = read.topic_of(connector_key)
                 properties = None if before is None or topic is None else before.get(str(topic))
                 skew_s = 0.0 if before is None else SKEW_S_MAX
-                life.left_over = _find_leftover_offsets(
-                    sources[who], properties, life.born - skew_s
+                incarnation.left_over = _find_leftover_offsets(
+                    sources[connector_key], properties, incarnation.born - skew_s
                 )
 
     def _list(self, cluster: str, moment: float, names: frozenset[str]) -> None:
@@ -304,7 +306,7 @@ def _find_leftover_offsets(
 
     Where `read` is None, return those that were committed before the moment `before`.
     """
-    found: dict[str, str] = {}
+    leftovers: dict[str, str] = {}
     for view in sources:
         if view.offset is None or view.dialect in _CONSTANT_DIALECTS:
             continue
@@ -315,5 +317,5 @@ def _find_leftover_offsets(
         else:
             is_older = view.log_offset < read.get(view.kafka_partition, 0)
         if is_older:
-            found[view.label] = view.offset.text
-    return dict(list(found.items())[:LEFTOVER_OFFSETS_MAX])
+            leftovers[view.label] = view.offset.text
+    return dict(list(leftovers.items())[:LEFTOVER_OFFSETS_MAX])

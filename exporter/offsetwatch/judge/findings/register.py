@@ -117,10 +117,10 @@ EFFECTS_BY_CAUSE: Final[dict[Name, frozenset[Name]]] = {
 }
 
 
-def drop_explained_findings(found: Iterable[Finding]) -> Iterator[Finding]:
+def drop_explained_findings(candidates: Iterable[Finding]) -> Iterator[Finding]:
     """Leave out what another finding of the same connector explains, and say so in that one."""
     by_connector: dict[tuple[str, str | None], list[Finding]] = {}
-    for finding in found:
+    for finding in candidates:
         by_connector.setdefault((finding.connect_cluster, finding.connector), []).append(finding)
     for findings in by_connector.values():
         names = {finding.name for finding in findings}
@@ -377,22 +377,22 @@ class FindingsRegister:
         }
         visible = FindingVisibility(visibility)
         self._memory.settle(visible.hides)
-        kept = {key: _TrackedFinding(finding, now) for key, finding in said.items()}
+        entries = {key: _TrackedFinding(finding, now) for key, finding in said.items()}
         for key, old in self._kept.items():
             since = min(old.finding.since, now)  # the clock may be set back
             lately = abs(now - old.seen_at) < UNAVAILABLE_S_MAX
             connector = (old.finding.connect_cluster, old.finding.connector or "")
             if old.finding.connector is not None and visibility.excludes(connector):
                 continue
-            if lately and (visible.lacks_input(key) or (key not in kept and visible.hides(key))):
+            if lately and (visible.lacks_input(key) or (key not in entries and visible.hides(key))):
                 # If a rule reports it, then from memory alone.
-                kept[key] = _TrackedFinding(replace(old.finding, since=since), old.seen_at)
-            elif key in kept:
-                kept[key] = _TrackedFinding(replace(said[key], since=since), now)
-        self._changed |= kept.keys() != self._kept.keys()
-        self._kept = kept
+                entries[key] = _TrackedFinding(replace(old.finding, since=since), old.seen_at)
+            elif key in entries:
+                entries[key] = _TrackedFinding(replace(said[key], since=since), now)
+        self._changed |= entries.keys() != self._kept.keys()
+        self._kept = entries
         without_rest = frozenset(listing.connect_cluster for listing in snapshot.topology.listings)
-        explained = drop_explained_findings(_add_last_seen(item, now) for item in kept.values())
+        explained = drop_explained_findings(_add_last_seen(item, now) for item in entries.values())
         self.newest = tuple(
             sorted(
                 (
@@ -437,7 +437,7 @@ class FindingsRegister:
         findings = decode_state(remembered, _FindingsState)
         if findings.version != VERSION:
             raise ValueError(f"version {findings.version}, and this is {VERSION}")
-        self._kept = {kept.finding.key: kept for kept in findings.kept}
+        self._kept = {entry.finding.key: entry for entry in findings.kept}
         self._memory.recall(findings.memory)
         self._saved = remembered
 
@@ -453,8 +453,8 @@ def _is_about_existing_connector(finding: Finding, visibility: InputVisibility) 
     return not (visibility.excludes(key) or visibility.is_deleted(key))
 
 
-def _add_last_seen(kept: _TrackedFinding, now: float) -> Finding:
-    if kept.seen_at == now:
-        return kept.finding
-    last_seen = build_time_item(LAST_SEEN, kept.seen_at)
-    return replace(kept.finding, evidence=(last_seen, _INPUT_UNAVAILABLE, *kept.finding.evidence))
+def _add_last_seen(entry: _TrackedFinding, now: float) -> Finding:
+    if entry.seen_at == now:
+        return entry.finding
+    last_seen = build_time_item(LAST_SEEN, entry.seen_at)
+    return replace(entry.finding, evidence=(last_seen, _INPUT_UNAVAILABLE, *entry.finding.evidence))

@@ -151,7 +151,7 @@ class RewindTracker:
         if by_hand:
             self._reset -= by_hand
             self._stands = {
-                key: kept for key, kept in self._stands.items() if key[:2] not in by_hand
+                key: position for key, position in self._stands.items() if key[:2] not in by_hand
             }
         renewed = {
             (recreation.connect_cluster, recreation.connector, recreation.topic): recreation.at
@@ -203,10 +203,10 @@ class RewindTracker:
         renewed: Mapping[_RecreatedTopicKey, float],
     ) -> bool:
         """Check whether positions and topology are those of the last evaluation; store them."""
-        made = (snapshot.index.mirror_partitions, snapshot.index.syncs)
+        inputs = (snapshot.index.mirror_partitions, snapshot.index.syncs)
         known = (snapshot.topology.flows, dict(rests), renewed)
-        before, self._before = self._before, (made, known)
-        return before is not None and all(map(is_, before[0], made)) and before[1] == known
+        before, self._before = self._before, (inputs, known)
+        return before is not None and all(map(is_, before[0], inputs)) and before[1] == known
 
     def _follow_all(
         self,
@@ -281,8 +281,8 @@ class RewindTracker:
         if reset:
             self._reset |= reset
             self._stands = {
-                where: stand.extend_to_sync() if where[:2] in reset else stand
-                for where, stand in self._stands.items()
+                where: position.extend_to_sync() if where[:2] in reset else position
+                for where, position in self._stands.items()
             }
         self._rewinds, self._resets = rewinds, resets
 
@@ -297,25 +297,25 @@ class RewindTracker:
     ) -> None:
         where = (view.connect_cluster, view.connector, view.topic, view.partition)
         pair = None if sync is None else (sync.upstream_offset, sync.downstream_offset)
-        stand = self._stands.get(where)
-        if pair is None and own and stand is not None:
-            pair = stand.sync  # it is not shown now, and comparable once it is again
-        if stand is not None and view.log_start is not None and view.log_end is not None:
+        position = self._stands.get(where)
+        if pair is None and own and position is not None:
+            pair = position.sync  # it is not shown now, and comparable once it is again
+        if position is not None and view.log_start is not None and view.log_end is not None:
             # What was copied, limited to what still holds now: it is never beyond the end of the
             # log, and the committed offset replaces one that an operator may have altered since the
             # last evaluation.
-            copied = stand.committed
+            copied = position.committed
             if view.committed is not None and self._rested(where[:2]):
                 copied = view.committed
-            stand = stand._replace(committed=min(copied, view.log_end - 1))
-            began = None if resting else _find_recopy_start(stand, view.committed, pair)
+            position = position._replace(committed=min(copied, view.log_end - 1))
+            began = None if resting else _find_recopy_start(position, view.committed, pair)
             # Nothing was kept: it goes back by half of what there is, or more. What a worker that
             # died had not committed yet is copied twice every time, and is not that.
             if (
                 began is not None
-                and 2 * (began - view.log_start) <= stand.committed - view.log_start
+                and 2 * (began - view.log_start) <= position.committed - view.log_start
             ):
-                self._begin(where, stand.committed, max(began, view.log_start), now)
+                self._begin(where, position.committed, max(began, view.log_start), now)
         recopy = self.recopies.get(where)
         # A peak beyond the end of the log (an altered offset) is never reached again.
         done = view.caught_up or view.lag == 0
@@ -324,11 +324,11 @@ class RewindTracker:
         if recopy is not None and recopy.done_at is None and done:
             self.recopies[where] = msgspec.structs.replace(recopy, done_at=now)
         measured = view.log_start is not None and view.log_end is not None
-        if stand is not None and not measured and not self._rested(where[:2]):
+        if position is not None and not measured and not self._rested(where[:2]):
             return  # it is compared once the log is known, unless an operator may have altered it
         committed = view.committed
         if committed is None:
-            committed = NO_COMMIT if stand is None else stand.committed
+            committed = NO_COMMIT if position is None else position.committed
             if pair is not None and where[:2] in self._reset:
                 committed = max(committed, pair[0])
         if committed != NO_COMMIT or pair is not None:
@@ -344,13 +344,13 @@ class RewindTracker:
     def _forget(self, snapshot: Snapshot) -> None:
         """Remove partitions that are no longer copied, of flows that are visible."""
         mirrors = snapshot.index.mirror_partitions
-        shown = {
+        present = {
             (*key, view.topic, view.partition)
             for key, views in mirrors.items()
             if any(key == where[:2] for where in self.recopies)
             for view in views
         }
-        gone = [key for key in self.recopies if key[:2] in mirrors and key not in shown]
+        gone = [key for key in self.recopies if key[:2] in mirrors and key not in present]
         for key in gone:
             del self.recopies[key]
         partitions = sum(len(views) for views in mirrors.values())
@@ -410,14 +410,16 @@ def find_pause_ends(snapshot: Snapshot) -> dict[ConnectorKey, float]:
     An operator may have written the offsets that were committed before that time. The time is inf
     for a connector that is paused or stopped now, by the newest record on it.
     """
-    found = {
+    pause_ends = {
         key: inf for key, view in snapshot.index.connectors.items() if view.state in _PAUSE_STATES
     }
     for history in snapshot.histories:
         if history.task is None:
             # A status topic is followed; the states were polled a while ago.
-            found[history.connect_cluster, history.connector] = _find_pause_end(history.changes)
-    return found
+            pause_ends[history.connect_cluster, history.connector] = _find_pause_end(
+                history.changes
+            )
+    return pause_ends
 
 
 def _find_pause_end(changes: tuple[StateChange, ...]) -> float:
@@ -428,7 +430,7 @@ def _find_pause_end(changes: tuple[StateChange, ...]) -> float:
 
 
 def _find_recopy_start(
-    stand: _CopiedPosition, committed: int | None, sync: tuple[int, int] | None
+    position: _CopiedPosition, committed: int | None, sync: tuple[int, int] | None
 ) -> int | None:
     """Return the upstream offset at which a partition is copied again; None if it did not go back.
 
@@ -438,15 +440,15 @@ def _find_recopy_start(
     sync goes beyond it, with a transaction marker for each record at most. A sync that goes back,
     or has the same upstream offset with another downstream one, stands for at least one record.
     """
-    if committed is not None and committed < stand.committed:
+    if committed is not None and committed < position.committed:
         return committed
-    if sync is None or stand.sync is None or sync[0] > stand.committed:
+    if sync is None or position.sync is None or sync[0] > position.committed:
         return None
-    added = sync[1] - stand.sync[1]
+    added = sync[1] - position.sync[1]
     if added <= 0:
         return None
-    forward = sync[0] - stand.sync[0]
-    again = added - max(2 * forward, stand.committed - stand.sync[0])
+    forward = sync[0] - position.sync[0]
+    again = added - max(2 * forward, position.committed - position.sync[0])
     if forward <= 0:
         again = max(again, 1)
     return sync[0] - again + 1 if again > 0 else None

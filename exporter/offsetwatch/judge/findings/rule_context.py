@@ -214,9 +214,9 @@ class RuleContext:
 
     def _name(self, cluster: str, connector: str) -> str:
         """Return the name of a connector, and the flow that it replicates."""
-        shown = connector if connector.isprintable() else repr(connector)[1:-1]
+        name_text = connector if connector.isprintable() else repr(connector)[1:-1]
         flow = self.visibility.flows.get((cluster, connector))
-        return shown if flow is None else f"{shown} ({flow.source}->{flow.target})"
+        return name_text if flow is None else f"{name_text} ({flow.source}->{flow.target})"
 
 
 FindingRule = Callable[[RuleContext], Iterator[Finding]]

@@ -233,28 +233,28 @@ _SOME_WAIT: Final = EvidenceItem("readable records wait", "yes")
 def build_partition_evidence(subject: JudgedPartition, states: str) -> Evidence:
     """Return the evidence for a source partition, replicated or not, or for a sink's partition."""
     window, source, mirror = subject.window, subject.source, subject.mirror
-    found: list[EvidenceItem] = []
+    evidence: list[EvidenceItem] = []
     if window is None:
         return (_build_states_item(states),)
     if subject.read is not None:
-        found += [
+        evidence += [
             *_build_log_items(subject.read.committed, subject.read),
             *_build_rewind_items(window),
         ]
     elif mirror is not None:
         position = mirror.replicated if mirror.lag_position is None else mirror.lag_position
-        found += [*_build_log_items(position, mirror), *_build_rewind_items(window)]
+        evidence += [*_build_log_items(position, mirror), *_build_rewind_items(window)]
     elif source is not None and source.offset is not None:
-        found.append(EvidenceItem("offset", source.offset.text))
+        evidence.append(EvidenceItem("offset", source.offset.text))
         if window.furthest is not None:
-            found.append(EvidenceItem("went back from", window.furthest))
+            evidence.append(EvidenceItem("went back from", window.furthest))
     if source is not None:
-        found += build_raw_key_evidence(source)
-        found += _build_time_items(source)
+        evidence += build_raw_key_evidence(source)
+        evidence += _build_time_items(source)
     if window.repeats:
-        found.append(EvidenceItem("commits of the same offset", window.repeats, TIMES))
-    found.append(_build_states_item(states))
-    return tuple(found)
+        evidence.append(EvidenceItem("commits of the same offset", window.repeats, TIMES))
+    evidence.append(_build_states_item(states))
+    return tuple(evidence)
 
 
 def build_raw_key_evidence(source: SourcePartitionView) -> Evidence:
@@ -285,12 +285,16 @@ def build_summary_evidence(
     counts: Counter[Verdict], worst: tuple[str, Evidence] | None
 ) -> Evidence:
     """Return the evidence for a connector or flow: verdict counts and the worst partition."""
-    found = tuple(
+    evidence = tuple(
         EvidenceItem(verdict.value, counts[verdict], PARTITIONS)
         for verdict in WORST_FIRST
         if counts[verdict]
     ) or (_NO_PARTITIONS,)
-    return found if worst is None else (*found, EvidenceItem("for instance", worst[0]), *worst[1])
+    return (
+        evidence
+        if worst is None
+        else (*evidence, EvidenceItem("for instance", worst[0]), *worst[1])
+    )
 
 
 @lru_cache(maxsize=1000)

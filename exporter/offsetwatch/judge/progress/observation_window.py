@@ -206,17 +206,17 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
         the window must have contributed at least half its share, or a single pause would look like
         growth. A partition that did not move three times in the window is not slow.
         """
-        found = self.samples
-        if len(found) <= settings.window or _to_comparable(self.lag) < found[-1][2]:
+        samples = self.samples
+        if len(samples) <= settings.window or _to_comparable(self.lag) < samples[-1][2]:
             return False
-        if sum(moment >= found[0][0] for moment in self.moves) < INTERVALS_OF_EVIDENCE:
+        if sum(moment >= samples[0][0] for moment in self.moves) < INTERVALS_OF_EVIDENCE:
             return False
-        third = (len(found) - 1) // 3
-        lags = [found[number][2] for number in (0, third, 2 * third, -1)]
+        third = (len(samples) - 1) // 3
+        lags = [samples[number][2] for number in (0, third, 2 * third, -1)]
         grown = lags[-1] - lags[0]
         if grown <= 0 or any((b - a) * 6 < grown for a, b in pairwise(lags)):  # half its share
             return False
-        return grown > max(b[1] - a[1] for a, b in pairwise(found))
+        return grown > max(b[1] - a[1] for a, b in pairwise(samples))
 
     # --- details ---------------------------------------------------------------------------------
 
@@ -244,10 +244,10 @@ class ObservationWindow(msgspec.Struct, array_like=True, gc=False):
     def _move(self, sample: Sample, w: float, settings: JudgeSettings) -> None:
         if self.moved_w is not None:
             self.longest_s = max(self.longest_s, w - self.moved_w)
-        kept = tuple(
+        intervals = tuple(
             moment for moment in self.moves if moment >= w - settings.window * settings.interval_s
         )
-        self.moves = (*kept[1 - 2 * settings.window :], w)
+        self.moves = (*intervals[1 - 2 * settings.window :], w)
         self.moved_w = self.still_w = w
         self.waiting_w = None  # what waits now, waits since it moved
         self.sure = self.graced = False

@@ -213,14 +213,14 @@ class JudgedConnector:
             self.failed_w = w - max(0.0, now - moment)
             self.version += 1
 
-    def look(self, states: str, blind: str | None, unusual: str | None) -> None:
+    def look(self, states: str, unavailable: str | None, unusual: str | None) -> None:
         """Update its states and its unusual pause as of one pass.
 
         A pause that only lasts longer does not change the version.
         """
         unusual_is_new = (unusual is None) is not (self.unusual is None)
-        self.version += (states, blind) != (self.states, self.blind) or unusual_is_new
-        self.states, self.blind, self.unusual = states, blind, unusual
+        self.version += (states, unavailable) != (self.states, self.blind) or unusual_is_new
+        self.states, self.blind, self.unusual = states, unavailable, unusual
 
 
 def _sample_of_sink(view: SinkPartitionView, moment: float) -> Sample:
@@ -353,10 +353,10 @@ class JudgedPartitionRegistry:
 
     def track(self, of: ConnectorKey) -> JudgedConnector:
         """Return the track of a connector; create it on first use."""
-        found = self.tracks.get(of)
-        if found is None:
-            found = self.tracks[of] = JudgedConnector()
-        return found
+        judged = self.tracks.get(of)
+        if judged is None:
+            judged = self.tracks[of] = JudgedConnector()
+        return judged
 
     def seen(
         self, snapshot: Snapshot, only: set[JudgedPartitionKey] | None, number: int
@@ -365,7 +365,7 @@ class JudgedPartitionRegistry:
 
         Set their `number` to that of the present pass.
         """
-        found: list[JudgedPartition] = []
+        judged: list[JudgedPartition] = []
         for view in snapshot.source_partitions:
             key = (view.connect_cluster, view.connector, view.identity)
             if only is None or key in only:
@@ -374,7 +374,7 @@ class JudgedPartitionRegistry:
                 )
                 subject.source, subject.mirror = view, None
                 subject.number = number
-                found.append(subject)
+                judged.append(subject)
         for mirror in snapshot.mirror_partitions:
             subject = self._mirrored(mirror)
             if only is not None and subject.key not in only:
@@ -382,10 +382,10 @@ class JudgedPartitionRegistry:
             if subject.number != number:  # nothing was ever committed for it
                 subject.source = None
                 subject.number = number
-                found.append(subject)
+                judged.append(subject)
             subject.mirror = mirror
-        found.extend(self._sinks(snapshot.sink_partitions, only, number))
-        return found
+        judged.extend(self._sinks(snapshot.sink_partitions, only, number))
+        return judged
 
     def _sinks(
         self,
@@ -397,8 +397,8 @@ class JudgedPartitionRegistry:
             label = f"{view.topic}-{view.partition}"
             key = (view.connect_cluster, view.connector, label)
             if only is None or key in only:
-                found = self.subjects.get(key)
-                subject = found or self.add(JudgedPartition(key=key, label=label, sink=True))
+                sink = self.subjects.get(key)
+                subject = sink or self.add(JudgedPartition(key=key, label=label, sink=True))
                 subject.read = view
                 subject.number = number
                 yield subject
@@ -413,8 +413,8 @@ class JudgedPartitionRegistry:
                 "topic": view.topic,
             }
             key = (view.connect_cluster, view.connector, encode_sorted(partition).decode())
-            found = self.subjects.get(key)
-            subject = found or self.add(
+            mirrored = self.subjects.get(key)
+            subject = mirrored or self.add(
                 JudgedPartition(key=key, label=format_partition_label(partition))
             )
             self._of_mirror[of] = subject

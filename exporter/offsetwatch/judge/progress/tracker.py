@@ -282,7 +282,7 @@ class ProgressTracker:
 
         A connector counts as failed if it or one of its tasks has failed.
         """
-        found = []
+        states = []
         for view in connectors:
             if view.state == UNKNOWN_STATE:
                 continue  # it is as it was, for all that anybody knows
@@ -295,8 +295,8 @@ class ProgressTracker:
             if (track.rests, track.failed) != before:
                 self._restated.add(key)
             if track.failed is not None:
-                found.append(key)
-        return found
+                states.append(key)
+        return states
 
     # --- a pass ----------------------------------------------------------------------------------
 
@@ -309,20 +309,20 @@ class ProgressTracker:
         restated, self._restated = self._restated, set()
         if only is not None:
             only = only.union(*(tracks[key].subjects for key in restated & tracks.keys()))
-        seen = self._registry.seen(snapshot, only, self._number)
+        judged = self._registry.seen(snapshot, only, self._number)
         for key, track in tracks.items():
             track.look(
                 describe_states(visibility.connectors.get(key)),
                 visibility.explain_unknown_state(key),
                 visibility.explain_unusual_pause(key),
             )
-        left = deque(self._registry.subjects.values() if only is None else seen)
+        pending = deque(self._registry.subjects.values() if only is None else judged)
         self._pass = JudgingPass(
             visibility=visibility,
             w=self._w,
             whole=only is None,
-            left=left,
-            share=compute_tick_share(len(left), leisurely=leisurely),
+            left=pending,
+            share=compute_tick_share(len(pending), leisurely=leisurely),
             next_w=self._w + self._settings.interval_s,
             touched=restated & tracks.keys(),
         )
@@ -359,8 +359,8 @@ class ProgressTracker:
     def _judge(self, subject: JudgedPartition, judging_pass: JudgingPass) -> None:
         """Update one partition from the snapshot, decide its verdict, and build its evidence."""
         track = self._registry.tracks[subject.key[:2]]
-        seen = subject.number == self._number
-        if seen and subject.window is not None and not subject.changed(track, judging_pass.w):
+        is_judged = subject.number == self._number
+        if is_judged and subject.window is not None and not subject.changed(track, judging_pass.w):
             subject.window.pass_by(judging_pass.w, self._settings)
             return
         case = build_case(
@@ -444,7 +444,8 @@ class ProgressTracker:
             hidden = [
                 subject
                 for subject in subjects
-                if (held := subject.standing.held) is not None and held[0] in _TROUBLE_VERDICTS
+                if (held_verdict := subject.standing.held) is not None
+                and held_verdict[0] in _TROUBLE_VERDICTS
             ]
             verdict, speaks = (Verdict.UNKNOWN, hidden) if hidden else (verdict, speaks)
         instance = min(
@@ -457,15 +458,15 @@ class ProgressTracker:
         failed = None if track.blind is not None else match_failed_connector(track.failed)
         if failed is not None and decision.verdict not in STALL_VERDICTS:
             decision = Decision(Verdict.FAILED, FAILED_CONNECTOR_RULE, failed)
-        standing = self._summaries.setdefault((*key, scope.value, name), VerdictState(since=moment))
-        was = standing.verdict
-        if standing.settle(decision, moment):
-            self.urgent |= bool({was, standing.verdict} & _TROUBLE_VERDICTS)
+        state = self._summaries.setdefault((*key, scope.value, name), VerdictState(since=moment))
+        was = state.verdict
+        if state.settle(decision, moment):
+            self.urgent |= bool({was, state.verdict} & _TROUBLE_VERDICTS)
         worst = None
         if instance is not None and instance.judgement is not None:
             worst = (instance.label, instance.judgement.evidence)
         evidence = build_summary_evidence(counts, worst)
-        return build_judgement(scope, key, name, standing, decision.reason, evidence)
+        return build_judgement(scope, key, name, state, decision.reason, evidence)
 
     def _decide_without_partitions(
         self, key: ConnectorKey, track: JudgedConnector, visibility: InputVisibility

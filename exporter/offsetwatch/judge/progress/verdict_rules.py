@@ -450,12 +450,12 @@ RULES_WITHOUT_LOG_END: Final[_NumberedRules] = (
     (21, Verdict.UNKNOWN, match_short_observation),
 )
 RULE_TEXTS: Final = {
-    number: " ".join((law.__doc__ or "").split())
-    for number, law in (
+    number: " ".join((predicate.__doc__ or "").split())
+    for number, predicate in (
         *(
-            (number, law)
-            for laws in (RULES_WITH_LOG_END, RULES_WITHOUT_LOG_END)
-            for number, _, law in laws
+            (number, predicate)
+            for rules in (RULES_WITH_LOG_END, RULES_WITHOUT_LOG_END)
+            for number, _, predicate in rules
         ),
         (FAILED_CONNECTOR_RULE, match_failed_connector),
         (NO_FIRST_COMMIT_RULE, match_no_first_commit),
@@ -465,8 +465,8 @@ RULE_TEXTS: Final = {
 
 def decide_verdict(case: VerdictCase) -> Decision | None:
     """The first law that speaks; None where the verdict stays what it was."""
-    for number, verdict, law in RULES_WITH_LOG_END if case.headed else RULES_WITHOUT_LOG_END:
-        reason = law(case)
+    for number, verdict, predicate in RULES_WITH_LOG_END if case.headed else RULES_WITHOUT_LOG_END:
+        reason = predicate(case)
         if reason is not None:
             return Decision(verdict=verdict, rule=number, reason=reason)
     return None
@@ -474,5 +474,5 @@ def decide_verdict(case: VerdictCase) -> Decision | None:
 
 def find_worst_verdict(verdicts: Iterable[Verdict]) -> Verdict:
     """Of a connector or a flow: the worst of its partitions; unknown without any."""
-    found = frozenset(verdicts)
-    return next((verdict for verdict in WORST_FIRST if verdict in found), Verdict.UNKNOWN)
+    distinct = frozenset(verdicts)
+    return next((verdict for verdict in WORST_FIRST if verdict in distinct), Verdict.UNKNOWN)

@@ -263,12 +263,12 @@ def _are_frames_of(frames: Sequence[StackFrame], packages: tuple[str, ...]) -> b
 
 
 def _read_frames(lines: Sequence[TraceLine], start: int) -> list[StackFrame]:
-    found = []
+    frames = []
     for line in lines[start:]:
         if not isinstance(line, StackFrame) or line.depth != 1:
             break
-        found.append(line)
-    return found
+        frames.append(line)
+    return frames
 
 
 def _find_throwing_stage(frames: Sequence[StackFrame]) -> str | None:
@@ -310,21 +310,21 @@ def _find_veto(
     lines: Sequence[TraceLine], stage: str, listed: frozenset[str]
 ) -> FailureKind | None:
     """Return the kind by the deepest cause that forbids; a known kind is preferred to UNKNOWN."""
-    found = [
+    vetoes = [
         kind
         for line in reversed(lines)
         if isinstance(line, ExceptionHeader)
         and (kind := _find_forbidden_kind(line.name, listed)) is not None
     ]
-    found += [
+    vetoes += [
         kind
         for line in lines
         if isinstance(line, StackFrame) and (kind := find_call_veto(line.place)) is not None
     ]
-    said = next((kind for kind in found if kind is not FailureKind.UNKNOWN), None)
+    said = next((kind for kind in vetoes if kind is not FailureKind.UNKNOWN), None)
     if said in _REMOTE_KINDS and stage == CONVERTER:
         return FailureKind.UNKNOWN if _may_end_in_record(lines) else FailureKind.REGISTRY_DOWN
-    return said or (FailureKind.UNKNOWN if found else None)
+    return said or (FailureKind.UNKNOWN if vetoes else None)
 
 
 def _may_end_in_record(lines: Sequence[TraceLine]) -> bool:
@@ -432,8 +432,8 @@ def _is_checksum_failure(lines: Sequence[TraceLine], root: _Root) -> bool:
 
 
 def _is_fetch(frame: StackFrame, method: str) -> bool:
-    found = _FETCH.fullmatch(frame.place)
-    return found is not None and found[1] == method
+    match = _FETCH.fullmatch(frame.place)
+    return match is not None and match[1] == method
 
 
 def _parse_size(lines: Sequence[TraceLine]) -> int | None:
@@ -441,8 +441,8 @@ def _parse_size(lines: Sequence[TraceLine]) -> int | None:
     headers = [
         line for line in lines if isinstance(line, ExceptionHeader) and line.name == _TOO_LARGE
     ]
-    found = _SIZE.fullmatch(headers[0].said) if len(headers) == 1 else None
-    return None if found is None else int(found[1])
+    match = _SIZE.fullmatch(headers[0].said) if len(headers) == 1 else None
+    return None if match is None else int(match[1])
 
 
 def _compute_signature(lines: Sequence[TraceLine], chain: Sequence[str], stage: str) -> str:
@@ -450,6 +450,6 @@ def _compute_signature(lines: Sequence[TraceLine], chain: Sequence[str], stage: 
 
     It excludes numbers, because compilers and runtimes number anonymous classes and lambdas.
     """
-    place = find_origin(lines)[1] or ""
-    text = "\n".join((*chain, _NUMBER.sub("0", place), stage))
+    frame_text = find_origin(lines)[1] or ""
+    text = "\n".join((*chain, _NUMBER.sub("0", frame_text), stage))
     return hashlib.sha256(text.encode()).hexdigest()[:_SIGNATURE_CHARS]

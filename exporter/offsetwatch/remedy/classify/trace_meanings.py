@@ -128,11 +128,11 @@ def find_meaning(name: str) -> ThrowableMeaning | None:
     return None
 
 
-def find_call_veto(place: str) -> FailureKind | None:
+def find_call_veto(frame_text: str) -> FailureKind | None:
     """Return the kind by which a call, `package.Class.method`, forbids a skip; None if none."""
-    if not place.startswith(_CALL_PREFIXES):
+    if not frame_text.startswith(_CALL_PREFIXES):
         return None
-    return next(kind for begins, kind in CALLS if place.startswith(begins))
+    return next(kind for begins, kind in CALLS if frame_text.startswith(begins))
 
 
 # --- stages ---------------------------------------------------------------------------------------
@@ -193,13 +193,13 @@ _LAMBDAS: Final = (
 
 def stage_of(frames: Sequence[StackFrame]) -> str:
     """Return the stage of these calls; CONVERTER instead of KEY, VALUE or HEADER."""
-    places = [
+    frame_texts = [
         frame.place.removeprefix(RUNTIME_PACKAGE)
         for frame in frames
         if frame.package.startswith(RUNTIME_PACKAGE)
     ]
     for begins, stage in _CALLS:
-        if any(place.startswith(begins) for place in places):
+        if any(frame_text.startswith(begins) for frame_text in frame_texts):
             return stage
     return UNKNOWN
 

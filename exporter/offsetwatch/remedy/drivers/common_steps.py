@@ -128,8 +128,8 @@ def check_expected_offsets(
     offsets = _index_offsets(now)
     for pair in expected:
         if offsets.get(pair.partition) != pair.offset:
-            found = offsets.get(pair.partition, "none")
-            said = f"{pair.partition} has {found} by now, and had {pair.offset or 'none'}"
+            stored = offsets.get(pair.partition, "none")
+            said = f"{pair.partition} has {stored} by now, and had {pair.offset or 'none'}"
             return StepInspection(StepStatus.FOREIGN, said)
     return StepInspection(StepStatus.DONE, f"{len(expected)} offsets are still what they were")
 
@@ -163,8 +163,8 @@ def compare_offsets(
     if foreign:
         first = min(foreign)
         more = "" if len(foreign) == 1 else f", and {len(foreign) - 1} more"
-        found, was = now.get(first, "none"), before.get(first, "none")
-        return StepInspection(StepStatus.FOREIGN, f"{first} has {found}, and had {was}{more}")
+        current, was = now.get(first, "none"), before.get(first, "none")
+        return StepInspection(StepStatus.FOREIGN, f"{first} has {current}, and had {was}{more}")
     if not wrong:
         return StepInspection(StepStatus.DONE, f"{len(requested)} offsets are as requested")
     changed = sum(now.get(name) != before.get(name) for name in requested)
@@ -290,9 +290,9 @@ class RecordCopier:
         if receipt is not None:
             return StepInspection(StepStatus.DONE, f"{COPY_NOTE_PREFIX}{receipt.where}")
         with closing(self._open_source(step.record.kafka)) as source:
-            found = _read_planned_record(source, step)
-        if isinstance(found, StepInspection):
-            return found
+            record = _read_planned_record(source, step)
+        if isinstance(record, StepInspection):
+            return record
         return StepInspection(
             StepStatus.READY, f"{_format_record(step.record)} is there, {step.size_bytes} bytes"
         )
@@ -300,9 +300,9 @@ class RecordCopier:
     def carry_out(self, step: Copy) -> Outcome:
         """Copy the record, if it is the planned one. An ACK includes a receipt."""
         with closing(self._open_source(step.record.kafka)) as source:
-            found = _read_planned_record(source, step)
-            if isinstance(found, StepInspection):
-                return Outcome(AttemptResult.NACK, found.said)
+            record = _read_planned_record(source, step)
+            if isinstance(record, StepInspection):
+                return Outcome(AttemptResult.NACK, record.said)
             about = msgspec.structs.replace(
                 self._about,
                 skip_key=step.skip_key,
@@ -311,7 +311,7 @@ class RecordCopier:
                 cluster_id=source.cluster_id(),
             )
         try:
-            receipt = self._quarantine.put(found, about)
+            receipt = self._quarantine.put(record, about)
         except (OSError, SizeLimitExceeded) as exc:
             return Outcome(AttemptResult.NACK, f"no copy could be kept: {exc}")
         return Outcome(

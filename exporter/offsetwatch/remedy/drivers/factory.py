@@ -69,15 +69,17 @@ def open_remediation_driver(
         yield StepDispatcher(driver, {Prove: probation, Copy: copier})
 
 
-def find_connect_cluster(config: Config, place: str) -> Connect:
+def find_connect_cluster(config: Config, store_name: str) -> Connect:
     """Return the Connect cluster of this name.
 
     Raises RemoteRefusal if none is configured, or none with a REST API.
     """
     for connect in config.connect:
-        if connect.name == place and connect.worker_urls:
+        if connect.name == store_name and connect.worker_urls:
             return connect
-    raise RemoteRefusal(place, "no Connect cluster of this name is configured with its REST API")
+    raise RemoteRefusal(
+        store_name, "no Connect cluster of this name is configured with its REST API"
+    )
 
 
 def _build_strimzi_driver(

@@ -139,20 +139,23 @@ class TopicStorage:
         """Return the workers in the group, and open transactions."""
         if self._workers is None:
             return ()
-        found = []
+        users = []
         group = self._workers.group
         members = self._admin.members(group)
         if members:
             hidden = len(members) - _MEMBERS_LISTED_MAX
             more = f" and {hidden} more" if hidden > 0 else ""
             listed = ", ".join(members[:_MEMBERS_LISTED_MAX])
-            found.append(f"group {group} has workers: {listed}{more}")
+            users.append(f"group {group} has workers: {listed}{more}")
         try:
-            held = read_topic_ends(self._admin, self.topic).held
+            open_transactions = read_topic_ends(self._admin, self.topic).held
         except NotFound:
-            held = ()
-        found += [f"a transaction is open in partition {number} of {self.where}" for number in held]
-        return tuple(found)
+            open_transactions = ()
+        users += [
+            f"a transaction is open in partition {number} of {self.where}"
+            for number in open_transactions
+        ]
+        return tuple(users)
 
     def unsettled(self, contents: OffsetStoreContents, now: float) -> str | None:
         """Return why a worker that has lost its group may still commit; None if that is over.
@@ -249,13 +252,13 @@ class FileStorage:
 
     def busy(self) -> tuple[str, ...]:
         """Return processes that have or name the file, REST APIs that answer, and lock holders."""
-        found = find_worker_evidence(self.path, self._properties, self._urls)
+        evidence = find_worker_evidence(self.path, self._properties, self._urls)
         try:
             with lock_file(self.path):
                 pass
         except Conflict as exc:
-            found = (*found, exc.detail)
-        return found
+            evidence = (*evidence, exc.detail)
+        return evidence
 
     def unsettled(self, contents: OffsetStoreContents, now: float) -> str | None:
         """Return None: a process that wrote has ended with all that it would write."""
@@ -434,8 +437,8 @@ def inspect_write(
 
 
 def _check_read_back(contents: OffsetStoreContents, connector: str, step: Write) -> StepInspection:
-    found = {pair.partition: pair.offset for pair in list_pairs(contents, connector)}
-    wrong = [pair for pair in step.pairs if found.get(pair.partition) != pair.offset]
+    offsets = {pair.partition: pair.offset for pair in list_pairs(contents, connector)}
+    wrong = [pair for pair in step.pairs if offsets.get(pair.partition) != pair.offset]
     if wrong:
         said = f"{wrong[0].partition}: written, and a task would still be handed another offset"
         return StepInspection(StepStatus.FOREIGN, said)

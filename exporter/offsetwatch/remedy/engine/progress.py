@@ -424,9 +424,12 @@ def _restore_pairs(
 
 def _restore_records(frozen: FrozenOffsets, step: Write) -> tuple[RawOffsetRecord, ...]:
     """Return each record as it was before: its exact bytes, or none."""
-    were = {place: record.value for place, record in frozen.records_of(step.where).items()}
-    places = dict.fromkeys((record.kpartition, record.key) for record in step.records)
+    were = {
+        values_before: record.value
+        for values_before, record in frozen.records_of(step.where).items()
+    }
+    restored = dict.fromkeys((record.kpartition, record.key) for record in step.records)
     return tuple(
         RawOffsetRecord(key=key, value=were.get((kpartition, key)), kpartition=kpartition)
-        for kpartition, key in places
+        for kpartition, key in restored
     )

@@ -84,8 +84,8 @@ def build_offset_entry(
     The JSON stays as it is: integers stay exact. `key` adds the raw key if it is not in HashMap
     order; a PATCH may not have one.
     """
-    found = {
+    entry = {
         "partition": msgspec.Raw(partition.encode()),
         "offset": msgspec.Raw((offset or "null").encode()),
     }
-    return found if key is None else {**found, "key": msgspec.Raw(msgspec.json.encode(key))}
+    return entry if key is None else {**entry, "key": msgspec.Raw(msgspec.json.encode(key))}

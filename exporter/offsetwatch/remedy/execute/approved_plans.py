@@ -95,14 +95,14 @@ class PlanExecutor:
         planner: Planner,
         open_driver: Callable[[Plan], AbstractContextManager[Driver]],
         clock: UnixClock,
-        life: ProcessLifetime,
+        lifetime: ProcessLifetime,
         limits: EngineLimits | None = None,
     ) -> None:
         self._ledger = ledger
         self._planner = planner
         self._open_driver = open_driver
         self._clock = clock
-        self._life = life
+        self._life = lifetime
         self._limits = limits or EngineLimits()
         self._recovered: set[str] = set()
         self.counts = RemediationCounts()
@@ -191,8 +191,8 @@ class PlanExecutor:
         if self._life.hurry():
             raise ShutdownInterrupt
         self._ledger.read_on()
-        found = self._ledger.dossier(plan.plan_id)
-        abort = None if found is None else found.abort
+        history = self._ledger.dossier(plan.plan_id)
+        abort = None if history is None else history.abort
         if abort is not None:
             return AbortEvent(f"{abort.by}: {abort.because}")
         paused = self._life.stopping() or self._ledger.fleet.paused(self._clock.now()) is not None

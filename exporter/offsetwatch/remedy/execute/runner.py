@@ -228,9 +228,9 @@ class Runner:
                 engine.compute_next_move(progress, TakeOverEvent(), self._clock.now()), None
             )
 
-    def finish_earlier(self, place: str, connector: str) -> PlanResult | None:
+    def finish_earlier(self, store_name: str, connector: str) -> PlanResult | None:
         """Recover the plan that is open for this connector; None if none is."""
-        plan_id = self._journal.open_plan(place, connector)
+        plan_id = self._journal.open_plan(store_name, connector)
         return None if plan_id is None else self.recover(plan_id)
 
     def _since(self) -> str:
@@ -349,22 +349,22 @@ class Runner:
         if other is None:
             return None
         first = self._journal.records(other)[0]
-        place = isinstance(first, PlanOpened | PlanProposed) and first.plan.subject.place
-        return other if place == plan.subject.place else None
+        store_name = isinstance(first, PlanOpened | PlanProposed) and first.plan.subject.place
+        return other if store_name == plan.subject.place else None
 
     def _back_up(self, plan: Plan) -> Event:
-        found = self._driver.offsets()
+        pairs = self._driver.offsets()
         try:
             backup = backups.write_backup(
                 self._journal.folder,
                 connector=plan.subject.connector,
-                pairs=found.pairs,
+                pairs=pairs.pairs,
                 at=self._clock.now(),
             )
         except OSError as exc:
             return BackupFailureEvent(f"the offsets could not be backed up: {exc}")
         frozen = FrozenOffsets(
-            pairs=found.pairs, backup=str(backup.path), backup_sha256=backup.sha256, raw=found.raw
+            pairs=pairs.pairs, backup=str(backup.path), backup_sha256=backup.sha256, raw=pairs.raw
         )
         if not self._journal.holds(OffsetsBackedUp(at=self._clock.now(), frozen=frozen)):
             return BackupFailureEvent("the offsets are too many for one record of the journal")

@@ -57,10 +57,10 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def call_or_none(ask: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
+def call_or_none(query: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T | None:
     """Return the result of a query, or None where it raises ClientError."""
     try:
-        return ask(*args, **kwargs)
+        return query(*args, **kwargs)
     except ClientError:
         return None
 
@@ -94,19 +94,19 @@ class Brokers:
 
     def bounds(self, kafka: str, partition: TopicPartition) -> LogBounds:
         """Return the log start, log end and last stable offset."""
-        found = self._admin(kafka).bounds([partition], stable=True)
-        if partition not in found:
+        limits = self._admin(kafka).bounds([partition], stable=True)
+        if partition not in limits:
             raise LeaderNotAvailable(
                 kafka, f"{partition.topic}-{partition.partition} has no leader, or is not there"
             )
-        return found[partition]
+        return limits[partition]
 
     def ends(self, kafka: str, topic: str) -> Mapping[int, int]:
         """Return the end of the committed records of each partition."""
         admin = self._admin(kafka)
         _, count = admin.shape(topic)
-        found = admin.readable_ends([TopicPartition(topic, number) for number in range(count)])
-        return {partition.partition: end.stable for partition, end in found.items()}
+        ends = admin.readable_ends([TopicPartition(topic, number) for number in range(count)])
+        return {partition.partition: end.stable for partition, end in ends.items()}
 
     def first(
         self, kafka: str, partition: TopicPartition, offset: int, *, committed: bool
@@ -117,18 +117,18 @@ class Brokers:
         """
         properties = find_kafka_cluster(self._clusters, kafka).client_properties()
         with closing(ProbeReader(kafka, properties, committed=committed)) as reader:
-            found = reader.first({partition: offset}, PROBE_S).get(partition)
-        match found:
+            answer = reader.first({partition: offset}, PROBE_S).get(partition)
+        match answer:
             case None:
                 raise LeaderNotAvailable(
                     kafka, f"{partition.topic}-{partition.partition}: no answer in {PROBE_S:.0f} s"
                 )
             case ClientError():
-                raise found
+                raise answer
             case NoRecordBefore():
                 return None
             case _:
-                return found.offset
+                return answer.offset
 
     def committed(self, kafka: str, group: str, partition: TopicPartition) -> int | None:
         """Return the offset that a group has committed, which is that of its NEXT record."""
@@ -158,13 +158,13 @@ class Brokers:
 
     def _admin(self, kafka: str) -> StorageAdmin:
         self._used_at = self._steady.now()
-        found = self._admins.get(kafka)
-        if found is None:
-            found = StorageAdmin(
+        admin = self._admins.get(kafka)
+        if admin is None:
+            admin = StorageAdmin(
                 kafka, find_kafka_cluster(self._clusters, kafka).client_properties()
             )
-            self._admins[kafka] = found
-        return found
+            self._admins[kafka] = admin
+        return admin
 
 
 class RestConnectorState(NamedTuple):
@@ -201,10 +201,10 @@ class ConnectClient:
 
     def pairs(self, connector: str) -> tuple[PartitionOffset, ...]:
         """Return the offsets that a task would receive now, sorted. Raises NotFound."""
-        found = self._decoded(
+        decoded = self._decoded(
             f"offsets of {connector}", decode_offsets(self._slow.offsets(connector))
         )
-        pairs = (PartitionOffset(partition, offset) for partition, offset in found)
+        pairs = (PartitionOffset(partition, offset) for partition, offset in decoded)
         return tuple(sorted(pairs, key=lambda pair: pair.partition))
 
     def read_state(self, connector: str) -> RestConnectorState | None:
@@ -214,8 +214,8 @@ class ConnectClient:
             body = self._quick.status(connector)
         except NotFound:
             return None
-        found = decode_rest_status(body, configured)
-        return RestConnectorState(self._decoded(f"status of {connector}", found), len(configured))
+        status = decode_rest_status(body, configured)
+        return RestConnectorState(self._decoded(f"status of {connector}", status), len(configured))
 
     def traces(self, connector: str) -> dict[int | None, str]:
         """Return the stack traces of failed tasks by number; None is the connector itself.
@@ -228,8 +228,8 @@ class ConnectClient:
 
     def _read_task_numbers(self, connector: str) -> tuple[int | None, ...]:
         """Return the configured task numbers; a status also has tasks of earlier configurations."""
-        found = decode_task_numbers(self._quick.tasks(connector))
-        return self._decoded(f"tasks of {connector}", found)
+        numbers = decode_task_numbers(self._quick.tasks(connector))
+        return self._decoded(f"tasks of {connector}", numbers)
 
     def assigned(self, connector: str) -> frozenset[TopicPartition]:
         """Return the partitions that the tasks of a MirrorSourceConnector copy.
@@ -237,8 +237,8 @@ class ConnectClient:
         The result is empty if there are no tasks, or their configurations do not name partitions.
         Raises NotFound.
         """
-        found = decode_assignment(self._quick.tasks(connector))
-        return frozenset() if isinstance(found, Undecodable) else found
+        partitions = decode_assignment(self._quick.tasks(connector))
+        return frozenset() if isinstance(partitions, Undecodable) else partitions
 
     def config(self, connector: str) -> dict[str, str | None]:
         """Return the configuration, with its secrets. Raises NotFound."""
@@ -254,10 +254,10 @@ class ConnectClient:
         self._quick.close()
         self._slow.close()
 
-    def _decoded(self, what: str, found: T | Undecodable) -> T:
-        if isinstance(found, Undecodable):
-            raise MalformedResponse(self.name, f"{what}: {found.reason}")
-        return found
+    def _decoded(self, what: str, decoded: T | Undecodable) -> T:
+        if isinstance(decoded, Undecodable):
+            raise MalformedResponse(self.name, f"{what}: {decoded.reason}")
+        return decoded
 
 
 class WorkerVersions(NamedTuple):
@@ -297,10 +297,10 @@ _KAFKA_OF_CONFLUENT: Final = {5: 2, 6: 2, 7: 3, 8: 4}
 
 def parse_kafka_version(text: str) -> tuple[int, int] | None:
     """Return the Apache Kafka version of a worker's version; None if that is unknown."""
-    found = _VERSION.match(text)
-    if found is None:
+    match = _VERSION.match(text)
+    if match is None:
         return None
-    major, minor = int(found[1]), int(found[2])
+    major, minor = int(match[1]), int(match[2])
     if _CONFLUENT.search(text):
         kafka = _KAFKA_OF_CONFLUENT.get(major)
         if kafka is None:

@@ -265,11 +265,11 @@ class PoisonLocator:
             return NoIdentification("topic_unknown", str(exc))
         except ClientError as exc:
             return NoIdentification(exc.reason, str(exc))
-        found = [record for record in window.records if record.offset < after.next]
-        if len(found) != 1:
-            said = f"{len(found)} records stand from {before.next} to before {after.next}"
+        records = [record for record in window.records if record.offset < after.next]
+        if len(records) != 1:
+            said = f"{len(records)} records stand from {before.next} to before {after.next}"
             return NoIdentification("not_one_record", f"{said}, and one is skipped at a time")
-        record = found[0]
+        record = records[0]
         if record.offset + 1 != after.next or topic_id is None:
             said = f"after the record at {record.offset} comes {record.offset + 1}"
             return NoIdentification("not_the_next", f"{said}, and not {after.next}")
@@ -322,16 +322,16 @@ def find_record(
     ) as reader:
         if isinstance(subject, MirrorSubject):
             target = None if subject.failure is None else subject.target_kafka
-            found = reader.read_partitions(stalled, parse_mirror_position, target)
-            return find_in_mirror(subject, found)
-        found = reader.read_partitions(stalled, parse_sink_position)
+            readings = reader.read_partitions(stalled, parse_mirror_position, target)
+            return find_in_mirror(subject, readings)
+        readings = reader.read_partitions(stalled, parse_sink_position)
         letters: tuple[Headers, ...] | None = ()
         if subject.facts.dead_letters is not None and subject.letters_kafka is not None:
             letters = reader.read_dead_letters(subject.letters_kafka, subject.facts.dead_letters)
         positions = (parse_sink_position(partition.pair) for partition in subject.partitions)
         known = frozenset(position.partition for position in positions if position is not None)
         uncommitted = reader.find_uncommitted(known, subject.topics)
-        return find_in_sink(subject, found, letters, uncommitted)
+        return find_in_sink(subject, readings, letters, uncommitted)
 
 
 def _is_mirror_moving(
@@ -361,11 +361,11 @@ def read_worker_settings(path: Path | None) -> dict[str, str | None] | None:
     if path is None:
         return None
     try:
-        found = properties.read_properties(path)
+        settings = properties.read_properties(path)
     except (OSError, ValueError) as exc:
         _log.warning("worker_properties_unread", path=str(path), reason=describe_file_error(exc))
         return None
-    return {name: value for name, value in found.items() if name in WORKER_SETTINGS}
+    return {name: value for name, value in settings.items() if name in WORKER_SETTINGS}
 
 
 def read_log_end(paths: Sequence[str]) -> str | None:
@@ -373,13 +373,13 @@ def read_log_end(paths: Sequence[str]) -> str | None:
 
     None if no log can be read.
     """
-    found = []
+    ends = []
     for path in paths:
         try:
-            found.append(_read_end(path, LOG_CHARS_MAX // len(paths)))
+            ends.append(_read_end(path, LOG_CHARS_MAX // len(paths)))
         except OSError as exc:
             _log.warning("worker_log_unread", path=path, reason=describe_file_error(exc))
-    return "\n".join(found) if found else None
+    return "\n".join(ends) if ends else None
 
 
 def _read_end(path: str, size_max: int) -> str:

@@ -102,17 +102,17 @@ class BoundedLogReader:
 
         target_kafka   the cluster whose size limits of the remote topics count; None if none do
         """
-        found = {}
+        readings = {}
         for partition in partitions:
             position = parse(partition.pair)
             assert position is not None  # what has none was refused
             try:
-                found[position.partition] = self._read_partition(
+                readings[position.partition] = self._read_partition(
                     position, partition.remote, target_kafka
                 )
             except ClientError as exc:
-                found[position.partition] = PartitionReading(unread=exc.reason)
-        return found
+                readings[position.partition] = PartitionReading(unread=exc.reason)
+        return readings
 
     def _read_partition(
         self, position: ReadPosition, remote: str | None, target_kafka: str | None
@@ -156,17 +156,17 @@ class BoundedLogReader:
 
     def read_dead_letters(self, kafka: str, topic: str) -> tuple[Headers, ...] | None:
         """Read the headers of the newest dead letters; None where they cannot be read."""
-        found: list[Headers] = []
+        dead_letters: list[Headers] = []
         count = self._limits.letters
         try:
             ends = self._brokers.ends(kafka, topic)
             for number, end in sorted(ends.items())[: self._limits.partitions]:
                 partition, start = TopicPartition(topic, number), max(0, end - count)
                 window = self._window(partition, start, committed=False, count=count, kafka=kafka)
-                found += [record.headers for record in window.records]
+                dead_letters += [record.headers for record in window.records]
         except ClientError:
             return None
-        return tuple(found)
+        return tuple(dead_letters)
 
     def find_uncommitted(
         self, known: frozenset[TopicPartition], topics: frozenset[str]
@@ -183,13 +183,13 @@ class BoundedLogReader:
             } - known
             if len(others) > self._limits.partitions:
                 return None
-            found = set()
+            uncommitted = set()
             for partition in sorted(others):
                 self._remaining_s()
                 bounds = self._brokers.bounds(self._kafka, partition)
                 if bounds.start < bounds.end:
-                    found.add(partition)
-            return frozenset(found)
+                    uncommitted.add(partition)
+            return frozenset(uncommitted)
         except ClientError:
             return None
 
@@ -211,15 +211,15 @@ class BoundedLogReader:
         if key not in self._readers:
             reader = self._open_reader(key[0], committed=committed, check_crcs=sums)
             self._readers[key] = self._exits.enter_context(reader)
-        found = self._readers[key].window(
+        window = self._readers[key].window(
             partition,
             start,
             count_max=self._batch if count is None else count,
             bytes_max=self._remaining_bytes,
             timeout_s=remaining_s,
         )
-        self._remaining_bytes -= sum(record.size_bytes for record in found.records)
-        return found
+        self._remaining_bytes -= sum(record.size_bytes for record in window.records)
+        return window
 
     def _remaining_s(self) -> float:
         """Return the seconds for the next request. Raises ResponseTimeout if none remain."""

@@ -297,20 +297,20 @@ def filter_requests(changes: Sequence[StateChange]) -> list[StateChange]:
     A status that was lost and is written again is not one, nor is one that is written again in a
     rebalance.
     """
-    ends, found, is_lost, generation = find_deletions(changes), list[StateChange](), False, 0
+    ends, deletions, is_lost, generation = find_deletions(changes), list[StateChange](), False, 0
     for number, change in enumerate(changes):
         if change.state == DELETED and number not in ends:
             is_lost = True
         elif change.state in _REQUESTABLE_STATES or change.state == DELETED:
-            same = bool(found) and found[-1].state == change.state
+            same = bool(deletions) and deletions[-1].state == change.state
             again = same and (
                 change.generation != generation
-                or (is_lost and replace(found[-1], at=change.at) == change)
+                or (is_lost and replace(deletions[-1], at=change.at) == change)
             )
             is_lost, generation = False, change.generation
             if not again:
-                found.append(change)
-    return found
+                deletions.append(change)
+    return deletions
 
 
 # --- views of the snapshot ------------------------------------------------------------------------
@@ -321,8 +321,8 @@ def parse_version(version: str) -> tuple[int, ...] | None:
 
     `7.8.0-ccs` and `3.6.0-cp1` are (7, 8, 0) and (3, 6, 0): what follows a number ends the version.
     """
-    found = re.match(r"[0-9]{1,9}(?:\.[0-9]{1,9})*", version)
-    return None if found is None else tuple(map(int, found[0].split(".")))
+    match = re.match(r"[0-9]{1,9}(?:\.[0-9]{1,9})*", version)
+    return None if match is None else tuple(map(int, match[0].split(".")))
 
 
 def find_similar_failures(
@@ -429,19 +429,19 @@ def find_altered_keys(snapshot: Snapshot, case: RemediationCase) -> tuple[int | 
     Both are None where one of the partitions is not known.
     """
     pairs = [] if case.plan is None else _list_altered_pairs(case.plan)
-    found = [find_source_partition(snapshot, case.key, pair.partition) for pair in pairs]
-    views = [view for view in found if view is not None]
-    if not views or len(views) < len(found):
+    partitions = [find_source_partition(snapshot, case.key, pair.partition) for pair in pairs]
+    views = [view for view in partitions if view is not None]
+    if not views or len(views) < len(partitions):
         return None, None
     return 1 + max(view.variants for view in views), all(map(has_canonical_key, views))
 
 
 def is_same_partition(identity: str, topic: str, partition: int) -> bool:
     """Return whether a partition in Connect's form is this one, for a sink or a mirror."""
-    found = msgspec.json.decode(identity)
+    members = msgspec.json.decode(identity)
     names = (
-        found.get("kafka_topic", found.get("topic")),
-        found.get("kafka_partition", found.get("partition")),
+        members.get("kafka_topic", members.get("topic")),
+        members.get("kafka_partition", members.get("partition")),
     )
     return names == (topic, partition)
 

@@ -255,11 +255,11 @@ def evaluate(
 
 def index_facts(facts: GuardFacts) -> dict[str, Any]:
     """Return every fact by its own name."""
-    found: dict[str, Any] = {"now": facts.now}
+    facts_by_name: dict[str, Any] = {"now": facts.now}
     for each in fields(facts)[1:]:
         group = getattr(facts, each.name)
-        found |= {field.name: getattr(group, field.name) for field in fields(group)}
-    return found
+        facts_by_name |= {field.name: getattr(group, field.name) for field in fields(group)}
+    return facts_by_name
 
 
 def _ask_guard(guard: PlanGuard, values: dict[str, Any]) -> GuardAnswer:
@@ -288,10 +288,10 @@ class Permission(StrEnum):
 
 def derive_permission(answers: Iterable[GuardAnswer]) -> Permission:
     """Return the permission that follows from the answers of `evaluate`; NO if there are none."""
-    given = tuple(answers)
-    if not given:
+    all_answers = tuple(answers)
+    if not all_answers:
         return Permission.NO
-    denying = select_denying(given)
+    denying = select_denying(all_answers)
     if not denying:
         return Permission.ACT
     firm = {

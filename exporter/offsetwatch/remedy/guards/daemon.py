@@ -135,9 +135,9 @@ def same_policy(*, policy: Policy, policy_sha256: str) -> GuardReply:
 
 def restored_by_a_person(*, by_person: bool, approval: PlanApproval | None) -> GuardReply:
     """Only an operator restores a backup."""
-    wanted = by_person or approval is not None
+    allowed = by_person or approval is not None
     return allow_if(
-        "an operator requested it" if wanted else "no operator requested it", if_=wanted
+        "an operator requested it" if allowed else "no operator requested it", if_=allowed
     )
 
 

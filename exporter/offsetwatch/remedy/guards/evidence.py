@@ -119,6 +119,6 @@ def restart_helps(*, failure_kind: str, veto: str) -> GuardReply:
 
 def harmful(*, policy: Policy, findings: frozenset[str]) -> GuardReply:
     """A connector is stopped only for findings that do harm while it runs."""
-    found = sorted(findings & set(policy.stop_on))
-    wanted = ", ".join(policy.stop_on) or "nothing"
-    return allow_if(f"found: {', '.join(found) or 'nothing'} of {wanted}", if_=bool(found))
+    stopping = sorted(findings & set(policy.stop_on))
+    listed = ", ".join(policy.stop_on) or "nothing"
+    return allow_if(f"found: {', '.join(stopping) or 'nothing'} of {listed}", if_=bool(stopping))

@@ -69,8 +69,8 @@ def copy_backup(folder: Path, *, connector: str, frozen: FrozenOffsets) -> None:
     if hashlib.sha256(body).hexdigest() != frozen.backup_sha256:
         raise OSError(f"{path.name} was not made of the offsets that stand beside its name")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    placed = _write_new_file(path.parent, path.stem, body)
-    if placed != path:
+    copy_path = _write_new_file(path.parent, path.stem, body)
+    if copy_path != path:
         raise OSError(f"{path} was made by another process meanwhile")
 
 
@@ -133,10 +133,10 @@ def parse_entries(body: bytes) -> tuple[tuple[str, str, str | None], ...]:
     Raises msgspec.DecodeError.
     """
     try:
-        found = msgspec.json.decode(body, type=dict[str, list[_BackupEntry]])
+        entries = msgspec.json.decode(body, type=dict[str, list[_BackupEntry]])
         return tuple(
             (name, _format_compact(entry.partition), None if offset == "null" else offset)
-            for name, listed in found.items()
+            for name, listed in entries.items()
             for entry in listed
             for offset in (_format_compact(entry.offset),)
         )
@@ -156,9 +156,9 @@ def _format_compact(raw: msgspec.Raw) -> str:
 def _read_summary(path: Path) -> BackupRow:
     body = path.read_bytes()
     try:
-        found = msgspec.json.decode(body, type=dict[str, list[msgspec.Raw]])
+        backed_up = msgspec.json.decode(body, type=dict[str, list[msgspec.Raw]])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        found = {}
-    counts = tuple((name, len(entries)) for name, entries in found.items())
+        backed_up = {}
+    counts = tuple((name, len(entries)) for name, entries in backed_up.items())
     written_at = Moment(path.stat().st_mtime)
     return BackupRow(path.name, written_at, hashlib.sha256(body).hexdigest(), counts)

@@ -57,9 +57,9 @@ class JournalIndex:
         Plans that are over are read from the journal one at a time.
         """
         for plan_id in reversed(self.journal.plans()):
-            found = self.dossier(plan_id)
-            if found is not None:
-                yield found
+            history = self.dossier(plan_id)
+            if history is not None:
+                yield history
 
     def find_request(self, key: str, by: str) -> PlanHistory | None:
         """Return the history of the first plan that `by` requested with this key; None if none."""

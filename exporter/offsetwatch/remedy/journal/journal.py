@@ -189,8 +189,8 @@ class Journal:
 
     def skipped_by(self, skip_key: str) -> str | None:
         """Return the plan that skipped this, or may have; None if none has."""
-        found = self._rows("SELECT plan_id FROM skips WHERE skip_key = ?", skip_key)
-        return str(found[0][0]) if found else None
+        rows = self._rows("SELECT plan_id FROM skips WHERE skip_key = ?", skip_key)
+        return str(rows[0][0]) if rows else None
 
     def decide(
         self, plan_id: str, decided: Callable[[tuple[AnyRecord, ...]], AnyRecord | NotDecided]
@@ -200,10 +200,10 @@ class Journal:
         `decided` returns the record to append, or why none is appended.
         """
         with self._writing():
-            found = decided(self.records(plan_id))
-            if isinstance(found, AnyRecord):
-                self._append(plan_id, found)
-            return found
+            decision = decided(self.records(plan_id))
+            if isinstance(decision, AnyRecord):
+                self._append(plan_id, decision)
+            return decision
 
     def control(self, record: ControlRecord) -> None:
         """Write a record that belongs to no single plan."""
@@ -216,9 +216,9 @@ class Journal:
 
     def every(self, seq: int = 1) -> Iterator[JournalEntry]:
         """Yield all records from this one on, in order, with at most 1000 of them in memory."""
-        while found := self.since(seq, _AT_ONCE):
-            seq = found[-1].seq + 1
-            yield from found
+        while batch := self.since(seq, _AT_ONCE):
+            seq = batch[-1].seq + 1
+            yield from batch
 
     def lines(self, seq: int, count: int) -> tuple[ChainLine, ...]:
         """Return up to `count` lines from this one on, as they are written."""
@@ -251,27 +251,29 @@ class Journal:
 
         A replay is one that was written, or may have been.
         """
-        found: dict[str, list[RecordReplayed]] = {}
+        replays: dict[str, list[RecordReplayed]] = {}
         for entry in self.every():
             if isinstance(entry.record, RecordReplayed):
-                times = found.setdefault(entry.record.receipt, [])
+                times = replays.setdefault(entry.record.receipt, [])
                 if not entry.record.failed:
                     times.append(entry.record)
                 elif times:
                     times.pop()
-        return {receipt: tuple(times) for receipt, times in found.items() if times}
+        return {receipt: tuple(times) for receipt, times in replays.items() if times}
 
     def plans(self) -> tuple[str, ...]:
         """Return the ids of all plans, in order of their beginnings."""
-        found = self._rows("SELECT plan_id FROM records GROUP BY plan_id ORDER BY min(seq)")
-        return tuple(plan_id for (plan_id,) in found if plan_id != CONTROL_PLAN_ID)
+        rows = self._rows("SELECT plan_id FROM records GROUP BY plan_id ORDER BY min(seq)")
+        return tuple(plan_id for (plan_id,) in rows if plan_id != CONTROL_PLAN_ID)
 
-    def open_plan(self, place: str, connector: str) -> str | None:
+    def open_plan(self, store_name: str, connector: str) -> str | None:
         """Return the id of the plan that locks this place and connector; None if none does."""
-        found = self._rows(
-            "SELECT plan_id FROM open_plans WHERE place = ? AND connector = ?", place, connector
+        rows = self._rows(
+            "SELECT plan_id FROM open_plans WHERE place = ? AND connector = ?",
+            store_name,
+            connector,
         )
-        return str(found[0][0]) if found else None
+        return str(rows[0][0]) if rows else None
 
     def verify(self) -> int:
         """Return the number of records. Raises JournalDamaged if they are not those written."""
@@ -305,13 +307,13 @@ class Journal:
         return count
 
     @contextmanager
-    def at_work(self, place: str, connector: str, since: str) -> Iterator[None]:
+    def at_work(self, store_name: str, connector: str, since: str) -> Iterator[None]:
         """Lock the connector for this process.
 
         Raises ConnectorBusy naming the process that holds the lock, and JournalDamaged where file
         locks do not work.
         """
-        path = self._build_lock_path(place, connector)
+        path = self._build_lock_path(store_name, connector)
         with _open_lock_file(path) as handle:
             try:
                 holder = acquire_file_lock(handle, since)
@@ -320,13 +322,13 @@ class Journal:
             if holder is not None:
                 by = holder or "a process that has not said who it is"
                 raise ConnectorBusy(
-                    f"{connector} ({place}) is being changed by {by}: nothing was done"
+                    f"{connector} ({store_name}) is being changed by {by}: nothing was done"
                 )
             yield
 
-    def busy(self, place: str, connector: str) -> bool:
+    def busy(self, store_name: str, connector: str) -> bool:
         """Check whether a process works on this connector now."""
-        path = self._build_lock_path(place, connector)
+        path = self._build_lock_path(store_name, connector)
         if not path.exists():
             return False
         with _open_lock_file(path) as handle:
@@ -338,8 +340,8 @@ class Journal:
                 raise _build_lock_error(path, exc) from exc
         return False
 
-    def _build_lock_path(self, place: str, connector: str) -> Path:
-        name = hashlib.sha256(f"{place}\0{connector}".encode()).hexdigest()[:32]
+    def _build_lock_path(self, store_name: str, connector: str) -> Path:
+        name = hashlib.sha256(f"{store_name}\0{connector}".encode()).hexdigest()[:32]
         return self.folder / LOCKS / name
 
     @contextmanager
@@ -362,8 +364,8 @@ class Journal:
     @property
     def copy_of(self) -> str | None:
         """Return the topic that this journal is a copy of; None if it is no copy."""
-        found = self._rows("SELECT topic FROM origin")
-        return str(found[0][0]) if found else None
+        rows = self._rows("SELECT topic FROM origin")
+        return str(rows[0][0]) if rows else None
 
     def holds(self, record: AnyRecord) -> bool:
         """Check whether the record is small enough to be written."""
@@ -392,8 +394,8 @@ class Journal:
         self._put(line, record)
 
     def _head(self) -> tuple[int, str]:
-        found = self._db.execute("SELECT seq, sha256 FROM head").fetchone()
-        return (0, _FIRST_PREV_SHA256) if found is None else (int(found[0]), str(found[1]))
+        head = self._db.execute("SELECT seq, sha256 FROM head").fetchone()
+        return (0, _FIRST_PREV_SHA256) if head is None else (int(head[0]), str(head[1]))
 
     def _put(self, line: ChainLine, record: AnyRecord) -> None:
         """Insert the line after the others, and apply its effects on locks and skips."""

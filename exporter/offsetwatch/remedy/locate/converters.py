@@ -168,24 +168,24 @@ def _find_name_end(raw: bytes, position: int) -> int:
 
 
 def _find_string_end(raw: bytes, position: int) -> int:
-    found = _QUOTED.match(raw, position)
-    if found is None:
+    match = _QUOTED.match(raw, position)
+    if match is None:
         raise _InvalidJson
     try:
-        found[0].decode()
+        match[0].decode()
     except UnicodeDecodeError as exc:
-        first, following = found[0][exc.start], found[0][exc.start + 1 :]
+        first, following = match[0][exc.start], match[0][exc.start + 1 :]
         needed = 1 if 0xC0 <= first < 0xE0 else 2 if 0xE0 <= first < 0xF0 else 3
         # What follows ends with the quote, which is no such byte: what is cut short is seen, too.
         if 0xC0 <= first < 0xF8 and all(0x80 <= byte < 0xC0 for byte in following[:needed]):
             raise _AmbiguousJson from exc  # overlong, or half of a pair: not every decoder minds
         raise _InvalidJson from exc
-    return found.end()
+    return match.end()
 
 
 def _skip_space(raw: bytes, position: int) -> int:
-    found = _SPACE.match(raw, position)
-    return position if found is None else found.end()
+    match = _SPACE.match(raw, position)
+    return position if match is None else match.end()
 
 
 # --- the envelope of a schema and a payload -------------------------------------------------------
@@ -215,9 +215,9 @@ def read_json(raw: bytes | None, *, envelope: bool | None) -> ConversionCheck:
     )
 
 
-def _choose_worst(found: Iterable[ConversionCheck]) -> ConversionCheck:
+def _choose_worst(checks: Iterable[ConversionCheck]) -> ConversionCheck:
     worst = FINE
-    for said in found:
+    for said in checks:
         if said.reading is ConversionVerdict.FAILS:
             return said
         worst = worst if said.reading is ConversionVerdict.FINE else said
@@ -293,15 +293,15 @@ def _check_struct(fields: Any, value: Any) -> ConversionCheck:
         return _NO_PAYLOAD
     if not isinstance(fields, list) or not all(isinstance(field, dict) for field in fields):
         return _LENIENT
-    found = []
+    checks = []
     for field in fields:
         inner = value.get(field.get("field"))
         plain = field.get("type") == "string" and not {"default", "name"} & field.keys()
         if plain and field.get("optional") is not True and not isinstance(inner, str):
-            found.append(_NO_PAYLOAD)  # to the converter it is null
+            checks.append(_NO_PAYLOAD)  # to the converter it is null
         else:
-            found.append(_check_payload(field, inner))
-    return _choose_worst(found)
+            checks.append(_check_payload(field, inner))
+    return _choose_worst(checks)
 
 
 def _has_text_keys(schema: Any) -> bool:
@@ -424,15 +424,17 @@ def _read_converter(name: str, connector: SettingsMap, worker: SettingsMap | Non
     Connect reads both from one source.
     """
     known = worker or {}
-    place = connector if connector.get(name) is not None else known
-    found = resolve_class_name(place.get(name))
-    if name == "header.converter" and worker is not None and place.get(name) is None:
-        found = _SIMPLE_HEADERS
-    if found != _JSON:
-        return Converter(found)
-    if place.get(f"{name}.schema.content") is not None:
-        return Converter(found, envelope=None)
-    return Converter(found, envelope=parse_truth(place.get(f"{name}.schemas.enable"), default=True))
+    settings = connector if connector.get(name) is not None else known
+    class_name = resolve_class_name(settings.get(name))
+    if name == "header.converter" and worker is not None and settings.get(name) is None:
+        class_name = _SIMPLE_HEADERS
+    if class_name != _JSON:
+        return Converter(class_name)
+    if settings.get(f"{name}.schema.content") is not None:
+        return Converter(class_name, envelope=None)
+    return Converter(
+        class_name, envelope=parse_truth(settings.get(f"{name}.schemas.enable"), default=True)
+    )
 
 
 def resolve_class_name(text: str | None) -> str | None:
@@ -477,9 +479,9 @@ def check_header_conversion(converter: Converter, headers: Headers) -> Conversio
         return FINE
     if converter.class_name in _FRAMED:
         return _unknown("no header converter")
-    found = [check_conversion(converter, value) for _, value in headers]
-    bad = [said for said in found if said.reading is ConversionVerdict.FAILS]
-    unclear = [said for said in found if said.reading is not ConversionVerdict.FINE]
+    checks = [check_conversion(converter, value) for _, value in headers]
+    bad = [said for said in checks if said.reading is ConversionVerdict.FAILS]
+    unclear = [said for said in checks if said.reading is not ConversionVerdict.FINE]
     return (bad or unclear or [FINE])[0]
 
 

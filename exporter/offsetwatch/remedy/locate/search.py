@@ -392,7 +392,7 @@ def find_suspects(
 
     One partition in an unclear state rules out all: the record may be there.
     """
-    found = []
+    suspects = []
     for partition in partitions:
         position = parse(partition.pair)
         if position is None or partition.moved:
@@ -402,12 +402,12 @@ def find_suspects(
         if isinstance(suspect, NoIdentification):
             return suspect
         if suspect is not None:
-            found.append(suspect)
-    if not found:
+            suspects.append(suspect)
+    if not suspects:
         return NoIdentification(
             "nothing_to_read", "no partition stands still with anything left to read"
         )
-    return tuple(found)
+    return tuple(suspects)
 
 
 def _build_suspect(

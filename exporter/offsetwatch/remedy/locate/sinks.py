@@ -89,7 +89,7 @@ class DecodeResult:
         ]
         if not names:
             return ()
-        shown = tuple(
+        items = tuple(
             EvidenceItem(
                 "fails",
                 f"{failing.record.topic}-{failing.record.partition}@{failing.record.offset}: "
@@ -101,7 +101,7 @@ class DecodeResult:
             EvidenceItem("converter", ", ".join(dict.fromkeys(names))),
             EvidenceItem("fail our own decode", len(self.bad), RECORDS),
             EvidenceItem("not decoded", self.unknown + self.framed, RECORDS),
-            *shown,
+            *items,
         )
 
 
@@ -116,14 +116,14 @@ def decode_suspects(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -
         whole &= len(window.records) >= facts.batch or window.next_offset >= window.end
         for record in window.records[: facts.batch]:
             records += 1
-            found = _check_record(facts.converters, record)
+            checks = _check_record(facts.converters, record)
             failing = next(
-                (name for name in found if found[name].reading is ConversionVerdict.FAILS), None
+                (name for name in checks if checks[name].reading is ConversionVerdict.FAILS), None
             )
             if failing is not None:
-                bad.append(FailingRecord(suspect, record, failing, found[failing].why))
+                bad.append(FailingRecord(suspect, record, failing, checks[failing].why))
                 continue
-            readings = {found[name].reading for name in converter_stages}
+            readings = {checks[name].reading for name in converter_stages}
             unknown += ConversionVerdict.UNKNOWN in readings
             framed += (
                 ConversionVerdict.FRAMED in readings and ConversionVerdict.UNKNOWN not in readings
@@ -133,14 +133,18 @@ def decode_suspects(suspects: Iterable[Suspect], facts: SinkFacts, stage: str) -
 
 def find_contradiction(record: RawRecord, facts: SinkFacts, stage: str) -> str | None:
     """Return why this record cannot be the one that fails at this stage; None if it can."""
-    found = {name: said.reading for name, said in _check_record(facts.converters, record).items()}
+    verdicts = {
+        name: said.reading for name, said in _check_record(facts.converters, record).items()
+    }
     converter_stages = find_converter_stages(stage)
     for earlier in CONVERTER_STAGES:
         if earlier in converter_stages:
             break
-        if found[earlier] is ConversionVerdict.FAILS:
+        if verdicts[earlier] is ConversionVerdict.FAILS:
             return f"it would not even get past {earlier}"
-    if converter_stages and all(found[name] is ConversionVerdict.FINE for name in converter_stages):
+    if converter_stages and all(
+        verdicts[name] is ConversionVerdict.FINE for name in converter_stages
+    ):
         return f"{stage} takes it"
     return None
 
@@ -209,12 +213,12 @@ def find_in_sink(
     if denied is not None:
         return denied
     assert subject.failure is not None
-    found = find_suspects(subject.partitions, parse_sink_position, readings)
-    if isinstance(found, NoIdentification):
-        return found
+    suspects = find_suspects(subject.partitions, parse_sink_position, readings)
+    if isinstance(suspects, NoIdentification):
+        return suspects
     if subject.failure.kind == "corrupt":
-        return _find_corrupt_record(subject, found)
-    return _Search(subject, found, letters, uncommitted).answer()
+        return _find_corrupt_record(subject, suspects)
+    return _Search(subject, suspects, letters, uncommitted).answer()
 
 
 def refuse_sink(subject: SinkSubject) -> NoIdentification | None:
@@ -247,8 +251,8 @@ def _refuse_by_stage(subject: SinkSubject) -> NoIdentification | None:
     return None
 
 
-def _find_corrupt_record(subject: SinkSubject, found: tuple[Suspect, ...]) -> SearchAnswer:
-    suspect = find_only_corrupt(found)
+def _find_corrupt_record(subject: SinkSubject, suspects: tuple[Suspect, ...]) -> SearchAnswer:
+    suspect = find_only_corrupt(suspects)
     if isinstance(suspect, NoIdentification):
         return suspect
     record = suspect.reading.salvaged
@@ -287,7 +291,7 @@ class _Search:
     def __init__(
         self,
         subject: SinkSubject,
-        found: tuple[Suspect, ...],
+        suspects: tuple[Suspect, ...],
         letters: tuple[Headers, ...] | None,
         uncommitted: frozenset[TopicPartition] | None,
     ) -> None:
@@ -295,11 +299,11 @@ class _Search:
         self._subject = subject
         self._facts = subject.facts
         self._stage = subject.failure.stage or ""
-        self._suspects = found
+        self._suspects = suspects
         self._letters = letters
         self._uncommitted = uncommitted
         self._converters = find_converter_stages(self._stage)
-        self._decoded = decode_suspects(found, self._facts, self._stage)
+        self._decoded = decode_suspects(suspects, self._facts, self._stage)
         self._recommend = recommendations.recommend_for_sink(self._stage)
 
     def answer(self) -> SearchAnswer:
@@ -317,7 +321,9 @@ class _Search:
                 self._evidence(),
                 (recommendations.CHECK_PRODUCER, *self._recommend),
             )
-        pointers = sorted(set(self._pointers()), key=lambda found: _METHODS.index(found.method))
+        pointers = sorted(
+            set(self._pointers()), key=lambda candidate: _METHODS.index(candidate.method)
+        )
         if len({(pointer.partition, pointer.offset) for pointer in pointers}) > 1:
             return self._disagree(pointers)
         if not pointers:
@@ -364,13 +370,15 @@ class _Search:
         if self._facts.batch_max == 1 and self._subject.failures_alone >= SINGLE_FAILURES_MIN:
             yield pointer._replace(method="one_at_a_time")
 
-    def _point_by_report(self, method: str, found: frozenset[Coordinates]) -> Iterator[_Pointer]:
+    def _point_by_report(
+        self, method: str, coordinates: frozenset[Coordinates]
+    ) -> Iterator[_Pointer]:
         """Yield the records that Connect reported for this stage from the committed offset on."""
         positions = (parse_sink_position(partition.pair) for partition in self._subject.partitions)
         committed = {
             position.partition: position.next for position in positions if position is not None
         }
-        for said in found:
+        for said in coordinates:
             here = said.stage == self._stage or said.stage in self._converters
             if here and said.offset >= committed.get(said.partition, 0):
                 yield _Pointer(method, said.partition, said.offset)
@@ -454,14 +462,14 @@ class _Search:
 
     def _evidence(self) -> Evidence:
         """Return the evidence for users, without content of records."""
-        found = (
+        evidence = (
             EvidenceItem("stage", self._stage),
             EvidenceItem("stand still", len(self._suspects), PARTITIONS),
             EvidenceItem("inspected", self._decoded.records, RECORDS),
         )
         dead_letters = EvidenceItem("dead letters", "could not be read")
         unread = (dead_letters,) if self._letters is None else ()
-        return (*found, *unread, *self._decoded.evidence(self._facts.converters, self._stage))
+        return (*evidence, *unread, *self._decoded.evidence(self._facts.converters, self._stage))
 
 
 # --- records that Connect itself reports as failed ------------------------------------------------
@@ -509,11 +517,11 @@ def parse_error_log(text: str, connector: str) -> frozenset[Coordinates]:
     The result is empty if a line about the connector names no record, or differs from Connect's
     format.
     """
-    found = set()
-    ours = re.compile(re.escape(connector) + r"-[0-9]{1,9}\. ", re.ASCII)
+    coordinates = set()
+    pattern = re.compile(re.escape(connector) + r"-[0-9]{1,9}\. ", re.ASCII)
     for line in text[-LOG_CHARS_MAX:].splitlines():
         before, _, rest = line.partition(_MARK)
-        task = ours.match(rest)
+        task = pattern.match(rest)
         if task is None:
             continue
         is_short = len(line) <= LINE_CHARS_MAX
@@ -523,8 +531,8 @@ def parse_error_log(text: str, connector: str) -> frozenset[Coordinates]:
             return frozenset()
         partition = TopicPartition(said["topic"], int(said["partition"]))
         stage = REPORTED_STAGES[said["stage"]]
-        found.add(Coordinates(partition, int(said["offset"]), stage, said["class"]))
-    return frozenset(found)
+        coordinates.add(Coordinates(partition, int(said["offset"]), stage, said["class"]))
+    return frozenset(coordinates)
 
 
 def parse_dead_letters(records: Iterable[Headers], connector: str) -> frozenset[Coordinates]:
@@ -532,7 +540,7 @@ def parse_dead_letters(records: Iterable[Headers], connector: str) -> frozenset[
 
     Letters of another connector, or without context headers, are left out.
     """
-    found = set()
+    coordinates = set()
     for headers in records:
         said = {
             name.removeprefix(_HEADER): value.decode(errors="replace")
@@ -544,5 +552,5 @@ def parse_dead_letters(records: Iterable[Headers], connector: str) -> frozenset[
         numbers = _NUMBER.fullmatch(number) and _NUMBER.fullmatch(offset)
         if said.get("connector.name") == connector and stage is not None and numbers:
             partition = TopicPartition(said.get("topic", ""), int(number))
-            found.add(Coordinates(partition, int(offset), stage, said.get("class.name", "")))
-    return frozenset(found)
+            coordinates.add(Coordinates(partition, int(offset), stage, said.get("class.name", "")))
+    return frozenset(coordinates)

@@ -79,12 +79,12 @@ def find_in_mirror(
     denied = refuse_mirror(subject)
     if denied is not None:
         return denied
-    found = find_suspects(select_own_partitions(subject), parse_mirror_position, readings)
-    if isinstance(found, NoIdentification):
-        return found
+    suspects = find_suspects(select_own_partitions(subject), parse_mirror_position, readings)
+    if isinstance(suspects, NoIdentification):
+        return suspects
     if failure is None or failure.kind == "corrupt":
-        return _find_corrupt_record(subject, found)
-    return _find_large_record(subject, found, failure.size_bytes)
+        return _find_corrupt_record(subject, suspects)
+    return _find_large_record(subject, suspects, failure.size_bytes)
 
 
 def refuse_mirror(subject: MirrorSubject) -> NoIdentification | None:
@@ -115,12 +115,14 @@ def select_own_partitions(subject: MirrorSubject) -> tuple[SubjectPartition, ...
 # --- what cannot be read --------------------------------------------------------------------------
 
 
-def _find_corrupt_record(subject: MirrorSubject, found: tuple[Suspect, ...]) -> SearchAnswer:
-    if subject.failure is None and any(suspect.partition.moved is not False for suspect in found):
+def _find_corrupt_record(subject: MirrorSubject, suspects: tuple[Suspect, ...]) -> SearchAnswer:
+    if subject.failure is None and any(
+        suspect.partition.moved is not False for suspect in suspects
+    ):
         return NoIdentification(
             "not_known_to_stand_still", "it runs, and it is unknown whether it advances"
         )
-    suspect = find_only_corrupt(found)
+    suspect = find_only_corrupt(suspects)
     if isinstance(suspect, NoIdentification):
         return suspect
     record = suspect.reading.salvaged
@@ -141,13 +143,13 @@ def _find_corrupt_record(subject: MirrorSubject, found: tuple[Suspect, ...]) -> 
 
 
 def _find_large_record(
-    subject: MirrorSubject, found: tuple[Suspect, ...], size: int | None
+    subject: MirrorSubject, suspects: tuple[Suspect, ...], size: int | None
 ) -> SearchAnswer:
     recommend = recommendations.recommend_for_size(subject.connect_version)
     evidence: Evidence = (EvidenceItem("size that was refused", size, BYTES),)
     if size is None:
         evidence = (EvidenceItem("size that was refused", "not named"),)
-    if any(suspect.window.corrupt_at is not None for suspect in found):
+    if any(suspect.window.corrupt_at is not None for suspect in suspects):
         return NoIdentification(
             "window_corrupt",
             "a record that it will come to is corrupt, which is not what it failed for",
@@ -155,7 +157,7 @@ def _find_large_record(
         )
     large = [
         _LargeRecord(suspect, record)
-        for suspect in found
+        for suspect in suspects
         for record in suspect.window.records
         if _is_refused(subject, suspect, record, size)
     ]

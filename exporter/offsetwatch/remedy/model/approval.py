@@ -81,7 +81,7 @@ def build_plan_history(records: tuple[AnyRecord, ...]) -> PlanHistory | None:
     return reduce(extend_plan_history, records, None)
 
 
-def extend_plan_history(found: PlanHistory | None, record: AnyRecord) -> PlanHistory | None:
+def extend_plan_history(history: PlanHistory | None, record: AnyRecord) -> PlanHistory | None:
     """Return the history with this record added.
 
     None for records before the one that proposes or opens the plan.
@@ -91,29 +91,31 @@ def extend_plan_history(found: PlanHistory | None, record: AnyRecord) -> PlanHis
             return PlanHistory(
                 plan=record.plan, status=PlanStatus.PROPOSED, at=record.at, proposed=record
             )
-        case PlanOpened() if found is None:
+        case PlanOpened() if history is None:
             return PlanHistory(plan=record.plan, status=PlanStatus.RUNNING, at=record.at)
-    if found is None:
+    if history is None:
         return None
-    found = replace(found, at=record.at)
+    history = replace(history, at=record.at)
     match record:
         case PlanApproved():
-            return replace(found, status=PlanStatus.APPROVED, approved_by=record.by)
+            return replace(history, status=PlanStatus.APPROVED, approved_by=record.by)
         case PlanRejected():
             return replace(
-                found, status=PlanStatus.REJECTED, rejected_by=record.by, said=record.because
+                history, status=PlanStatus.REJECTED, rejected_by=record.by, said=record.because
             )
         case PlanLapsed():
-            return replace(found, status=PlanStatus.EXPIRED, void=record.void, said=record.said)
+            return replace(history, status=PlanStatus.EXPIRED, void=record.void, said=record.said)
         case AbortRequested():
-            return replace(found, abort=record)
+            return replace(history, abort=record)
         case PlanOpened() | PlanResumed():
-            return replace(found, status=PlanStatus.RUNNING, parked=None)
+            return replace(history, status=PlanStatus.RUNNING, parked=None)
         case PlanParked():
-            return replace(found, status=record.ending, parked=record, said=record.said)
+            return replace(history, status=record.ending, parked=record, said=record.said)
         case PlanEnded():
-            return replace(found, status=record.ending, parked=None, ended=record, said=record.said)
-    return found
+            return replace(
+                history, status=record.ending, parked=None, ended=record, said=record.said
+            )
+    return history
 
 
 def approve_plan(
@@ -130,17 +132,17 @@ def approve_plan(
     sha256         hash of the plan that the approver reviewed
     second_person  whoever proposed the plan may not approve it
     """
-    found = build_plan_history(records)
-    if found is None:
+    history = build_plan_history(records)
+    if history is None:
         return DecisionRefusal.UNKNOWN
-    if found.plan.sha256 != sha256:
+    if history.plan.sha256 != sha256:
         return DecisionRefusal.STALE
-    status = found.status_at(now)
-    if status is PlanStatus.EXPIRED and not found.void:
+    status = history.status_at(now)
+    if status is PlanStatus.EXPIRED and not history.void:
         return DecisionRefusal.EXPIRED
     if status is not PlanStatus.PROPOSED:
         return DecisionRefusal.DECIDED
-    if second_person and by == found.plan.created_by:
+    if second_person and by == history.plan.created_by:
         return DecisionRefusal.OWN_PROPOSAL
     return PlanApproved(at=now, by=by, plan_sha256=sha256, because=because)
 
@@ -157,10 +159,10 @@ def reject_plan(
 
 def _refuse_begun(records: tuple[AnyRecord, ...]) -> DecisionRefusal | None:
     """Return why a plan can no longer be rejected or withdrawn; None if it can."""
-    found = build_plan_history(records)
-    if found is None:
+    history = build_plan_history(records)
+    if history is None:
         return DecisionRefusal.UNKNOWN
-    return None if found.status.is_waiting else DecisionRefusal.DECIDED
+    return None if history.status.is_waiting else DecisionRefusal.DECIDED
 
 
 def withdraw_plan(
@@ -180,11 +182,11 @@ def request_abort(
 
     A running plan can be aborted, once.
     """
-    found = build_plan_history(records)
-    if found is None:
+    history = build_plan_history(records)
+    if history is None:
         return DecisionRefusal.UNKNOWN
-    if found.status is not PlanStatus.RUNNING:
+    if history.status is not PlanStatus.RUNNING:
         return DecisionRefusal.NOT_RUNNING
-    if found.abort is not None:
+    if history.abort is not None:
         return DecisionRefusal.DECIDED
     return AbortRequested(at=now, by=by, because=because)

@@ -139,11 +139,11 @@ class FleetState:
 
         Each is listed until it is verified to run again, or an operator has taken over.
         """
-        found = {key: moment for key, (moment, _) in self._stops.items()}
+        stops = {key: moment for key, (moment, _) in self._stops.items()}
         for plan_id, stopped_at in self._stopped_at.items():
             key = self.plans[plan_id].plan.connector_key
-            found[key] = min(stopped_at, found.get(key, stopped_at))
-        return found
+            stops[key] = min(stopped_at, stops.get(key, stopped_at))
+        return stops
 
     def holding(self, stopped: Collection[ConnectorKey]) -> frozenset[str]:
         """Return the incidents answered with a stop whose connectors are still stopped."""

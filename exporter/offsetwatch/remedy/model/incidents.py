@@ -66,7 +66,7 @@ def find_incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Inciden
 
     stop_on   names of findings that a stop may answer
     """
-    found: dict[str, Incident] = {}
+    incidents: dict[str, Incident] = {}
     runs: dict[tuple[str, str], list[FailureRun]] = {}
     for run in snapshot.failure_runs:
         runs.setdefault((run.connect_cluster, run.connector), []).append(run)
@@ -74,12 +74,12 @@ def find_incidents(snapshot: Snapshot, stop_on: frozenset[str]) -> tuple[Inciden
         of = (view.connect_cluster, view.name)
         if of in runs:
             failed = _build_failure_incident(tuple(runs[of]), view)
-            found[failed.key] = failed
+            incidents[failed.key] = failed
     for finding in snapshot.findings:
-        made = _build_finding_incident(finding, stop_on)
-        if made is not None:
-            found.setdefault(made.key, made)
-    return tuple(sorted(found.values(), key=lambda incident: (incident.since, incident.key)))
+        opened = _build_finding_incident(finding, stop_on)
+        if opened is not None:
+            incidents.setdefault(opened.key, opened)
+    return tuple(sorted(incidents.values(), key=lambda incident: (incident.since, incident.key)))
 
 
 def _build_failure_incident(runs: tuple[FailureRun, ...], view: ConnectorView) -> Incident:

@@ -107,9 +107,9 @@ def parse_position(pair: PartitionOffset | None) -> int | None:
         return None
     offset = msgspec.json.decode(pair.offset)
     for name in _POSITION_FIELDS:
-        found = offset.get(name) if isinstance(offset, dict) else None
-        if isinstance(found, int) and not isinstance(found, bool):
-            return found
+        value = offset.get(name) if isinstance(offset, dict) else None
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
     return None
 
 

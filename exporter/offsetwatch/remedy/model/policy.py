@@ -206,7 +206,7 @@ def classify_sink(policy: Policy, class_name: str) -> SinkProfile:
 def find_exceeded_budget(
     policy: Policy,
     skips: Sequence[RecordSkip],
-    held: frozenset[ConnectorKey],
+    busy: frozenset[ConnectorKey],
     now: float,
     key: ConnectorKey | None = None,
 ) -> str | None:
@@ -222,7 +222,7 @@ def find_exceeded_budget(
     )
     if key is not None:
         skips = [skip for skip in skips if skip.connector_key == key]
-        held &= {key}
+        busy &= {key}
         bounds = (
             (budgets.connector_hour, _HOUR_S, "hour"),
             (budgets.connector_day, _DAY_S, "day"),
@@ -230,8 +230,8 @@ def find_exceeded_budget(
         )
     for most, window_s, name in bounds:
         # What seems to lie ahead, by a clock that was set back since, counts as just now.
-        counted = [skip for skip in skips if skip.connector_key in held or skip.at > now - window_s]
-        count = len(counted) + len(held - {skip.connector_key for skip in counted})
+        counted = [skip for skip in skips if skip.connector_key in busy or skip.at > now - window_s]
+        count = len(counted) + len(busy - {skip.connector_key for skip in counted})
         if count >= most:
             return f"{count} skipped within the last {name}; at most {most} are allowed"
     return None

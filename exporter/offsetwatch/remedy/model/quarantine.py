@@ -37,7 +37,9 @@ _CONNECT_STAGES: Final = {
     "producer_send": "KAFKA_PRODUCE",
     "poll": "TASK_POLL",
 }
-_STAGES_BY_CONNECT_NAME: Final = {theirs: ours for ours, theirs in _CONNECT_STAGES.items()}
+_STAGES_BY_CONNECT_NAME: Final = {
+    theirs: own_stage for own_stage, theirs in _CONNECT_STAGES.items()
+}
 _TYPES: Final[dict[str, TimestampType]] = {"create": "create", "append": "append", "none": "none"}
 
 
@@ -173,7 +175,7 @@ def build_copy_headers(record: RawRecord, about: QuarantineContext) -> Headers:
         ("class.name", about.class_name),
         ("exception.class.name", about.exception_class),
     )
-    ours: tuple[tuple[str, str | None], ...] = (
+    headers: tuple[tuple[str, str | None], ...] = (
         ("plan_id", about.plan_id),
         ("skip_key", about.skip_key),
         ("incident", about.incident),
@@ -200,7 +202,7 @@ def build_copy_headers(record: RawRecord, about: QuarantineContext) -> Headers:
         ),
         *(
             (f"{OWN_HEADER_PREFIX}{name}", None if value is None else value.encode())
-            for name, value in ours
+            for name, value in headers
         ),
     )
 
@@ -279,8 +281,8 @@ def _format_number(number: int | None) -> str | None:
     return None if number is None else str(number)
 
 
-def _format_flag(given: bool) -> str:  # noqa: FBT001 - the one thing it is given
-    return "true" if given else "false"
+def _format_flag(flag: bool) -> str:  # noqa: FBT001 - the one thing it is given
+    return "true" if flag else "false"
 
 
 # --- in a file ------------------------------------------------------------------------------------
@@ -368,8 +370,8 @@ def parse_file_lines(lines: Iterable[bytes]) -> QuarantinedRecord | DamagedCopy:
             count += 1
             if end is not None:
                 return DamagedCopy("it continues after its last line")
-            found = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
-            if "lines" in found:
+            line_fields = msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+            if "lines" in line_fields:
                 end = msgspec.json.decode(line, type=_EndLine)
             else:
                 piece = msgspec.json.decode(line, type=_ChunkLine)

@@ -82,8 +82,8 @@ class _ConnectorRecord(NamedTuple):
         """Return the decoded key without an envelope."""
         if self.key.form is not KeyForm.LEGACY_ENVELOPE:
             return self.key
-        found = decode_key(self.raw_key)
-        return found if isinstance(found, SourceKey) else self.key
+        key = decode_key(self.raw_key)
+        return key if isinstance(key, SourceKey) else self.key
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,12 @@ class OffsetStoreContents:
     @cached_property
     def by_connector(self) -> dict[str, tuple[_ConnectorRecord, ...]]:
         """Return the records by the connector that their key names, including tombstones."""
-        found: dict[str, list[_ConnectorRecord]] = defaultdict(list)
+        by_connector: dict[str, list[_ConnectorRecord]] = defaultdict(list)
         for stored in self.stored:
             key = decode_key(stored.key)
             if isinstance(key, SourceKey):
-                found[key.connector].append(_ConnectorRecord(key, stored))
-        return {name: tuple(records) for name, records in found.items()}
+                by_connector[key.connector].append(_ConnectorRecord(key, stored))
+        return {name: tuple(records) for name, records in by_connector.items()}
 
     @cached_property
     def _spellings(self) -> dict[str, KeySpellings]:
@@ -153,7 +153,7 @@ class OffsetStoreContents:
     def orders(self, connector: str) -> dict[frozenset[str], tuple[str, ...]]:
         """Return the field order of the key that the connector last wrote, by its set of fields."""
         if connector not in self._orders:
-            found: dict[frozenset[str], tuple[str, ...]] = {}
+            field_orders: dict[frozenset[str], tuple[str, ...]] = {}
             commits = [
                 record
                 for record in self.by_connector.get(connector, ())
@@ -163,8 +163,8 @@ class OffsetStoreContents:
             ]
             for record in sorted(commits, key=lambda commit: _age_key_of(commit.stored)):
                 order = parse_field_order(record.raw_key)
-                found[frozenset(order)] = order
-            self._orders[connector] = found
+                field_orders[frozenset(order)] = order
+            self._orders[connector] = field_orders
         return self._orders[connector]
 
     @cached_property
@@ -200,12 +200,12 @@ def list_connectors(contents: OffsetStoreContents) -> tuple[str, ...]:
 
 def list_pairs(contents: OffsetStoreContents, connector: str) -> tuple[PartitionOffset, ...]:
     """Return the offsets that a task would be given, in order of the partitions."""
-    found = []
+    pairs = []
     for identity, partition in _group_by_identity(contents, connector).items():
         offset = _decode_offset(contents, partition.effective)
         if isinstance(offset, SourceOffset) and not offset.is_null:
-            found.append(PartitionOffset(identity, offset.text, partition.format_lookup_key()))
-    return tuple(sorted(found, key=lambda pair: pair.partition))
+            pairs.append(PartitionOffset(identity, offset.text, partition.format_lookup_key()))
+    return tuple(sorted(pairs, key=lambda pair: pair.partition))
 
 
 def list_raw_records(contents: OffsetStoreContents, connector: str) -> tuple[LocatedRawRecord, ...]:
@@ -235,16 +235,16 @@ def build_set_records(
     which key Connect would look up.
     """
     by_identity = _group_by_identity(contents, connector)
-    found: list[RawOffsetRecord] = []
+    records: list[RawOffsetRecord] = []
     for pair in pairs:
         partition = by_identity.get(pair.partition) or _SourcePartitionRecords(
             contents, connector, pair.partition
         )
         if pair.offset is None:
-            found += _build_tombstones(partition.records)
+            records += _build_tombstones(partition.records)
         else:
-            found += partition.build_values(pair.offset, pair.key)
-    return tuple(found)
+            records += partition.build_values(pair.offset, pair.key)
+    return tuple(records)
 
 
 def build_reset_records(
@@ -310,12 +310,14 @@ class _SourcePartitionRecords:
 
         It is the one in the key's home partition, or else the newest by its timestamp.
         """
-        found = [
+        effective = [
             record.stored for record in self.records if key is not None and record.stored.key == key
         ]
-        if len(found) < 2:  # nearly all: to find a home is slow
-            return found[0] if found else None
-        return max(found, key=lambda stored: (_is_home(self.contents, stored), _age_key_of(stored)))
+        if len(effective) < 2:  # nearly all: to find a home is slow
+            return effective[0] if effective else None
+        return max(
+            effective, key=lambda stored: (_is_home(self.contents, stored), _age_key_of(stored))
+        )
 
     def _build_key(self, raw_key: str | None) -> bytes | None:
         """Build a key where a task may look up none of the existing; None if its bytes are unknown.
@@ -451,13 +453,13 @@ class _SourcePartitionRecords:
 def _group_by_identity(
     contents: OffsetStoreContents, connector: str
 ) -> dict[str, _SourcePartitionRecords]:
-    found: dict[str, list[_ConnectorRecord]] = defaultdict(list)
+    by_identity: dict[str, list[_ConnectorRecord]] = defaultdict(list)
     for record in contents.by_connector.get(connector, ()):
         if (record.key.form is KeyForm.LEGACY_ENVELOPE) == contents.enveloped[0]:
-            found[record.key.identity].append(record)
+            by_identity[record.key.identity].append(record)
     return {
         identity: _SourcePartitionRecords(contents, connector, identity, tuple(records))
-        for identity, records in found.items()
+        for identity, records in by_identity.items()
     }
 
 
@@ -496,13 +498,13 @@ def _decode_offset(
     """Decode a record's value as a reader does."""
     if stored is None:
         return None
-    found = decode_value(stored.value)
-    if isinstance(found, LegacyOffset):
-        inside = found.offset if contents.enveloped[1] else None
+    offset = decode_value(stored.value)
+    if isinstance(offset, LegacyOffset):
+        inside = offset.offset if contents.enveloped[1] else None
         return inside if inside is not None else Undecodable("value_legacy_envelope")
-    if contents.enveloped[1] and isinstance(found, SourceOffset):
+    if contents.enveloped[1] and isinstance(offset, SourceOffset):
         return Undecodable("value_without_envelope")
-    return found
+    return offset
 
 
 def _has_offset(

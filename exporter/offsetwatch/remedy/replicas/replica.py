@@ -233,14 +233,14 @@ class Replica:
         """Follow and lead until that ends or fails. Return the seconds before the next try."""
         settings = self._settings
         topic = settings.requirements.topic
-        found = read_journal_topic(settings.kafka, settings.properties, topic)
-        if found is None:
+        topic_settings = read_journal_topic(settings.kafka, settings.properties, topic)
+        if topic_settings is None:
             return self._refuse([f"{settings.kafka} has no topic {topic}: {CREATE_HINT}"])
-        weak = list(find_unmet_requirements(found, settings.requirements))
+        weak = list(find_unmet_requirements(topic_settings, settings.requirements))
         if weak:
             return self._refuse([f"topic {settings.kafka}/{topic}: {said}" for said in weak])
         with (
-            closing(JournalTopicCopy(self._folder, topic, found.topic_id)) as copy,
+            closing(JournalTopicCopy(self._folder, topic, topic_settings.topic_id)) as copy,
             closing(
                 JournalReader(settings.kafka, settings.properties, topic, copy.progress.position)
             ) as reader,
@@ -325,8 +325,8 @@ class Replica:
 
     def _report(self, **changed: Any) -> None:
         before = self._status
-        self._status = found = replace(before, **changed)
+        self._status = status = replace(before, **changed)
         now = time.monotonic()
-        if found != before or now - self._reported_at >= NOTIFY_S:
+        if status != before or now - self._reported_at >= NOTIFY_S:
             self._reported_at = now
-            self._on_status(found)
+            self._on_status(status)

@@ -66,14 +66,14 @@ class JournalTopicCopy(Journal):
         super().__init__(folder)
         self._topic = topic
         try:
-            found = self._db.execute("SELECT topic, topic_id FROM origin").fetchone()
-            if found is None:
+            origin = self._db.execute("SELECT topic, topic_id FROM origin").fetchone()
+            if origin is None:
                 if self._head()[0] and not begin:
                     raise self._build_mismatch_error("it is the journal of a daemon that was alone")
                 self._db.execute("INSERT INTO origin VALUES (1, ?, ?, 0, 0)", (topic, topic_id))
-            elif found != (topic, topic_id):
+            elif origin != (topic, topic_id):
                 raise self._build_mismatch_error(
-                    f"it is a copy of the topic {found[0]} ({found[1]})"
+                    f"it is a copy of the topic {origin[0]} ({origin[1]})"
                 )
         except sqlite3.Error as exc:
             raise JournalDamaged(f"{self.folder / FILE_NAME} cannot be read: {exc}") from exc
@@ -225,14 +225,14 @@ class JournalTopicFollower:
         admin = KafkaAdmin(kafka, properties)
         try:
             while True:
-                found = admin.readable_ends([self._reader.at])[self._reader.at]
-                if found.stable == found.high:
+                ends = admin.readable_ends([self._reader.at])[self._reader.at]
+                if ends.stable == ends.high:
                     break
                 self._check_deadline(deadline, give_up)
                 self.read(WAIT_S)
         finally:
             admin.close()
-        while self._position < found.high:
+        while self._position < ends.high:
             self._check_deadline(deadline, give_up)
             self.read(WAIT_S)
         seq, head = self.copy.progress.seq, self.copy.head[0]
@@ -248,8 +248,8 @@ class JournalTopicFollower:
 
 
 def _find_last_leader(copy: JournalTopicCopy, since: int) -> tuple[str, float] | None:
-    found: tuple[str, float] | None = None
+    leader: tuple[str, float] | None = None
     for entry in copy.every(since):
         if isinstance(entry.record, LeadershipTaken):
-            found = (entry.record.name, entry.record.at)
-    return found
+            leader = (entry.record.name, entry.record.at)
+    return leader

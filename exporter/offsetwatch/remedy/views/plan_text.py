@@ -313,13 +313,15 @@ def _describe_restore(progress: PlanProgress, on: str) -> str:
 
 def _describe_offsets_state(progress: PlanProgress) -> str:
     """Describe the known state of the offsets, for an operator who has to decide."""
-    asked = any(
+    altered = any(
         isinstance(progress.plan.steps[number], steps.ToState) for number in progress.touched
     )
     original = progress.plan.original
-    state = f" It was {original} before, and may be stopped now." if asked and original else ""
+    state = f" It was {original} before, and may be stopped now." if altered and original else ""
     if not progress.changed:
         return f"Its offsets are unchanged.{state}"
     frozen = progress.frozen
-    kept = f" As they were before, they are in {frozen.backup}." if frozen is not None else ""
-    return f"Its offsets may be the old ones, the new ones, or some of each.{kept}{state}"
+    backup_text = (
+        f" As they were before, they are in {frozen.backup}." if frozen is not None else ""
+    )
+    return f"Its offsets may be the old ones, the new ones, or some of each.{backup_text}{state}"

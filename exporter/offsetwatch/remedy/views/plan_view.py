@@ -29,42 +29,42 @@ from offsetwatch.remedy.model.service_api import (
 from offsetwatch.remedy.views import plan_text as words
 
 
-def find_decider(found: PlanHistory) -> str | None:
+def find_decider(history: PlanHistory) -> str | None:
     """Return who approved or rejected the plan; None if no one has."""
-    return found.rejected_by or found.approved_by
+    return history.rejected_by or history.approved_by
 
 
-def build_plan_row(found: PlanHistory, now: float, not_before: float = 0.0) -> PlanRow:
+def build_plan_row(history: PlanHistory, now: float, not_before: float = 0.0) -> PlanRow:
     """Build the row of a plan. not_before: when its cool-down ends; see FleetState.not_before."""
-    plan = found.plan
-    waits = found.status.is_waiting and not_before > now
-    last = found.ended or found.parked
+    plan = history.plan
+    waits = history.status.is_waiting and not_before > now
+    last = history.ended or history.parked
     return PlanRow(
         plan_id=plan.plan_id,
         sha256=plan.sha256,
-        state=found.status_at(now),
+        state=history.status_at(now),
         action=plan.verb if plan.remedy is None else plan.remedy.action.value,
         connect_cluster=plan.subject.place,
         connector=plan.subject.connector,
         created_at=plan.created_at,
         created_by=plan.created_by,
-        said=_summarize_plan(found),
+        said=_summarize_plan(history),
         verb=plan.verb,
         cause=None if last is None or last.cause is None else last.cause.value,
-        expires_at=moment_of(found.expires_at) if found.status is PlanStatus.PROPOSED else None,
+        expires_at=moment_of(history.expires_at) if history.status is PlanStatus.PROPOSED else None,
         not_before=moment_of(not_before) if waits else None,
     )
 
 
-def _summarize_plan(found: PlanHistory) -> str:
-    if found.said:
-        return found.said
-    because = "" if found.proposed is None else found.proposed.because
-    return f"{found.plan.verb}: {because}" if because else found.plan.verb
+def _summarize_plan(history: PlanHistory) -> str:
+    if history.said:
+        return history.said
+    because = "" if history.proposed is None else history.proposed.because
+    return f"{history.plan.verb}: {because}" if because else history.plan.verb
 
 
 def build_plan_details(
-    found: PlanHistory,
+    history: PlanHistory,
     records: tuple[AnyRecord, ...],
     now: float,
     refused: ActionRefused | None = None,
@@ -78,21 +78,21 @@ def build_plan_details(
     refused    the last refusal for its incident and action
     """
     return PlanDetails(
-        row=build_plan_row(found, now, not_before),
-        plan=found.plan,
-        steps=build_step_rows(found.plan, records),
-        guards=tuple(map(build_guard_row, find_guard_answers(found, refused))),
+        row=build_plan_row(history, now, not_before),
+        plan=history.plan,
+        steps=build_step_rows(history.plan, records),
+        guards=tuple(map(build_guard_row, find_guard_answers(history, refused))),
         second_person=second_person,
     )
 
 
 def find_guard_answers(
-    found: PlanHistory, refused: ActionRefused | None
+    history: PlanHistory, refused: ActionRefused | None
 ) -> tuple[GuardAnswer, ...]:
     """Return the newest guard answers about a plan: of its proposal, or of what holds it back."""
-    if refused is not None and found.status is PlanStatus.APPROVED and refused.at > found.at:
+    if refused is not None and history.status is PlanStatus.APPROVED and refused.at > history.at:
         return refused.answers
-    return () if found.proposed is None else found.proposed.answers
+    return () if history.proposed is None else history.proposed.answers
 
 
 def build_pause(fleet: FleetState, now: float) -> RemediationPause | None:
@@ -130,13 +130,13 @@ def build_step_rows(plan: Plan, records: tuple[AnyRecord, ...]) -> tuple[PlanSte
     return tuple(forth)
 
 
-def _build_step_row(plan: Plan, step: AnyStep, standing: str, way: str = "") -> PlanStepRow:
+def _build_step_row(plan: Plan, step: AnyStep, status: str, way: str = "") -> PlanStepRow:
     request = build_step_request(plan.subject.connector, step)
     over_rest = plan.subject.driver == "rest"
     return PlanStepRow(
         step=f"{way}{words.describe_step(step)}",
         requests=(request.said,) if request is not None and over_rest else (),
-        standing=standing,
+        standing=status,
     )
 
 
@@ -174,19 +174,19 @@ def list_open_plans(
 
     refused    returns the last refusal for a plan's incident and action
     """
-    found = [
+    histories = [
         history
         for history in dossiers
         if history.plan.remedy is not None and not history.status.is_over
     ]
-    found.sort(key=lambda history: history.plan.created_at, reverse=True)
+    histories.sort(key=lambda history: history.plan.created_at, reverse=True)
     return tuple(
-        _build_open_plan(history, refused(history.plan), now) for history in found[:ROWS_MAX]
-    ), _count_omitted(found)
+        _build_open_plan(history, refused(history.plan), now) for history in histories[:ROWS_MAX]
+    ), _count_omitted(histories)
 
 
 def list_refusals(
-    found: Iterable[ActionRefused], planned: Iterable[OpenPlan]
+    refusals: Iterable[ActionRefused], planned: Iterable[OpenPlan]
 ) -> tuple[tuple[RefusalRow, ...], int]:
     """List the refusals, newest first, and how many more there are.
 
@@ -195,7 +195,7 @@ def list_refusals(
     waiting = {(open_plan.connect_cluster, open_plan.connector) for open_plan in planned}
     unplanned = [
         action_refused
-        for action_refused in found
+        for action_refused in refusals
         if (action_refused.connect_cluster, action_refused.connector) not in waiting
     ]
     newest = sorted(unplanned, key=lambda refusal: refusal.at, reverse=True)
@@ -204,12 +204,12 @@ def list_refusals(
     ), _count_omitted(newest)
 
 
-def _count_omitted(found: Collection[object]) -> int:
-    return max(0, len(found) - ROWS_MAX)
+def _count_omitted(items: Collection[object]) -> int:
+    return max(0, len(items) - ROWS_MAX)
 
 
-def _build_open_plan(found: PlanHistory, refused: ActionRefused | None, now: float) -> OpenPlan:
-    plan_details = build_plan_details(found, (), now, refused)
+def _build_open_plan(history: PlanHistory, refused: ActionRefused | None, now: float) -> OpenPlan:
+    plan_details = build_plan_details(history, (), now, refused)
     row = plan_details.row
     return OpenPlan(
         plan_id=row.plan_id,
@@ -224,21 +224,21 @@ def _build_open_plan(found: PlanHistory, refused: ActionRefused | None, now: flo
         expires_at=row.expires_at,
         steps=tuple(
             StepRow(step.step, tuple(map(_shorten_request, step.requests)))
-            for step in (plan_details.steps[:STEPS_MAX] if found.status.is_waiting else ())
+            for step in (plan_details.steps[:STEPS_MAX] if history.status.is_waiting else ())
         ),
-        guards=_build_guard_rows(find_guard_answers(found, refused)),
+        guards=_build_guard_rows(find_guard_answers(history, refused)),
     )
 
 
-def _build_refusal_row(found: ActionRefused) -> RefusalRow:
+def _build_refusal_row(refusal: ActionRefused) -> RefusalRow:
     return RefusalRow(
-        at=Moment(found.at),
-        connect_cluster=found.connect_cluster,
-        connector=found.connector,
-        action=found.action,
-        would=found.would,
-        guards=_build_guard_rows(found.answers),
-        recommend=found.recommend,
+        at=Moment(refusal.at),
+        connect_cluster=refusal.connect_cluster,
+        connector=refusal.connector,
+        action=refusal.action,
+        would=refusal.would,
+        guards=_build_guard_rows(refusal.answers),
+        recommend=refusal.recommend,
     )
 
 

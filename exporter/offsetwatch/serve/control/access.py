@@ -101,8 +101,10 @@ class Principals:
             for kind, value in certificate.get("subjectAltName", ())
             if kind in _SANS
         }
-        found = [principal for san, principal in self._clients if _normalise_name(san) in names]
-        return found[0] if len(found) == 1 else None
+        principals = [
+            principal for san, principal in self._clients if _normalise_name(san) in names
+        ]
+        return principals[0] if len(principals) == 1 else None
 
     @property
     def users(self) -> bool:
@@ -118,11 +120,11 @@ class Principals:
         if match is None or len(authorization) > 1:
             return None
         sha256 = hashlib.sha256(match[1].encode()).digest()
-        found: AuthenticatedPrincipal | None = None
+        matching: AuthenticatedPrincipal | None = None
         for holder in self._tokens:
             if holder.has(sha256, now):
-                found = holder.principal
-        return found
+                matching = holder.principal
+        return matching
 
 
 class _TokenVerifier:

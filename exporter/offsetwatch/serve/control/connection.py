@@ -149,12 +149,12 @@ class ControlRequest:
         """Return the whole body; None if it has more than `bytes_max` bytes."""
         if (self._request.content_length or 0) > bytes_max:
             return None
-        found = bytearray()
+        body = bytearray()
         async for part in self._request.content.iter_any():
-            found += part
-            if len(found) > bytes_max:
+            body += part
+            if len(body) > bytes_max:
                 return None
-        return bytes(found)
+        return bytes(body)
 
 
 class ControlConnection(DeadlineConnection):
@@ -215,18 +215,18 @@ class ControlHttpServer(web.Server):
         return ControlConnection(self, self._bounds)
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        made = build_response(await self._answer(ControlRequest(request)))
+        response = build_response(await self._answer(ControlRequest(request)))
         for name, value in self._headers():
-            made.headers[name] = value
-        return made
+            response.headers[name] = value
+        return response
 
 
 def build_response(answer: ControlHttpAnswer) -> web.Response:
     """Build aiohttp's response of an answer, which closes the connection after it."""
-    made = web.Response(
+    response = web.Response(
         status=answer.status,
         body=answer.body,
         headers=[*_HEADERS, *answer.headers, ("Content-Type", answer.content_type)],
     )
-    made.force_close()
-    return made
+    response.force_close()
+    return response

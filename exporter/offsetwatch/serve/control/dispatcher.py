@@ -129,8 +129,11 @@ class ControlDispatcher:
         self._passwords = PasswordChecker(AuthFailureCounter(), "control-listener")
         self._document = build_answer(routes.build_document())
         self._paths = [
-            (re.compile(re.escape(PREFIX + path).replace(r"\{id\}", f"({routes.PLAN_ID})")), found)
-            for path, found in _group_routes_by_path().items()
+            (
+                re.compile(re.escape(PREFIX + path).replace(r"\{id\}", f"({routes.PLAN_ID})")),
+                handlers,
+            )
+            for path, handlers in _group_routes_by_path().items()
         ]
         self.follow(control)
 
@@ -153,20 +156,20 @@ class ControlDispatcher:
         path = request.raw_path.partition("?")[0]
         counted = self._counts.hooks if path == HOOK else self._counts.refused
         try:
-            found, reason = await self._answer(request, path)
+            answer, reason = await self._answer(request, path)
         except MalformedRequest as exc:
-            found, reason = build_problem(400, "malformed", str(exc)), "malformed"
+            answer, reason = build_problem(400, "malformed", str(exc)), "malformed"
         except NotLeader as exc:
-            found, reason = connection.build_not_leader_answer(str(exc)), "not_leader"
+            answer, reason = connection.build_not_leader_answer(str(exc)), "not_leader"
         except JournalDamaged:
-            found, reason = connection.NO_JOURNAL, "journal_unavailable"
+            answer, reason = connection.NO_JOURNAL, "journal_unavailable"
         except Exception as exc:  # noqa: BLE001 - the outermost frame of a request
             # Without the text of the error, which may quote what was sent: its origin must do.
             log.error("control_failed", kind=type(exc).__name__, at=_find_origin(exc))  # noqa: TRY400
-            found, reason = connection.INTERNAL_ERROR, "internal_error"
+            answer, reason = connection.INTERNAL_ERROR, "internal_error"
         if reason is not None:
             counted[reason] += 1
-        return found
+        return answer
 
     async def _answer(
         self, request: ControlRequest, path: str
@@ -187,10 +190,10 @@ class ControlDispatcher:
         authorization = request.headers.getall("Authorization", [])
         if web is not None and any(name[:6].lower() == "basic " for name in authorization):
             users = web.basic_auth_users
-            who = await self._passwords.who(authorization, users, request.address, now)
-            if who is PasswordRejection.THROTTLED:
+            user = await self._passwords.who(authorization, users, request.address, now)
+            if user is PasswordRejection.THROTTLED:
                 return connection.THROTTLED, "throttled"
-            by = None if isinstance(who, PasswordRejection) else self._principals.of_user(who)
+            by = None if isinstance(user, PasswordRejection) else self._principals.of_user(user)
         else:
             by = self._principals.who(authorization, request.certificate, now)
         if by is None:
@@ -231,13 +234,13 @@ class ControlDispatcher:
         Return the number of alerts by outcome.
         """
         known = self._service.inventory()
-        found = parse_payload(parse_json(body), lambda *key: key in known and by.sees(*key))
+        hints = parse_payload(parse_json(body), lambda *key: key in known and by.sees(*key))
         reasons = Counter(
             "duplicate" if not self._service.hint(hint) else "new" if hint.firing else "resolved"
-            for hint in found.hints
+            for hint in hints.hints
         )
-        if found.unknown:
-            reasons["unknown_subject"] = found.unknown
+        if hints.unknown:
+            reasons["unknown_subject"] = hints.unknown
         return reasons
 
     async def _run_endpoint(
@@ -284,8 +287,8 @@ class ControlDispatcher:
             )
 
         worker = self._workers.slow if route.slow else self._workers.rest
-        found = await _run_in_worker(worker, request, run)
-        return found, "forbidden" if found.status == 403 else None
+        answer = await _run_in_worker(worker, request, run)
+        return answer, "forbidden" if answer.status == 403 else None
 
     def _forbidden(
         self, by: AuthenticatedPrincipal, path: str, needed: UserRole | None = None
@@ -304,10 +307,10 @@ async def _run_in_worker(
 
 
 def _group_routes_by_path() -> dict[str, dict[str, Route]]:
-    found: dict[str, dict[str, Route]] = {}
+    grouped: dict[str, dict[str, Route]] = {}
     for route in routes.ROUTES:
-        found.setdefault(route.path, {})[route.method] = route
-    return found
+        grouped.setdefault(route.path, {})[route.method] = route
+    return grouped
 
 
 def _list_host_names(listen: str) -> frozenset[str] | None:
@@ -332,8 +335,8 @@ async def _read_body(request: ControlRequest) -> bytes | ControlHttpAnswer:
     encoded = request.headers.get("Content-Encoding", "identity").lower() != "identity"
     if encoded or kind not in {"application/json", "application/json;charset=utf-8"}:
         return connection.NOT_JSON
-    found = await request.read(BODY_BYTES_MAX)
-    return connection.TOO_LARGE if found is None else found
+    body = await request.read(BODY_BYTES_MAX)
+    return connection.TOO_LARGE if body is None else body
 
 
 def _parse_query(raw_path: str, known: tuple[str, ...]) -> dict[str, str]:
@@ -346,19 +349,19 @@ def _parse_query(raw_path: str, known: tuple[str, ...]) -> dict[str, str]:
         )
     except ValueError:
         raise MalformedRequest("the query cannot be read") from None
-    found = dict(pairs)
-    if len(found) < len(pairs) or not found.keys() <= set(known):
+    parameters = dict(pairs)
+    if len(parameters) < len(pairs) or not parameters.keys() <= set(known):
         raise MalformedRequest(f"the query may have {', '.join(known) or 'nothing'}, and each once")
-    return found
+    return parameters
 
 
 def _read_idempotency_key(request: ControlRequest) -> str:
-    found = request.headers.getall("Idempotency-Key", [])
-    if len(found) != 1 or not _IDEMPOTENCY_KEY.fullmatch(found[0]):
+    keys = request.headers.getall("Idempotency-Key", [])
+    if len(keys) != 1 or not _IDEMPOTENCY_KEY.fullmatch(keys[0]):
         raise MalformedRequest(
             "Idempotency-Key: expected one of 1 to 100 printable characters, no spaces"
         )
-    return found[0]
+    return keys[0]
 
 
 def _find_origin(error: BaseException) -> str:

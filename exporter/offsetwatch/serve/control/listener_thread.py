@@ -131,20 +131,20 @@ class ControlServer:
 
     async def _take(self, connection: socket.socket, server: ControlHttpServer) -> bool:
         """Serve one connection until it is closed."""
-        made = server()
+        created = server()
         tls = None if self._web_config is None else self._web_config.get().context
         try:
             await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: made,
+                lambda: created,
                 connection,
                 ssl=tls,
                 ssl_handshake_timeout=None if tls is None else self._bounds.handshake_s,
             )
-            await made.closed
+            await created.closed
         except (OSError, TimeoutError):  # a certificate that is not trusted among them
             self._counts.refused["handshake"] += 1
         finally:
-            await made.cut()
+            await created.cut()
         return False
 
     async def _report_counts(self, stopping: asyncio.Event) -> None:

@@ -51,7 +51,7 @@ def parse_json(body: bytes) -> Any:
     except UnicodeDecodeError:
         raise MalformedRequest("not UTF-8") from None
     try:
-        found = json.loads(
+        parsed = json.loads(
             text,
             object_pairs_hook=_build_object,
             parse_int=_parse_integer,
@@ -60,9 +60,9 @@ def parse_json(body: bytes) -> Any:
         )
     except (ValueError, RecursionError):
         raise MalformedRequest("not JSON") from None
-    if _has_surrogate(found):
+    if _has_surrogate(parsed):
         raise MalformedRequest("text that is no Unicode")
-    return found
+    return parsed
 
 
 def _measure_depth(body: bytes) -> int:
@@ -78,13 +78,13 @@ def _measure_depth(body: bytes) -> int:
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         raise MalformedRequest("a key is given twice in one object")
     for key, value in pairs:
         if _SURROGATE.search(key) or _has_surrogate(value):
             raise MalformedRequest("text that is no Unicode")
-    return found
+    return members
 
 
 def _has_surrogate(value: Any) -> bool:
@@ -101,10 +101,10 @@ def _parse_integer(text: str) -> int:
 
 
 def _parse_float(text: str) -> float:
-    found = float(text)
-    if math.isinf(found):
+    number = float(text)
+    if math.isinf(number):
         raise MalformedRequest("a number that is not finite")
-    return found
+    return number
 
 
 def _reject_constant(_text: str) -> Any:
@@ -352,12 +352,12 @@ def _parse_hint(alert: Any, at: str, is_known: Callable[[str, str], bool]) -> Al
 
 def _normalise_moment(value: Any, name: str) -> str:
     """Return a time in UTC with all its digits: each Alertmanager of a cluster gives the same."""
-    found = _STARTS_AT.fullmatch(value) if isinstance(value, str) else None
+    match = _STARTS_AT.fullmatch(value) if isinstance(value, str) else None
     try:
-        if found is None:
+        if match is None:
             raise MalformedRequest(f"{name}.startsAt: expected a date and time")
-        moment = datetime.fromisoformat(found[1] + found[3]).astimezone(UTC).replace(tzinfo=None)
+        moment = datetime.fromisoformat(match[1] + match[3]).astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
         raise MalformedRequest(f"{name}.startsAt: expected a date and time") from None
-    fraction = (found[2] or "").rstrip("0")
+    fraction = (match[2] or "").rstrip("0")
     return f"{moment.isoformat()}{'.' if fraction else ''}{fraction}Z"

@@ -103,20 +103,20 @@ def _list_plans(call: Call) -> ControlHttpAnswer:
     if state is not None and state not in set(PlanStatus):
         raise MalformedRequest(f"state: one of {', '.join(PlanStatus)}")
     rows = call.service.plans(None if state is None else PlanStatus(state))
-    shown = [row for row in rows if call.by.sees(row.connect_cluster, row.connector)]
-    return build_answer({"plans": shown})
+    visible = [row for row in rows if call.by.sees(row.connect_cluster, row.connector)]
+    return build_answer({"plans": visible})
 
 
 def _find_visible_plan(call: Call) -> PlanDetails | None:
-    found = call.service.plan(call.plan_id)
-    if found is None or not call.by.sees(found.row.connect_cluster, found.row.connector):
+    plan = call.service.plan(call.plan_id)
+    if plan is None or not call.by.sees(plan.row.connect_cluster, plan.row.connector):
         return None
-    return found
+    return plan
 
 
 def _get_plan(call: Call) -> ControlHttpAnswer:
-    found = _find_visible_plan(call)
-    return NOT_FOUND if found is None else build_answer(found)
+    plan = _find_visible_plan(call)
+    return NOT_FOUND if plan is None else build_answer(plan)
 
 
 def _propose(call: Call) -> ControlHttpAnswer:
@@ -200,10 +200,10 @@ def _answer_outcome(outcome: ChangeRecorded | EndpointRefusal) -> ControlHttpAns
 
 
 def _get_mode(call: Call) -> ControlHttpAnswer:
-    found = call.service.switches()
+    switches = call.service.switches()
     if not call.by.sees_all:
-        found = Switches(mode=found.mode, pause=found.pause, breakers=())
-    return build_answer(found)
+        switches = Switches(mode=switches.mode, pause=switches.pause, breakers=())
+    return build_answer(switches)
 
 
 def _set_mode(call: Call) -> ControlHttpAnswer:
@@ -268,8 +268,8 @@ def _list_connectors(call: Call) -> ControlHttpAnswer:
 
 def _list_quarantine(call: Call) -> ControlHttpAnswer:
     rows = call.service.quarantine()
-    shown = [row for row in rows if call.by.sees(row.connect_cluster, row.connector)]
-    return build_answer({"quarantine": shown})
+    visible = [row for row in rows if call.by.sees(row.connect_cluster, row.connector)]
+    return build_answer({"quarantine": visible})
 
 
 def _list_backups(call: Call) -> ControlHttpAnswer:
@@ -457,7 +457,7 @@ def build_document() -> dict[str, Any]:
 
 def _build_operation(route: Route) -> dict[str, Any]:
     content = NDJSON if route.path == "/journal" else "application/json"
-    found: dict[str, Any] = {
+    operation: dict[str, Any] = {
         "summary": f"{route.says} Needs the role {route.role.value}.",
         "responses": _build_responses(route.statuses, body=route.body is not None, content=content),
     }
@@ -473,14 +473,14 @@ def _build_operation(route: Route) -> dict[str, Any]:
             {"name": "Idempotency-Key", "in": "header", "required": True, "schema": schema}
         )
     if parameters:
-        found["parameters"] = parameters
+        operation["parameters"] = parameters
     if route.body is not None:
         schema = {"$ref": f"#/components/schemas/{route.body.__name__}"}
-        found["requestBody"] = {
+        operation["requestBody"] = {
             "required": True,
             "content": {"application/json": {"schema": schema}},
         }
-    return found
+    return operation
 
 
 def _build_hook_operation() -> dict[str, Any]:

@@ -414,7 +414,7 @@ def build_flow_losses(snapshot: Snapshot, flow: ConnectorFlowKey) -> FlowLossRow
     }
 
 
-def build_loss_rows(found: Iterable[Loss]) -> list[LossRow]:
+def build_loss_rows(losses: Iterable[Loss]) -> list[LossRow]:
     """Return the rows of lost ranges of offsets; both ends are included."""
     return [
         {
@@ -426,5 +426,5 @@ def build_loss_rows(found: Iterable[Loss]) -> list[LossRow]:
             "records": loss.records,
             "at": Moment(loss.at),
         }
-        for loss in found
+        for loss in losses
     ]

@@ -75,17 +75,17 @@ from offsetwatch.state.totals import flow_of
 
 def encode_explain(snapshot: Snapshot, name: str, cluster: str | None) -> bytes:
     """Return the body of /api/v1/explain. Raises ConfigError as `find_connector` does."""
-    found = build_explained_connector(snapshot, find_connector(snapshot, name, cluster))
-    body: ExplainBody = {**found, "waiting_for": snapshot.waiting_for}
+    document = build_explained_connector(snapshot, find_connector(snapshot, name, cluster))
+    body: ExplainBody = {**document, "waiting_for": snapshot.waiting_for}
     return documents.encode(body)
 
 
 def _list_known_connectors(snapshot: Snapshot) -> list[ConnectorView]:
     """Return the listed connectors, then those known only by offsets or by a configured flow."""
     index = snapshot.index
-    found = dict(index.connectors)
+    connectors = dict(index.connectors)
     for cluster, name in (*index.source_partitions, *index.flows):
-        found.setdefault(
+        connectors.setdefault(
             (cluster, name),
             ConnectorView(
                 connect_cluster=cluster,
@@ -97,7 +97,7 @@ def _list_known_connectors(snapshot: Snapshot) -> list[ConnectorView]:
                 tasks=(),
             ),
         )
-    return list(found.values())
+    return list(connectors.values())
 
 
 def find_connector(snapshot: Snapshot, name: str, cluster: str | None) -> ConnectorView:
@@ -155,7 +155,7 @@ def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> Explai
             for finding in snapshot.findings
             if _is_of_connector(finding, view)
         ],
-        "inputs": [_build_input(input_id, seen) for input_id, seen in inputs],
+        "inputs": [_build_input(input_id, input_view) for input_id, input_view in inputs],
         "problems": [
             *_find_state_problems(view, said),
             *_find_input_problems(inputs),
@@ -190,32 +190,32 @@ def _list_inputs(
         if listing_topics.connect_cluster == view.connect_cluster
     ]
     if listing:
-        wanted = [InputId.of_tail(kafka_topic) for kafka_topic in listing[0].topics()]
+        input_ids = [InputId.of_tail(kafka_topic) for kafka_topic in listing[0].topics()]
     elif view.kind is ConnectorKind.UNKNOWN:
-        wanted = []  # it is listed nowhere
+        input_ids = []  # it is listed nowhere
     else:
-        wanted = [InputId(CONNECT_REST, connect_cluster=view.connect_cluster)]
+        input_ids = [InputId(CONNECT_REST, connect_cluster=view.connect_cluster)]
     if (view.connect_cluster, view.name) in snapshot.index.rest_connectors:
-        wanted.append(build_rest_offsets_input(view.connect_cluster, view.name))
+        input_ids.append(build_rest_offsets_input(view.connect_cluster, view.name))
     elif view.kind is ConnectorKind.SINK:
-        wanted.append(InputId(GROUPS, connect_cluster=view.connect_cluster))
+        input_ids.append(InputId(GROUPS, connect_cluster=view.connect_cluster))
     else:
-        wanted.append(
+        input_ids.append(
             InputId(TAIL, connect_cluster=view.connect_cluster)
             if topic is None
             else InputId.of_tail(topic)
         )
     if flow is not None:
         if flow.offset_syncs is not None:
-            wanted.append(InputId.of_tail(flow.offset_syncs))
+            input_ids.append(InputId.of_tail(flow.offset_syncs))
         if flow.upstream is not None:
-            wanted.append(InputId(LOG_ENDS, kafka=flow.upstream))
+            input_ids.append(InputId(LOG_ENDS, kafka=flow.upstream))
         checkpoints = locate_checkpoints(flow)
         if checkpoints in snapshot.topology.checkpoints:
-            wanted.append(InputId.of_tail(checkpoints))
+            input_ids.append(InputId.of_tail(checkpoints))
         if any(request.flow == flow.key for request in snapshot.groups_to_ask):
-            wanted.append(build_groups_input(flow.key))
-    return [(input_id, snapshot.index.inputs.get(input_id)) for input_id in wanted]
+            input_ids.append(build_groups_input(flow.key))
+    return [(input_id, snapshot.index.inputs.get(input_id)) for input_id in input_ids]
 
 
 def _build_input(input_id: InputId, view: InputView | None) -> ExplainedInput:
@@ -403,7 +403,7 @@ def _find_flow_problems(
 def _find_topic_problems(
     snapshot: Snapshot, topic: KafkaTopic | None, flow: MirrorFlow | None
 ) -> Iterator[str]:
-    wanted = {topic, None if flow is None else flow.offset_syncs}
-    for found in snapshot.topic_problems:
-        if found.at in wanted:
-            yield f"topic {found.at}: {found.problem}: {found.detail}"
+    topics = {topic, None if flow is None else flow.offset_syncs}
+    for problem in snapshot.topic_problems:
+        if problem.at in topics:
+            yield f"topic {problem.at}: {problem.problem}: {problem.detail}"

@@ -130,9 +130,9 @@ def encode_document() -> bytes:
 
 
 def _build_operation(path: ReadPath, schema: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {"summary": path.summary}
+    operation: dict[str, Any] = {"summary": path.summary}
     if path.query:
-        found["parameters"] = [
+        operation["parameters"] = [
             {
                 "name": name,
                 "in": "query",
@@ -143,18 +143,18 @@ def _build_operation(path: ReadPath, schema: dict[str, Any]) -> dict[str, Any]:
             for name, meaning in path.query
         ]
     refusals = {**path.refusals, 401: "`web_config_file` asks for a user and a password."}
-    found["responses"] = {
+    operation["responses"] = {
         "200": {
             "description": "The document.",
             "content": {"application/json": {"schema": schema}},
         },
         **{str(status): _build_refusal(status, said) for status, said in sorted(refusals.items())},
     }
-    return found
+    return operation
 
 
 def _build_refusal(status: int, said: str) -> dict[str, Any]:
-    found: dict[str, Any] = {"description": said}
+    response: dict[str, Any] = {"description": said}
     if status >= 400:
-        found["content"] = {"text/plain": {"schema": {"type": "string"}}}
-    return found
+        response["content"] = {"text/plain": {"schema": {"type": "string"}}}
+    return response

@@ -89,10 +89,10 @@ def _build_rows(
         column = column_of(mark)
         rows = range(len(newest)) if column.keys is newest else map(row_of.get, column.keys)
         at = list(rows)
-        for measure, found in series.items():
+        for measure, values in series.items():
             for row, value in zip(at, unpack_numbers(getattr(column, measure)), strict=True):
                 if row is not None and value is not None:
-                    found[row][number] = round(value)
+                    values[row][number] = round(value)
     return [
         (
             key,

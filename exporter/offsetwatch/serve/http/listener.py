@@ -109,10 +109,10 @@ def _bind_socket(listen: str) -> socket.socket:
             return socket.create_server(
                 ("", port), family=socket.AF_INET6, dualstack_ipv6=True, backlog=BACKLOG
             )
-        found = socket.getaddrinfo(
+        addresses = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
-        family, _, _, _, address = found[0]
+        family, _, _, _, address = addresses[0]
         return socket.create_server(address, family=family, backlog=BACKLOG)
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
@@ -272,9 +272,9 @@ class ReadConnection(DeadlineConnection):
     ) -> web.StreamResponse:
         """Answer a request that cannot be parsed; aiohttp's own page would quote it."""
         del request, exc, message
-        made = web.Response(status=status, text="bad request\n" if status < 500 else "bug\n")
-        made.force_close()
-        return made
+        response = web.Response(status=status, text="bad request\n" if status < 500 else "bug\n")
+        response.force_close()
+        return response
 
 
 def add_deadlines(app: web.Application) -> None:

@@ -45,14 +45,14 @@ class Asset:
 def load_assets(version: str) -> tuple[Asset, dict[str, Asset]]:
     """Return the page itself, and its other files by name."""
     folder = resources.files("offsetwatch.serve") / "static"
-    found = {
+    assets = {
         file.name: file.read_bytes()
         for file in folder.iterdir()
         if file.is_file() and _suffix_of(file.name) in _TYPES
     }
-    index = found.pop(_INDEX).replace(_VERSION, html.escape(version).encode())
+    index = assets.pop(_INDEX).replace(_VERSION, html.escape(version).encode())
     return _build_asset(_INDEX, index), {
-        name: _build_asset(name, body) for name, body in found.items()
+        name: _build_asset(name, body) for name, body in assets.items()
     }
 
 

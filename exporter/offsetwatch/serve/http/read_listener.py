@@ -242,10 +242,10 @@ class ReadServer:
         return _build_asset_response(request, self._page_file)
 
     async def _static(self, request: web.Request) -> web.Response:
-        found = self._assets.get(request.match_info["name"])
-        if found is None:
+        asset = self._assets.get(request.match_info["name"])
+        if asset is None:
             raise web.HTTPNotFound
-        return _build_asset_response(request, found)
+        return _build_asset_response(request, asset)
 
     async def _healthy(self, _: web.Request) -> web.Response:
         if self._alive():

@@ -124,8 +124,8 @@ def choose_format(accept: str) -> Choice:
 
 def is_gzip_accepted(accept_encoding: str) -> bool:
     """Check whether the client accepts gzip: by name, or by a wildcard if it is not named."""
-    wanted = {coding.media: coding.quality for coding in _parse_ranges(accept_encoding)}
-    return wanted.get("gzip", wanted.get("*", 0.0)) > 0
+    qualities = {coding.media: coding.quality for coding in _parse_ranges(accept_encoding)}
+    return qualities.get("gzip", qualities.get("*", 0.0)) > 0
 
 
 def _format_content_type(chosen: Format, media_range: _Range | None) -> str:
@@ -137,15 +137,15 @@ def _format_content_type(chosen: Format, media_range: _Range | None) -> str:
 
 
 def _parse_ranges(header: str) -> list[_Range]:
-    found = []
+    ranges = []
     for entry in header.split(",", RANGES_MAX)[:RANGES_MAX]:
         media, *rest = (part.strip() for part in entry.lower().split(";"))
         parameters = {}
         for parameter in rest:
             name, _, value = parameter.partition("=")
             parameters[name.strip()] = value.strip().strip('"')
-        found.append(_Range(media, parameters, _parse_quality(parameters.get("q"))))
-    return found
+        ranges.append(_Range(media, parameters, _parse_quality(parameters.get("q"))))
+    return ranges
 
 
 def _parse_quality(text: str | None) -> float:
@@ -202,13 +202,13 @@ class Encoder:
     def bodies(self, families: Iterable[Family]) -> Iterator[tuple[MetricSpec, Iterator[bytes]]]:
         """Yield each family that has rows with its sample lines, the same in every format."""
         # By what gave them; it is kept, or another one could have its id.
-        seen: dict[tuple[int, tuple[str, ...]], tuple[LabelRows, _FormattedRows]] = {}
+        formatted: dict[tuple[int, tuple[str, ...]], tuple[LabelRows, _FormattedRows]] = {}
         known: dict[tuple[str, ...], _LabelTextCache] = {}
         for family in families:
             name, names = family.spec.name, family.spec.labels
             _, last = self._rows.get(name, (names, None))
-            if (id(family.labels), names) in seen:
-                _, rows = seen[id(family.labels), names]
+            if (id(family.labels), names) in formatted:
+                _, rows = formatted[id(family.labels), names]
             elif last is not None and last.labels == family.labels:
                 rows = last
             else:
@@ -216,15 +216,15 @@ class Encoder:
                     known[names] = _LabelTextCache(self._last(names))
                 written = known[names].texts(names, family.labels)
                 rows = _FormattedRows(family.labels, written, _mark_first_rows(written))
-            seen[id(family.labels), names] = (family.labels, rows)
+            formatted[id(family.labels), names] = (family.labels, rows)
             self._rows[name] = (names, rows)
             if rows.labels:
                 yield family.spec, _encode_lines(name, rows, family.numbers)
 
     def _last(self, names: tuple[str, ...]) -> list[_FormattedRows]:
         """Return the rows of the last render with these label names."""
-        found = {id(rows): rows for key, rows in self._rows.values() if key == names}
-        return list(found.values())
+        last = {id(rows): rows for key, rows in self._rows.values() if key == names}
+        return list(last.values())
 
 
 class _LabelTextCache:
@@ -248,10 +248,10 @@ class _LabelTextCache:
             written = _format_labels(names, rows)
             self._whole.append((rows, written))
             return written
-        wanted = list(rows)
-        new = [key for key in wanted if key not in self._texts]
+        rows_of_texts = list(rows)
+        new = [key for key in rows_of_texts if key not in self._texts]
         self._texts.update(zip(new, _format_labels(names, new), strict=True))
-        return list(map(self._texts.__getitem__, wanted))
+        return list(map(self._texts.__getitem__, rows_of_texts))
 
 
 class Exposition:
@@ -353,18 +353,21 @@ def _has_to_escape(text: str) -> bool:
     return not text.isascii() and _TO_ESCAPE.search(text) is not None
 
 
-def _escape_character(found: re.Match[str]) -> str:
-    return _ESCAPES.get(found.group(), "\N{REPLACEMENT CHARACTER}")
+def _escape_character(match: re.Match[str]) -> str:
+    return _ESCAPES.get(match.group(), "\N{REPLACEMENT CHARACTER}")
 
 
 def _encode_lines(name: str, rows: _FormattedRows, numbers: list[float]) -> Iterator[bytes]:
     """Yield one line per row, LINES_AT_ONCE of them at a time."""
-    texts, shown = rows.texts, numbers
+    texts, shown_values = rows.texts, numbers
     if rows.first is not None:
-        texts, shown = list(compress(texts, rows.first)), list(compress(shown, rows.first))
+        texts, shown_values = (
+            list(compress(texts, rows.first)),
+            list(compress(shown_values, rows.first)),
+        )
     for start in range(0, len(texts), LINES_AT_ONCE):
         until = start + LINES_AT_ONCE
-        yield _encode_piece(name, texts[start:until], shown[start:until])
+        yield _encode_piece(name, texts[start:until], shown_values[start:until])
 
 
 def _encode_piece(name: str, texts: list[str], numbers: list[float]) -> bytes:
@@ -506,12 +509,12 @@ class RenderCache:
 
         Its bytes count as unread until the payload is released or no longer exists.
         """
-        made, token = ChunkedBody(body, content_type), object()
-        self._untaken[token] = (id(body), made.size or 0)  # `made` holds it: the id is its own
-        release = weakref.finalize(made, self._untaken.pop, token)
+        rendered, token = ChunkedBody(body, content_type), object()
+        self._untaken[token] = (id(body), rendered.size or 0)  # held by `rendered`
+        release = weakref.finalize(rendered, self._untaken.pop, token)
         release.atexit = False
-        made.on_release = release
-        return made
+        rendered.on_release = release
+        return rendered
 
     def _untaken_bytes(self) -> int:
         """Return the number of unread bytes. A body that several clients read counts once."""

@@ -118,14 +118,14 @@ def collect_inputs(snapshot: Snapshot) -> Iterator[Family]:
 
 def collect_tails(snapshot: Snapshot) -> Iterator[Family]:
     """Yield how far the internal topics were read, and their records by kind."""
-    found: list[tuple[Labels, TailView]] = [
+    tails: list[tuple[Labels, TailView]] = [
         (attrgetter(*TAIL)(view.id), view.tail) for view in snapshot.inputs if view.tail is not None
     ]
     yield build_family_of_rows(
         catalog.TAIL_RECORDS,
         (
             ((*key, record), count)
-            for key, tail in found
+            for key, tail in tails
             for record, count in (
                 ("value", tail.values),
                 ("tombstone", tail.tombstones),
@@ -134,9 +134,9 @@ def collect_tails(snapshot: Snapshot) -> Iterator[Family]:
         ),
     )
     yield build_family_of_rows(
-        catalog.TAIL_CAUGHT_UP, ((key, int(tail.caught_up)) for key, tail in found)
+        catalog.TAIL_CAUGHT_UP, ((key, int(tail.caught_up)) for key, tail in tails)
     )
-    yield build_family_of_rows(catalog.TAIL_BEHIND, ((key, tail.behind) for key, tail in found))
+    yield build_family_of_rows(catalog.TAIL_BEHIND, ((key, tail.behind) for key, tail in tails))
 
 
 def collect_connectors(snapshot: Snapshot) -> Iterator[Family]:
@@ -153,12 +153,12 @@ def collect_connectors(snapshot: Snapshot) -> Iterator[Family]:
         row_key = (view.connect_cluster, view.name)
         states += [((*row_key, state), on) for state, on in _expand_state_set(view.state)]
         for task in tasks_of(view):
-            found = _expand_state_set(task.state)
+            state_values = _expand_state_set(task.state)
             labels = (*row_key, str(task.number))
             for column, label in zip(task_states, labels, strict=False):
-                column.extend([label] * len(found))
-            task_states[-1].extend([state for state, _ in found])
-            task_state_is += [on for _, on in found]
+                column.extend([label] * len(state_values))
+            task_states[-1].extend([state for state, _ in state_values])
+            task_state_is += [on for _, on in state_values]
         tasks += [((*row_key, state), count) for state, count in _count_tasks(view)]
     yield build_family_of_rows(catalog.CONNECTOR_STATE, states)
     yield build_family_of_rows(catalog.CONNECTOR_TASKS, tasks)
@@ -313,8 +313,13 @@ def collect_verdicts_and_findings(snapshot: Snapshot) -> Iterator[Family]:
         ),
     )
     counts = Counter(
-        (found.connect_cluster, found.connector or "", found.name.value, found.severity.value)
-        for found in snapshot.findings
+        (
+            finding.connect_cluster,
+            finding.connector or "",
+            finding.name.value,
+            finding.severity.value,
+        )
+        for finding in snapshot.findings
     )
     yield build_family_of_rows(catalog.FINDINGS, counts.items())
     yield build_family_of_counts(catalog.NOTIFICATIONS_FAILED, snapshot.notifications_failed)
@@ -330,7 +335,10 @@ def collect_topic_problems(snapshot: Snapshot) -> Iterator[Family]:
     """Yield problems with the configuration of internal topics."""
     yield build_family_of_rows(
         catalog.TOPIC_PROBLEM,
-        (((found.at.kafka, found.at.topic, found.problem), 1) for found in snapshot.topic_problems),
+        (
+            ((problem.at.kafka, problem.at.topic, problem.problem), 1)
+            for problem in snapshot.topic_problems
+        ),
     )
 
 
@@ -468,13 +476,13 @@ def collect_families(
     snapshot: Snapshot,
     build: BuildInfo,
     last: ConfigReloadStatus,
-    wanted: Callable[[MetricSpec], bool] = is_any_metric,
+    is_wanted: Callable[[MetricSpec], bool] = is_any_metric,
 ) -> Iterator[Family]:
     """Return every wanted family of one snapshot. A family may have no rows."""
     groups = (
-        group for group, metrics in GROUPS.items() if not metrics or any(map(wanted, metrics))
+        group for group, metrics in GROUPS.items() if not metrics or any(map(is_wanted, metrics))
     )
-    made = chain(
+    families = chain(
         (collect_build_info(build),), collect_reload(last), *(group(snapshot) for group in groups)
     )
-    return (found for found in made if wanted(found.spec))
+    return (family for family in families if is_wanted(family.spec))

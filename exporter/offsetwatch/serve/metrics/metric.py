@@ -86,9 +86,9 @@ class LabelColumns:
 
     __hash__ = None  # type: ignore[assignment]  # like any list
 
-    def kept(self, shown: list[bool]) -> LabelColumns:
+    def kept(self, mask: list[bool]) -> LabelColumns:
         """Return the rows that are shown."""
-        return LabelColumns(*(list(compress(column, shown)) for column in self.columns))
+        return LabelColumns(*(list(compress(column, mask)) for column in self.columns))
 
     def repeated(self, times: list[int]) -> LabelColumns:
         """Return each row as often as `times` says."""
@@ -124,21 +124,23 @@ def build_family(spec: MetricSpec, labels: LabelRows, numbers: Sequence[float | 
     """
     if _has_only_exact(numbers):
         return Family(spec, labels, list(numbers))
-    shown = [
+    mask = [
         number is not None and -FLOAT_EXACT_MAX <= number <= FLOAT_EXACT_MAX for number in numbers
     ]
-    kept = cast("list[float]", list(compress(numbers, shown)))
-    if not kept:
-        return Family(spec, [], kept)
+    values = cast("list[float]", list(compress(numbers, mask)))
+    if not values:
+        return Family(spec, [], values)
     if isinstance(labels, LabelColumns):
-        return Family(spec, labels.kept(shown), kept)
-    return Family(spec, list(compress(labels, shown)), kept)
+        return Family(spec, labels.kept(mask), values)
+    return Family(spec, list(compress(labels, mask)), values)
 
 
 def build_family_of_rows(spec: MetricSpec, rows: Iterable[tuple[Labels, float | None]]) -> Family:
     """Build a family from pairs of a label set and its number."""
-    found = list(rows)
-    return build_family(spec, [labels for labels, _ in found], [number for _, number in found])
+    all_rows = list(rows)
+    return build_family(
+        spec, [labels for labels, _ in all_rows], [number for _, number in all_rows]
+    )
 
 
 def build_family_of_counts(spec: MetricSpec, counts: Iterable[tuple[str, float | None]]) -> Family:
@@ -153,6 +155,6 @@ def _has_only_exact(numbers: Sequence[float | None]) -> TypeGuard[Sequence[float
     """
     if not numbers or None in numbers:
         return not numbers
-    found = cast("Sequence[float]", numbers)
-    within = min(found) >= -FLOAT_EXACT_MAX and max(found) <= FLOAT_EXACT_MAX
-    return within and not math.isnan(sum(found))  # no order of numbers tells where a NaN is
+    values = cast("Sequence[float]", numbers)
+    within = min(values) >= -FLOAT_EXACT_MAX and max(values) <= FLOAT_EXACT_MAX
+    return within and not math.isnan(sum(values))  # no order of numbers tells where a NaN is

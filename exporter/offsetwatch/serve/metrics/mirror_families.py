@@ -230,13 +230,15 @@ def collect_mirrored_topics(snapshot: Snapshot) -> Iterator[Family]:
             lags.setdefault(row_key, []).append(view.lag)
             age = compute_lag_seconds(view.behind_since, snapshot.at, caught_up=view.caught_up)
             ages.setdefault(row_key, []).append(age)
-    known = {key: [lag for lag in found if lag is not None] for key, found in lags.items()}
+    known = {key: [lag for lag in values if lag is not None] for key, values in lags.items()}
     sums = [
-        sum(known[key]) if len(known[key]) == len(found) else None for key, found in lags.items()
+        sum(known[key]) if len(known[key]) == len(values) else None for key, values in lags.items()
     ]
     yield build_family(TOPIC_LAG, list(lags), sums)
-    old = {key: [age for age in found if age is not None] for key, found in ages.items()}
-    oldest = [max(old[key]) if len(old[key]) == len(found) else None for key, found in ages.items()]
+    old = {key: [age for age in values if age is not None] for key, values in ages.items()}
+    oldest = [
+        max(old[key]) if len(old[key]) == len(values) else None for key, values in ages.items()
+    ]
     yield build_family(TOPIC_LAG_SECONDS, list(ages), oldest)
 
 
@@ -246,17 +248,17 @@ def collect_recreations(snapshot: Snapshot) -> Iterator[Family]:
     Topics that were not have 0, so that increase() sees the first time.
     """
     without = snapshot.left_out_of(SeriesGroup.TOPICS)
-    found: dict[Labels, int] = {
+    recreations: dict[Labels, int] = {
         (*flow_of(view), view.topic): 0
         for view in snapshot.mirror_partitions
         if not without or _connector_key_of(view) not in without
     }
-    found |= {
+    recreations |= {
         (*flow_of(recreation), recreation.topic): recreation.count
         for recreation in snapshot.recreations
         if (recreation.connect_cluster, recreation.connector) not in without
     }
-    yield build_family_of_rows(RECREATIONS, found.items())
+    yield build_family_of_rows(RECREATIONS, recreations.items())
 
 
 def collect_syncs(snapshot: Snapshot) -> Iterator[Family]:

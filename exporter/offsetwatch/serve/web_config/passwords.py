@@ -142,11 +142,11 @@ class PasswordChecker:
 
 def _parse_basic_header(authorization: Sequence[str]) -> tuple[str, bytes] | None:
     """Return user and password of the only Authorization header; None for anything else."""
-    found = _BASIC.fullmatch(authorization[0]) if len(authorization) == 1 else None
-    if found is None:
+    match = _BASIC.fullmatch(authorization[0]) if len(authorization) == 1 else None
+    if match is None:
         return None
     try:
-        user, colon, password = base64.b64decode(found[1], validate=True).partition(b":")
+        user, colon, password = base64.b64decode(match[1], validate=True).partition(b":")
         return (user.decode(), password) if colon else None
     except (binascii.Error, UnicodeDecodeError):
         return None

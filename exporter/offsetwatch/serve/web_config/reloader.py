@@ -71,14 +71,14 @@ def list_ineffective_settings(web: WebConfig) -> tuple[str, ...]:
     tls = web.tls_server_config
     if tls is None:
         return ()
-    found = []
+    settings = []
     if tls.client_auth_type == "RequestClientCert":
-        found.append(f"{_SETTING_PATH}.client_auth_type: no certificate is requested")
+        settings.append(f"{_SETTING_PATH}.client_auth_type: no certificate is requested")
     if tls.client_auth_type == "RequireAnyClientCert":
-        found.append(f"{_SETTING_PATH}.client_auth_type: certificates are also verified")
+        settings.append(f"{_SETTING_PATH}.client_auth_type: certificates are also verified")
     if len(tls.curve_preferences) > 1:
-        found.append(f"{_SETTING_PATH}.curve_preferences: only a single one can be set")
-    return tuple(found)
+        settings.append(f"{_SETTING_PATH}.curve_preferences: only a single one can be set")
+    return tuple(settings)
 
 
 def is_certificate_allowed(certificate: Mapping[str, Any] | None, web: WebConfig) -> bool:
@@ -179,8 +179,8 @@ class WebConfigReloader:
         self._stamp = now
         failures = self._seen.failures
         try:
-            found = _read_web_config(self.path)
-            weaker = tuple(_find_weaker_settings(found.web, self._in_use.web))
+            loaded = _read_web_config(self.path)
+            weaker = tuple(_find_weaker_settings(loaded.web, self._in_use.web))
             if weaker:
                 raise ConfigError(weaker)
         except ConfigError as exc:
@@ -189,12 +189,12 @@ class WebConfigReloader:
             log.error("web_config_unusable", listener=self._listener, mistakes=mistakes)  # noqa: TRY400
             self._seen = WebConfigStatus(self._listener, successful=False, failures=failures + 1)
             return self._in_use
-        self._in_use = found
+        self._in_use = loaded
         self._stamp = self._now()  # it may name other files
         self._seen = WebConfigStatus(self._listener, successful=True, failures=failures)
         log.info("web_config_reloaded", listener=self._listener)
         self._say_without_effect()
-        return found
+        return loaded
 
     def _now(self) -> tuple[object, ...]:
         tls = self._in_use.web.tls_server_config
@@ -202,9 +202,9 @@ class WebConfigReloader:
         return tuple(read_file_stamp(path) for path in (self.path, *files) if path is not None)
 
     def _say_without_effect(self) -> None:
-        found = list_ineffective_settings(self._in_use.web)
-        if found:
-            log.warning("web_config_in_part", listener=self._listener, settings=found)
+        settings = list_ineffective_settings(self._in_use.web)
+        if settings:
+            log.warning("web_config_in_part", listener=self._listener, settings=settings)
 
 
 def check_web_config(path: Path) -> None:

@@ -51,29 +51,29 @@ class RequestGuard:
         self._passwords.end()
 
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        found = self._current.get().web
+        web_config = self._current.get().web
         transport = request.transport
         certificate = None if transport is None else transport.get_extra_info("peercert")
         # Of a connection that was let in, too: who is let in may have changed since.
-        if not is_certificate_allowed(certificate, found):
+        if not is_certificate_allowed(certificate, web_config):
             self._refused["certificate"] += 1
             if transport is not None:
                 transport.abort()
             return web.Response(status=403)  # nobody gets it
-        if not found.basic_auth_users:
+        if not web_config.basic_auth_users:
             return await handler(request)
         # No header is used, as a client can forge it.
         peer = None if transport is None else transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) else ""
-        who = await self._passwords.who(
+        user = await self._passwords.who(
             request.headers.getall("Authorization", []),
-            found.basic_auth_users,
+            web_config.basic_auth_users,
             address,
             self._clock.now(),
         )
-        if not isinstance(who, PasswordRejection):
+        if not isinstance(user, PasswordRejection):
             return await handler(request)
-        return self._refuse(who, address)
+        return self._refuse(user, address)
 
     def _refuse(self, why: PasswordRejection, address: str) -> web.Response:
         if why is PasswordRejection.THROTTLED:

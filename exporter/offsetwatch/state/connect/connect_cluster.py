@@ -310,11 +310,11 @@ class ConnectClusterState:
             return False
         names = () if self.home is None else guess_sibling_names(self.home.topic)
         mine = [topic for topic in beside if topic.topic in names and topic.kafka == self.of.kafka]
-        found = mine[0] if len(mine) == 1 else None
-        if found == self._status_topic:
+        status_topic = mine[0] if len(mine) == 1 else None
+        if status_topic == self._status_topic:
             return False
         self._histories.forget()
-        self._status_topic = found
+        self._status_topic = status_topic
         return True
 
     def _apply_listing(self, read: TailRead) -> bool:
@@ -337,13 +337,13 @@ class ConnectClusterState:
 
     def topics(self) -> tuple[OffsetsTopic, ...]:
         """Return every topic in which the cluster keeps source offsets."""
-        found = [] if self.home is None else [OffsetsTopic(self.name, self.home)]
-        found += [
+        topics = [] if self.home is None else [OffsetsTopic(self.name, self.home)]
+        topics += [
             OffsetsTopic(self.name, topic, connector)
             for connector, topic in sorted(self._dedicated.items())
             if topic is not None and topic != self.home
         ]
-        return tuple(found)
+        return tuple(topics)
 
     def status_topics(self) -> tuple[StatusTopic, ...]:
         """Return the status topic if states are polled: it has the changes that polls miss."""
@@ -357,14 +357,14 @@ class ConnectClusterState:
         The same tuple while nothing changes; empty unless their status topic is read to its end.
         Without connectors whose states by REST contradict it.
         """
-        found, wants = self.all_histories(now), self.of.wants_connector
+        histories, is_wanted = self.all_histories(now), self.of.wants_connector
         doubts = self._state_checks.doubts
         return self._wanted_histories.get(
-            *(found, doubts),
+            *(histories, doubts),
             make=lambda: tuple(
                 history
-                for history in found
-                if wants(history.connector) and history.connector not in doubts
+                for history in histories
+                if is_wanted(history.connector) and history.connector not in doubts
             ),
         )
 
@@ -449,18 +449,22 @@ class ConnectClusterState:
 
     def list_view(self) -> ConnectorListView | None:
         """Return how far the list of connectors can be believed; None if it was never polled."""
-        view, wants = self._list.view, self.of.wants_connector
+        view, is_wanted = self._list.view, self.of.wants_connector
         if view is None:
             return None
         return replace(
             view,
             without_state=tuple(
-                connector for connector in view.without_state if wants(connector.connector)
+                connector for connector in view.without_state if is_wanted(connector.connector)
             ),
-            unlisted=tuple(connector for connector in view.unlisted if wants(connector.connector)),
-            alternating=tuple(name for name in view.alternating if wants(name)),
+            unlisted=tuple(
+                connector for connector in view.unlisted if is_wanted(connector.connector)
+            ),
+            alternating=tuple(name for name in view.alternating if is_wanted(name)),
             without_configuration={
-                name: moment for name, moment in view.without_configuration.items() if wants(name)
+                name: moment
+                for name, moment in view.without_configuration.items()
+                if is_wanted(name)
             },
         )
 
@@ -510,7 +514,7 @@ class ConnectClusterState:
     def views(self, now: float) -> tuple[SourcePartitionView, ...]:
         """Return the views of all source partitions whose inputs are live."""
         listed, dedicated, home = self.names(), self._dedicated, self.home
-        shown = [
+        books = [
             (self._books[topic], names)
             for topic, names in self._homes.get(
                 *(listed, dedicated, home),
@@ -518,11 +522,11 @@ class ConnectClusterState:
             )
             if self.sound(topic, now)
         ]
-        parts = [book.views(names) for book, names in shown]
+        parts = [book.views(names) for book, names in books]
         superseded = [
             views for name in sorted(self._dedicated) if (views := self._superseded_of(name, now))
         ]
-        layouts = [*chain.from_iterable((book.layout, names) for book, names in shown), *superseded]
+        layouts = [*chain.from_iterable((book.layout, names) for book, names in books), *superseded]
         if self._by_rest:
             polled = frozenset(name for name in self._by_rest if self._is_polled(name, now))
             self._polled = self._polled if polled == self._polled else polled
@@ -544,8 +548,8 @@ class ConnectClusterState:
     def claimed(self, connector: str, source: str) -> frozenset[TopicPartition]:
         """Return the upstream partitions that the connector has an offset for, shown or not."""
         book = self._store_of(connector)
-        found = () if book is None else book.claimed(connector, source)
-        return frozenset(partition.upstream for partition in found)
+        partitions = () if book is None else book.claimed(connector, source)
+        return frozenset(partition.upstream for partition in partitions)
 
     def uncommitted(self, connector: str, source: str, partition: TopicPartition) -> bool:
         """Return whether the connector certainly has no offset for this upstream partition."""
@@ -563,15 +567,15 @@ class ConnectClusterState:
 
     def dropped(self) -> dict[str, int]:
         """Return the number of entries that limits dropped, by reason."""
-        found = self._cut.copy()
+        dropped = self._cut.copy()
         for book in self._books.values():
-            found.update(book.dropped)
-        found.update(self._rest.dropped)
+            dropped.update(book.dropped)
+        dropped.update(self._rest.dropped)
         if self._histories.dropped:
-            found["histories_max"] += self._histories.dropped
+            dropped["histories_max"] += self._histories.dropped
         if self._listing.dropped:
-            found["listing"] += self._listing.dropped
-        return dict(found)
+            dropped["listing"] += self._listing.dropped
+        return dict(dropped)
 
     # --- over a restart --------------------------------------------------------------------------
 
@@ -672,12 +676,12 @@ def group_by_offsets_topic(
 
     A connector uses its `dedicated` topic if it has one, otherwise `home`.
     """
-    found: dict[KafkaTopic, set[str]] = {}
+    by_topic: dict[KafkaTopic, set[str]] = {}
     for name in connectors:
         topic = dedicated.get(name, home)
         if topic is not None:
-            found.setdefault(topic, set()).add(name)
-    return tuple((topic, frozenset(names)) for topic, names in sorted(found.items()))
+            by_topic.setdefault(topic, set()).add(name)
+    return tuple((topic, frozenset(names)) for topic, names in sorted(by_topic.items()))
 
 
 def guess_sibling_names(offsets_topic: str) -> tuple[str, ...]:
@@ -686,8 +690,8 @@ def guess_sibling_names(offsets_topic: str) -> tuple[str, ...]:
     No API provides them. A topic of such a name counts only once its keys confirm it (role_of_key).
     """
     for word in ("offsets", "offset"):
-        before, found, after = offsets_topic.rpartition(word)
-        if found:
+        before, separator, after = offsets_topic.rpartition(word)
+        if separator:
             names = ("configs", "config", "statuses", "status")
             return tuple(f"{before}{name}{after}" for name in names)
     return ()
@@ -717,5 +721,5 @@ class _TopicEvidence:
 
     def committing(self) -> frozenset[str]:
         home = self._site.home
-        found = frozenset() if home is None else self._site.committing(home, since=0.0)
-        return found - self._elsewhere
+        committed = frozenset() if home is None else self._site.committing(home, since=0.0)
+        return committed - self._elsewhere

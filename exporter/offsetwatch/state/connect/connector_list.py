@@ -163,15 +163,15 @@ class _KnownConnector:
 
     def _become(self, settings: Connector, states: Connector) -> None:
         """Replace the connector if it has changed: caches rely on the same object."""
-        made = replace(
+        connector = replace(
             settings,
             version=states.version or settings.version,
             state=states.state,
             tasks=states.tasks,
             failure=states.failure,
         )
-        if made != self.connector:
-            self.connector = made
+        if connector != self.connector:
+            self.connector = connector
 
 
 @dataclass(slots=True)
@@ -197,8 +197,11 @@ class ConnectorList:
     ) -> tuple[Connector, ...]:
         """Apply a response. Return the existing connectors by name; the same tuple if unchanged."""
         if answer.kafka_cluster_id is not None:  # the first one is the cluster's own
-            ours = self._ids[0] or answer.kafka_cluster_id
-            self._ids = (ours, None if answer.kafka_cluster_id == ours else answer.kafka_cluster_id)
+            own_id = self._ids[0] or answer.kafka_cluster_id
+            self._ids = (
+                own_id,
+                None if answer.kafka_cluster_id == own_id else answer.kafka_cluster_id,
+            )
         foreign = self._ids[1] is not None
         listed = {} if foreign else _collect_entries(answer)
         for name, entry in listed.items():
@@ -214,13 +217,13 @@ class ConnectorList:
         unlisted = tuple(self._unlisted(witnesses, now))
         lost = foreign or self._lost(unlisted)
         if not lost:
-            self._drop_gone(witnesses, now, held={connector.since for connector in unlisted})
+            self._drop_gone(witnesses, now, held_since={connector.since for connector in unlisted})
         self._show(unlisted, now, lost=lost)
-        shown = tuple(known.connector for _, known in sorted(self._known.items()))
-        if len(shown) != len(self._shown) or any(
-            new is not old for new, old in zip(shown, self._shown, strict=True)
+        connectors = tuple(known.connector for _, known in sorted(self._known.items()))
+        if len(connectors) != len(self._shown) or any(
+            new is not old for new, old in zip(connectors, self._shown, strict=True)
         ):
-            self._shown = shown
+            self._shown = connectors
         return self._shown
 
     @property
@@ -280,7 +283,7 @@ class ConnectorList:
         went = [connector.since for connector in unlisted if connector.connector in self._known]
         return not listed or (bool(went) and min(listed) >= min(went))
 
-    def _drop_gone(self, witnesses: ConnectorEvidence, now: float, held: set[float]) -> None:
+    def _drop_gone(self, witnesses: ConnectorEvidence, now: float, held_since: set[float]) -> None:
         """Forget connectors that are deleted.
 
         One is deleted if no list has it and its status was deleted. It also is if it has been
@@ -295,7 +298,7 @@ class ConnectorList:
             silent = (
                 status in {None, DELETED}
                 and not witnesses.may_have_status(name)
-                and absence.since not in held
+                and absence.since not in held_since
                 and absence.answers >= MISSED_ANSWERS
                 and now - absence.since >= DELETION_INTERVALS * self.interval_s
             )

@@ -204,26 +204,26 @@ class KeySpellings:
 
     def add(self, record: SourceRecord) -> bool:
         """Add a record. Return False if it is not newer than the last one of its raw key."""
-        place = self._place_of(record)
-        self._note(record, place)
+        position = self._place_of(record)
+        self._note(record, position)
         partition = self._of.get(record.key.identity)
         if partition is None:
             known = self._known.get(record.key.identity, _NO_SPELLINGS)
             partition = self._of[record.key.identity] = _Partition({}, known.used, known.change)
         spelling = partition.spellings.get(record.raw_key)
         if spelling is None:
-            spelling = Spelling(record.key, record.raw_key, place, record.offset)
+            spelling = Spelling(record.key, record.raw_key, position, record.offset)
             known = self._known.get(record.key.identity, _NO_SPELLINGS)
             spelling.intruder = bool(partition.used) and known.is_intruder(record.raw_key)
             partition.spellings[record.raw_key] = spelling
         elif spelling.present:
-            if not place.is_after(spelling.place):
-                is_older = spelling.place.is_after(place)
+            if not position.is_after(spelling.place):
+                is_older = spelling.place.is_after(position)
                 spelling.contested |= not is_older and spelling.offset != record.offset
                 return False
             spelling.contested = False
         spelling.present = True
-        spelling.place, spelling.offset, spelling.ours = place, record.offset, record.ours
+        spelling.place, spelling.offset, spelling.ours = position, record.offset, record.ours
         if _is_commit(record):
             _count_commit(partition, spelling)
         if record.live:
@@ -238,15 +238,17 @@ class KeySpellings:
         self._read += record.live
         return locate_record(record, self._read if record.live else 0)
 
-    def _note(self, record: SourceRecord, place: OffsetRecordPosition) -> None:
+    def _note(self, record: SourceRecord, at: OffsetRecordPosition) -> None:
         if not _is_commit(record):
             return
         order = parse_field_order(record.raw_key)
         moments = self._orders.get(order, ())
         # Ordered: records of different Kafka partitions are read in any order at first.
-        if not any(abs(moment.at - place.at) <= FLUSH_WINDOW_S for moment in moments):
-            kept = sorted((*moments, place), key=lambda position: (position.read, position.at))
-            self._orders[order] = tuple(kept[-_REST_COMMITS_NEEDED:])
+        if not any(abs(moment.at - at.at) <= FLUSH_WINDOW_S for moment in moments):
+            moments_after = sorted(
+                (*moments, at), key=lambda position: (position.read, position.at)
+            )
+            self._orders[order] = tuple(moments_after[-_REST_COMMITS_NEEDED:])
 
     def in_use(self, identity: str) -> SpellingInUse:
         """Return the spelling of a source partition that its task looks up."""
@@ -323,10 +325,10 @@ def locate_record(record: SourceRecord, read: int = 0) -> OffsetRecordPosition:
 
 def collect_spellings(records: Iterable[SourceRecord], class_name: str = "") -> KeySpellings:
     """Return the spellings of one connector of this class from its records, in any order."""
-    found = KeySpellings(class_name=class_name)
+    spellings = KeySpellings(class_name=class_name)
     for record in records:
-        found.add(record)
-    return found
+        spellings.add(record)
+    return spellings
 
 
 @lru_cache(maxsize=1024)
@@ -345,14 +347,14 @@ def _is_commit(record: SourceRecord) -> bool:
 
 
 def _count_commit(partition: _Partition, spelling: Spelling) -> None:
-    place = spelling.place
+    position = spelling.place
     spelling.moments += 1  # no flush, and no request over REST, writes a key twice
     if spelling.moments == 1:
         spelling.first = spelling.value
-    spelling.committed = place
+    spelling.committed = position
     for other in partition.spellings.values():
         is_other = other is not spelling and other.committed is not None
-        if is_other and other.committed is not None and place.is_after(other.committed):
+        if is_other and other.committed is not None and position.is_after(other.committed):
             other.moments = 0
 
 
@@ -441,25 +443,25 @@ def _choose_spelling(
         return confirmed, ()
     # Connectors that are known have HashMaps; of others that order may well be from REST.
     shape = newest.key.dialect
-    usual = newest.by_rest == has_hash_maps(
+    plausible = newest.by_rest == has_hash_maps(
         resolve_dialect(shape, class_name) if class_name else shape
     )
     once = all(spelling.moments <= 1 for spelling in others)
-    if used is None and usual and once and not _is_erased(known, newest):
+    if used is None and plausible and once and not _is_erased(known, newest):
         return newest, ()  # nothing but its age speaks for another
     return _choose_if_identical([newest, *others])
 
 
-def _sort_newest_first(found: Iterable[Spelling]) -> list[Spelling]:
-    left, ordered = sorted(found, key=_find_last_commit, reverse=True), []
-    while left:
-        newest = left[0]
-        for spelling in left[1:]:
+def _sort_newest_first(spellings: Iterable[Spelling]) -> list[Spelling]:
+    remaining, ordered = sorted(spellings, key=_find_last_commit, reverse=True), []
+    while remaining:
+        newest = remaining[0]
+        for spelling in remaining[1:]:
             assert spelling.committed is not None
             assert newest.committed is not None
             if spelling.committed.is_after(newest.committed):
                 newest = spelling
-        left.remove(newest)
+        remaining.remove(newest)
         ordered.append(newest)
     return ordered
 
@@ -508,7 +510,7 @@ def _find_commit_moments(
     return orders.get(parse_field_order(spelling.raw_key), ())
 
 
-def _choose_if_identical(found: list[Spelling]) -> tuple[Spelling | None, tuple[Spelling, ...]]:
+def _choose_if_identical(spellings: list[Spelling]) -> tuple[Spelling | None, tuple[Spelling, ...]]:
     """Return the first spelling if all have the same offset, otherwise all as candidates."""
-    texts = {None if spelling.value is None else spelling.value.text for spelling in found}
-    return (found[0], ()) if len(texts) == 1 else (None, tuple(found))
+    texts = {None if spelling.value is None else spelling.value.text for spelling in spellings}
+    return (spellings[0], ()) if len(texts) == 1 else (None, tuple(spellings))

@@ -126,8 +126,8 @@ class RestOffsets:
         """Forget all other connectors: their offsets come from a topic now, or they are gone."""
         gone = self._of.keys() - set(connectors)
         for name in gone:
-            left = self._of.pop(name)
-            self._budget.remove(sum(map(len, left)), len(left))
+            partitions = self._of.pop(name)
+            self._budget.remove(sum(map(len, partitions)), len(partitions))
             self._labels.pop(name, None)
             self._mirrors.pop(name, None)
             self._uncounted.discard(name)
@@ -214,12 +214,12 @@ class RestOffsets:
 
     def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, MirrorPosition]:
         """Return the committed offsets of a MirrorSourceConnector under this source alias."""
-        found: dict[MirrorPartition, MirrorPosition] = {}
+        positions: dict[MirrorPartition, MirrorPosition] = {}
         for mirror, partition in self._mirrored(connector, source):
             offset = read_position(partition.key.dialect, partition.offset)
             if offset is not None and self._is_shown(partition):
-                found[mirror] = MirrorPosition(offset=offset, at=UNDATED)
-        return found
+                positions[mirror] = MirrorPosition(offset=offset, at=UNDATED)
+        return positions
 
     def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
         """Return the upstream partitions that the connector has an offset for, shown or not."""
@@ -302,10 +302,10 @@ def _has_resumable_offset(partition: _Partition) -> bool:
 
 def _decode_offset(text: str | None) -> SourceOffset | None:
     """Return the offset in a response; None for one that no task would write."""
-    found = None if text is None else decode_value(text.encode())
-    if not isinstance(found, SourceOffset) or found.is_null:
+    decoded = None if text is None else decode_value(text.encode())
+    if not isinstance(decoded, SourceOffset) or decoded.is_null:
         return None
-    return found
+    return decoded
 
 
 def find_polled_connectors(snapshot: Snapshot, view: InputView) -> tuple[RestConnector, ...]:

@@ -37,8 +37,8 @@ from offsetwatch.state.snapshot import RestConnector, SinkPartitionView
 class Sinks:
     """State of all sink connectors: the last group offsets of each Connect cluster."""
 
-    def __init__(self, sites: Mapping[str, ConnectClusterState], inputs: Inputs) -> None:
-        self._sites = sites
+    def __init__(self, clusters: Mapping[str, ConnectClusterState], inputs: Inputs) -> None:
+        self._sites = clusters
         self._inputs = inputs
         self._offsets: dict[str, tuple[SinkOffset, ...]] = {}
         self._ages = OldestRecordAges()
@@ -80,14 +80,14 @@ class Sinks:
             (connector.connect_cluster, connector.connector) != key for connector in self.by_rest
         ):
             return  # a source, or its group is read meanwhile
-        found = []
+        groups = []
         for identity, text in polled.offsets:
             consumed = parse_consumed_partition(identity, text)
             if consumed is not None:
                 topic, partition, committed = consumed
-                found.append(SinkOffset(polled.connector, topic, partition, committed, None))
-        found.sort(key=lambda offset: (offset.topic, offset.partition))
-        self._polled[key] = tuple(found)
+                groups.append(SinkOffset(polled.connector, topic, partition, committed, None))
+        groups.sort(key=lambda offset: (offset.topic, offset.partition))
+        self._polled[key] = tuple(groups)
 
     def read(self, offsets: SinkOffsetsRead, now: float) -> None:
         """Apply committed offsets of groups, and the log ends that were read after them."""

@@ -199,11 +199,11 @@ class SourceBook:
 
     def remembered(self) -> dict[str, dict[str, KnownSpellings]]:
         """Return the raw keys that must survive a restart, by connector and identity."""
-        found = dict(self._known_spellings)  # until the topic was read once
+        remembered = dict(self._known_spellings)  # until the topic was read once
         for connector, spellings in self._spellings.items():
             if known := spellings.remembered():
-                found[connector] = {**found.get(connector, {}), **known}
-        return found
+                remembered[connector] = {**remembered.get(connector, {}), **known}
+        return remembered
 
     def remembered_orders(self) -> dict[str, tuple[FieldOrder, ...]]:
         """Return the field orders of source partitions with one raw key, by connector.
@@ -216,8 +216,8 @@ class SourceBook:
                 if len(orders) < ORDERS_MAX:
                     orders.add(parse_field_order(_find_raw_key(partition)))
         self._without_order.clear()
-        found = {name: tuple(orders) for name, orders in self._known_orders.items()}
-        return found | {name: tuple(sorted(orders)) for name, orders in self._orders.items()}
+        known_orders = {name: tuple(orders) for name, orders in self._known_orders.items()}
+        return known_orders | {name: tuple(sorted(orders)) for name, orders in self._orders.items()}
 
     def freeze(self, frozen: frozenset[int]) -> None:
         """Hide the offsets in these Kafka partitions: newer commits there may be unread."""
@@ -266,8 +266,8 @@ class SourceBook:
     def _raw_keys(self, partition: _Partition) -> tuple[bytes, ...]:
         spellings = self._spellings.get(partition.key.connector)
         if spellings is not None and partition.key.identity in spellings:
-            found = spellings.spellings(partition.key.identity)
-            return tuple(spelling.raw_key for spelling in found)
+            written = spellings.spellings(partition.key.identity)
+            return tuple(spelling.raw_key for spelling in written)
         return (_find_raw_key(partition),) if partition.log_offset >= 0 else ()
 
     def _key_bytes(self, partition: _Partition) -> int:
@@ -275,8 +275,8 @@ class SourceBook:
         key, size = partition.key, sum(map(len, partition.variants))
         spellings = self._spellings.get(key.connector)
         if spellings is not None and key.identity in spellings:
-            found = spellings.spellings(key.identity)
-            return size + sum(len(spelling.raw_key) for spelling in found)
+            written = spellings.spellings(key.identity)
+            return size + sum(len(spelling.raw_key) for spelling in written)
         return size + len(partition.own_key or key.connector + key.identity)
 
     def _has_spellings(self, partition: _Partition) -> bool:
@@ -473,9 +473,9 @@ class SourceBook:
         """Return the offset that REST shows: that of the HashMap key, whatever the task uses."""
         if partition.several is not None:
             spellings = self._spellings[partition.key.connector]
-            found = spellings.spellings(partition.key.identity)
+            written = spellings.spellings(partition.key.identity)
             return next(
-                (_format_offset(spelling.value) for spelling in found if spelling.by_rest), None
+                (_format_offset(spelling.value) for spelling in written if spelling.by_rest), None
             )
         return _format_offset(partition.offset) if partition.own_key is None else None
 
@@ -510,14 +510,14 @@ class SourceBook:
 
     def mirrored(self, connector: str, source: str) -> dict[MirrorPartition, MirrorPosition]:
         """Return committed offsets of a MirrorSourceConnector; others than `source` are dead."""
-        found: dict[MirrorPartition, MirrorPosition] = {}
+        positions: dict[MirrorPartition, MirrorPosition] = {}
         for mirror, partition in self._mirrors.get((connector, source), {}).items():
             offset = read_position(partition.key.dialect, partition.offset)
             if offset is None or partition.committed_at is None:
                 continue
             if self._is_shown(partition):
-                found[mirror] = MirrorPosition(offset=offset, at=partition.committed_at)
-        return found
+                positions[mirror] = MirrorPosition(offset=offset, at=partition.committed_at)
+        return positions
 
     def claimed(self, connector: str, source: str) -> tuple[MirrorPartition, ...]:
         """Return the upstream partitions that the connector has an offset for, shown or not."""
@@ -644,7 +644,7 @@ class SourceBook:
 
     def _view(self, partition: _Partition) -> SourcePartitionView:
         key, offset = partition.key, partition.offset
-        placed = partition.log_offset >= 0
+        logged = partition.log_offset >= 0
         dialect, event_at, broken = describe_offset(
             key.dialect, offset, self._classes.get(key.connector, "")
         )
@@ -659,8 +659,8 @@ class SourceBook:
             offset=offset,
             event_at=event_at,
             poisoned=broken,
-            kafka_partition=partition.kafka_partition if placed else None,
-            log_offset=partition.log_offset if placed else None,
+            kafka_partition=partition.kafka_partition if logged else None,
+            log_offset=partition.log_offset if logged else None,
             committed_at=None if offset is None else partition.committed_at,
             advanced_at=None if offset is None else partition.advanced_at,
             read_at=partition.read_at,
@@ -738,10 +738,10 @@ def _build_keys_view(partition: _Partition) -> RawKeysView | None:
 
 def _build_newest_record(partition: _Partition) -> SourceRecord:
     raw_key = _find_raw_key(partition)
-    found = decode_key(raw_key)
-    assert isinstance(found, SourceKey)
+    key = decode_key(raw_key)
+    assert isinstance(key, SourceKey)
     return SourceRecord(
-        key=found,
+        key=key,
         raw_key=raw_key,
         offset=partition.rivals[-1] if partition.rivals else partition.offset,
         partition=partition.kafka_partition,

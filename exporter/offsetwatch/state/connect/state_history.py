@@ -155,13 +155,13 @@ def find_deletions(changes: Sequence[StateChange]) -> tuple[int, ...]:
     Kafka 4.3.1), and the leader deletes its status; ConnectorStateHistories puts the two in this
     order. A status that is gone without that is a hole in the topic.
     """
-    found, last = [], ""
+    deletions, last = [], ""
     for number, change in enumerate(changes):
         if change.state != DELETED:
             last = change.state
         elif last == UNASSIGNED_STATE:
-            found.append(number)
-    return tuple(found)
+            deletions.append(number)
+    return tuple(deletions)
 
 
 def find_changes_since(

@@ -223,15 +223,15 @@ class PartitionLossAccount:
     @classmethod
     def opened(cls, inspection: PartitionInspection) -> PartitionLossAccount:
         """Build the account of a partition at its first inspection."""
-        made = cls(
+        account = cls(
             position=inspection.position,
             settled=min(inspection.position + 1, inspection.end),
             start=inspection.start,
             end=inspection.end,
             moved_at=inspection.now,
         )
-        made.pace.position_seen(inspection.position, inspection.end, inspection.now)
-        return made
+        account.pace.position_seen(inspection.position, inspection.end, inspection.now)
+        return account
 
     @property
     def waits(self) -> bool:
@@ -359,61 +359,61 @@ class PartitionLossAccount:
         self.pace.restart()
 
     def _leap_told(
-        self, leap: PositionJump, inspection: PartitionInspection
+        self, jump: PositionJump, inspection: PartitionInspection
     ) -> Iterator[LostRange]:
         """Decide an open jump if the position shows its outcome (rules 4 and 5)."""
         position = inspection.position
         if inspection.news is not None:
-            self._syncs_told(leap, inspection.news)
-        leap.harmless |= (
-            inspection.runs and position >= inspection.end and inspection.waited(leap.since)
+            self._syncs_told(jump, inspection.news)
+        jump.harmless |= (
+            inspection.runs and position >= inspection.end and inspection.waited(jump.since)
         )
-        leap.harmless &= not inspection.quiet  # it will be started anew, from the position
-        if position == leap.mark:
+        jump.harmless &= not inspection.quiet  # it will be started anew, from the position
+        if position == jump.mark:
             copied = (
                 inspection.news is not None
                 and inspection.news.came
-                and inspection.news.newest >= leap.mark
+                and inspection.news.newest >= jump.mark
             )
-            if leap.harmless and copied and position < inspection.end:
+            if jump.harmless and copied and position < inspection.end:
                 self.leap = None  # it came back to where the edit had put it
             return
-        if self.tail is not None and self._still_of_the_old(leap, self.tail[1], inspection):
-            leap.mark, self.tail = position, (max(self.tail[0], position + 1), self.tail[1])
+        if self.tail is not None and self._still_of_the_old(jump, self.tail[1], inspection):
+            jump.mark, self.tail = position, (max(self.tail[0], position + 1), self.tail[1])
         elif position >= inspection.end:
-            leap.mark = position
+            jump.mark = position
         elif inspection.quiet:  # a person moved it again
-            leap.mark = position
-            self.leap = leap if position >= leap.first else None
-        elif position > leap.mark and not leap.harmless:
-            last = leap.mark
+            jump.mark = position
+            self.leap = jump if position >= jump.first else None
+        elif position > jump.mark and not jump.harmless:
+            last = jump.mark
             for gap in sorted(() if inspection.news is None else inspection.news.gaps):
                 if gap[0] <= last + 1:  # it stood further than its commits said
                     last = max(last, gap[1])
-            yield leap.cause, leap.first, last
+            yield jump.cause, jump.first, last
             self.leap, self.settled = None, max(self.settled, last + 1)
         else:
             self.leap = None
-            if leap.cause == RECREATED:  # else retention may have taken what it never went back to
+            if jump.cause == RECREATED:  # else retention may have taken what it never went back to
                 self.settled = max(self.settled, position + 1)
 
-    def _syncs_told(self, leap: PositionJump, syncs: SyncsSinceLastPoll) -> None:
+    def _syncs_told(self, jump: PositionJump, syncs: SyncsSinceLastPoll) -> None:
         """Apply syncs to an open jump: a sync from before the mark shows a copy from the log start.
 
         For another topic it must be a sync that went back: others may be of the old topic.
         """
-        if leap.cause == ALTERED:
-            leap.harmless |= syncs.lowest <= leap.mark
+        if jump.cause == ALTERED:
+            jump.harmless |= syncs.lowest <= jump.mark
         else:
-            leap.harmless |= syncs.back_to <= leap.mark
-            if leap.harmless and syncs.came:
+            jump.harmless |= syncs.back_to <= jump.mark
+            if jump.harmless and syncs.came:
                 self.settled = max(self.settled, syncs.newest + 1)
 
     @staticmethod
-    def _still_of_the_old(leap: PositionJump, last: int, inspection: PartitionInspection) -> bool:
+    def _still_of_the_old(jump: PositionJump, last: int, inspection: PartitionInspection) -> bool:
         """Return whether this may be the last commit of records copied from the old topic."""
-        late = not inspection.quiet and not inspection.waited(leap.since)
-        return late and not leap.harmless and leap.mark < inspection.position <= last
+        late = not inspection.quiet and not inspection.waited(jump.since)
+        return late and not jump.harmless and jump.mark < inspection.position <= last
 
     def _close_tail(self, inspection: PartitionInspection) -> Iterator[LostRange]:
         if self.tail is None:
@@ -547,7 +547,7 @@ class LossAccounting:
         quiet, runs = self._activity(inspection)
         topics = self.flows.setdefault(inspection.flow.connector_flow_key, {})
         inspected = set()
-        for topic, places in _group_by_topic(inspection.known).items():
+        for topic, partitions in _group_by_topic(inspection.known).items():
             if inspection.ids is not None and topic not in inspection.ids:
                 continue
             account = topics.setdefault(topic, TopicLossAccount(inspection.now))
@@ -556,14 +556,14 @@ class LossAccounting:
                 account, None if inspection.ids is None else inspection.ids[topic], inspection.now
             )
             fell: set[int] = set()
-            for where in places:
+            for where in partitions:
                 if self._rests(inspection, where, account):
                     continue
                 before = account.accounts.get(where.partition)
                 lost, persisted = _find_losses(before), _collect_persisted_state(before)
                 was_undecided = _is_undecided(before)
-                found = _build_inspection(inspection, where, account, quiet=quiet, runs=runs)
-                if found and not self._take(inspection.flow, where, account, found, fell).waits:
+                result = _build_inspection(inspection, where, account, quiet=quiet, runs=runs)
+                if result and not self._take(inspection.flow, where, account, result, fell).waits:
                     inspected.add(where)
                 after = account.accounts.get(where.partition)
                 if _find_losses(after) != lost:
@@ -747,8 +747,8 @@ def _find_losses(account: PartitionLossAccount | None) -> tuple[LossCounts, floa
 
 def _is_undecided(account: PartitionLossAccount | None) -> bool:
     """Return whether the position is still the one from before the topic was recreated."""
-    leap = None if account is None else account.leap
-    return leap is not None and leap.cause == RECREATED
+    jump = None if account is None else account.leap
+    return jump is not None and jump.cause == RECREATED
 
 
 def _collect_persisted_state(account: PartitionLossAccount | None) -> tuple[object, ...] | None:
@@ -758,11 +758,11 @@ def _collect_persisted_state(account: PartitionLossAccount | None) -> tuple[obje
     """
     if account is None:
         return None
-    pace = account.pace
+    rates = account.pace
     return (
         *(account.generation, account.position, account.settled, account.start, account.end),
         *(account.moved_at, account.doubt_since, account.tail, account.lost),
-        *(pace.anchor, pace.middle, pace.best, pace.best_before, pace.jumps),
+        *(rates.anchor, rates.middle, rates.best, rates.best_before, rates.jumps),
         None if account.leap is None else account.looked_at,
     )
 
@@ -773,10 +773,10 @@ def _build_range_end(loss: Loss, after: int) -> _LossRangeEnd:
 
 
 def _group_by_topic(known: Collection[TopicPartition]) -> dict[str, list[TopicPartition]]:
-    found: dict[str, list[TopicPartition]] = {}
+    topics: dict[str, list[TopicPartition]] = {}
     for where in known:
-        found.setdefault(where.topic, []).append(where)
-    return found
+        topics.setdefault(where.topic, []).append(where)
+    return topics
 
 
 def _build_inspection(
@@ -809,11 +809,11 @@ def _build_inspection(
     )
 
 
-def classify_activity(found: Connector | None, *, live: bool) -> str | None:
+def classify_activity(owner: Connector | None, *, live: bool) -> str | None:
     """Return `stopped` or `running` for a connector; None if neither is certain."""
-    if found is None or not live:
+    if owner is None or not live:
         return None
-    if found.state == "stopped" and not found.tasks:
+    if owner.state == "stopped" and not owner.tasks:
         return "stopped"
-    runs = found.state == "running" and any(task.state == "running" for task in found.tasks)
+    runs = owner.state == "running" and any(task.state == "running" for task in owner.tasks)
     return "running" if runs else None

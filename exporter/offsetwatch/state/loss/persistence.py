@@ -98,15 +98,15 @@ _decoder = msgspec.json.Decoder(_Document)
 
 
 def encode_losses(
-    fates: LossAccounting, sites: Mapping[str, PersistedConnectCluster] | None = None
+    losses: LossAccounting, clusters: Mapping[str, PersistedConnectCluster] | None = None
 ) -> bytes:
-    """Encode all accounts and lost ranges, and `sites` by Connect cluster."""
+    """Encode all accounts and lost ranges, and `clusters` by Connect cluster."""
     flows = [
         _Flow(flow=key, topics={name: _build_topic(account) for name, account in topics.items()})
-        for key, topics in fates.flows.items()
+        for key, topics in losses.flows.items()
     ]
     document = _Document(
-        version=VERSION, flows=flows, losses=list(fates.losses), sites=dict(sites or {})
+        version=VERSION, flows=flows, losses=list(losses.losses), sites=dict(clusters or {})
     )
     return msgspec.json.encode(document)
 
@@ -118,41 +118,41 @@ def restore_losses(fates: LossAccounting, document: bytes) -> dict[str, Persiste
     changed nothing.
     """
     try:
-        found = _decoder.decode(document)
+        document_ = _decoder.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         raise LossDocumentError(str(exc)) from exc
-    if found.version != VERSION:
-        raise LossDocumentError(f"version {found.version}, and this is {VERSION}")
+    if document_.version != VERSION:
+        raise LossDocumentError(f"version {document_.version}, and this is {VERSION}")
     flows = {
         flow.flow: {name: _restore_topic(topic) for name, topic in flow.topics.items()}
-        for flow in found.flows
+        for flow in document_.flows
     }
-    if any(loss.cause not in CAUSES or loss.first > loss.last for loss in found.losses):
+    if any(loss.cause not in CAUSES or loss.first > loss.last for loss in document_.losses):
         raise LossDocumentError("a loss that cannot be")
     fates.flows = flows
-    for loss in found.losses:
+    for loss in document_.losses:
         fates.add(loss)
     fates.version += 1
-    return found.sites
+    return document_.sites
 
 
-def _build_topic(fate: TopicLossAccount) -> _Topic:
+def _build_topic(topic_account: TopicLossAccount) -> _Topic:
     return _Topic(
-        at=fate.at,
-        id=fate.id,
-        recreations=fate.recreations,
-        recreated_at=fate.recreated_at,
-        before=fate.before,
-        after=fate.after,
+        at=topic_account.at,
+        id=topic_account.id,
+        recreations=topic_account.recreations,
+        recreated_at=topic_account.recreated_at,
+        before=topic_account.before,
+        after=topic_account.after,
         partitions=[
-            _build_partition_row(number, fate.generation - account.generation, account)
-            for number, account in fate.accounts.items()
+            _build_partition_row(number, topic_account.generation - account.generation, account)
+            for number, account in topic_account.accounts.items()
         ],
     )
 
 
 def _build_partition_row(number: int, behind: int, account: PartitionLossAccount) -> _Row:
-    leap, pace = account.leap, account.pace
+    jump, rates = account.leap, account.pace
     return _Row(
         partition=number,
         behind=behind,
@@ -163,11 +163,11 @@ def _build_partition_row(number: int, behind: int, account: PartitionLossAccount
         moved_at=account.moved_at,
         doubt_since=account.doubt_since,
         leap=None
-        if leap is None
-        else _JumpRow(leap.mark, leap.first, leap.cause, leap.since, leap.harmless),
+        if jump is None
+        else _JumpRow(jump.mark, jump.first, jump.cause, jump.since, jump.harmless),
         tail=account.tail,
         lost=(account.lost[0][1], account.lost[1][1], account.lost[2][1]),
-        pace=_RatesRow(pace.anchor, pace.middle, pace.best, pace.best_before, pace.jumps),
+        pace=_RatesRow(rates.anchor, rates.middle, rates.best, rates.best_before, rates.jumps),
     )
 
 

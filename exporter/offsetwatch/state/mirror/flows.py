@@ -61,7 +61,7 @@ def build_mirror_flows(
 
 
 def merge_named_flows(
-    named: Iterable[MirrorFlow], found: Iterable[MirrorFlow]
+    named: Iterable[MirrorFlow], discovered: Iterable[MirrorFlow]
 ) -> tuple[MirrorFlow, ...]:
     """Return all flows, in a stable order.
 
@@ -69,7 +69,7 @@ def merge_named_flows(
     what the configuration cannot name: how the connector consumes, how it names topics, and its
     offset-syncs topic unless that is configured.
     """
-    by_connector = {flow.connector_key: flow for flow in found}
+    by_connector = {flow.connector_key: flow for flow in discovered}
     flows = []
     for flow in named:
         same = by_connector.get(flow.connector_key)
@@ -140,7 +140,9 @@ class BrokerAddresses:
         known = self._seen_at.get(kafka, {}) | dict.fromkeys(addresses, now)
         self._newest[kafka] = addresses
         self._seen_at[kafka] = {
-            name: seen for name, seen in known.items() if 0 <= now - seen < BROKER_ADDRESS_TTL_S
+            name: seen_at
+            for name, seen_at in known.items()
+            if 0 <= now - seen_at < BROKER_ADDRESS_TTL_S
         }
 
     def of(self, kafka: str) -> frozenset[str]:
@@ -148,12 +150,16 @@ class BrokerAddresses:
 
         An address that only its earlier responses had is left out if another cluster has it now.
         """
-        others = {name for other, seen in self._newest.items() if other != kafka for name in seen}
+        others = {
+            name for other, seen_at in self._newest.items() if other != kafka for name in seen_at
+        }
         taken = others - self._newest.get(kafka, frozenset())
         return frozenset(self._seen_at.get(kafka, {})) - taken
 
 
-def find_cluster_at(wanted: frozenset[str], addresses: Mapping[str, frozenset[str]]) -> str | None:
+def find_cluster_at(
+    requested: frozenset[str], addresses: Mapping[str, frozenset[str]]
+) -> str | None:
     """Return the one configured Kafka cluster with one of these addresses, or None."""
-    found = [name for name in addresses if wanted & addresses[name]]
-    return found[0] if len(found) == 1 else None
+    clusters = [name for name in addresses if requested & addresses[name]]
+    return clusters[0] if len(clusters) == 1 else None

@@ -174,12 +174,12 @@ class _Age:
         self.probe = None
         self.cut_at = now
 
-    def apply_probe(self, start: int, found: FirstRecord | NoRecordBefore, moment: float) -> bool:
+    def apply_probe(self, start: int, answer: FirstRecord | NoRecordBefore, moment: float) -> bool:
         """Apply a probe that began after `moment`. Return True if it is new information."""
         if self.cut_at is not None and moment <= self.cut_at:
             return False
-        record = found if isinstance(found, FirstRecord) else None
-        until = found.offset if isinstance(found, FirstRecord) else found.end
+        record = answer if isinstance(answer, FirstRecord) else None
+        until = answer.offset if isinstance(answer, FirstRecord) else answer.end
         result = _ProbeResult(first=start, until=until, found=record, at=moment)
         known = self.probe
         if known is not None and known.first <= start <= known.until:
@@ -211,13 +211,13 @@ class _Age:
         newest = self.ends[-1][1] if self.ends else result.at
         return result.until if newest - result.at > RECHECK_S else None
 
-    def _since(self, found: FirstRecord, due: int | None) -> Lateness:
-        not_before = self._not_before(found.offset)
-        if found.at is None:
+    def _since(self, record: FirstRecord, due: int | None) -> Lateness:
+        not_before = self._not_before(record.offset)
+        if record.at is None:
             told_by = None if not_before is None else LOG_ENDS
             return Lateness(caught_up=False, since=not_before, told_by=told_by, probe_from=due)
-        since = found.at
-        if not found.appended and not_before is not None:
+        since = record.at
+        if not record.appended and not_before is not None:
             since = max(since, not_before)
         return Lateness(caught_up=False, since=since, told_by=RECORD, probe_from=due)
 
@@ -322,13 +322,13 @@ class OldestRecordAges:
 
         Returns the followers with new information. Results for unknown followers are dropped.
         """
-        news = []
+        advanced = []
         for answer in answers:
             for group in self._groups.values():
                 age = group.ages.get(answer.of)
                 if age is not None and age.apply_probe(answer.start, answer.found, moment):
-                    news.append(answer.of)
-        return news
+                    advanced.append(answer.of)
+        return advanced
 
     def identify(self, group: str, ids: Mapping[str, str | None], now: float) -> None:
         """Apply topic ids, and drop the data of a recreated topic.
@@ -351,11 +351,11 @@ class OldestRecordAges:
         self, group: str, partition: Follower, unread_range: UnreadRange
     ) -> Lateness:
         """Return the lateness of a follower with this unread range."""
-        found = self._groups.get(group)
-        if found is None or partition not in found.ages:
+        group_ages = self._groups.get(group)
+        if group_ages is None or partition not in group_ages.ages:
             return NO_LATENESS if unread_range.following >= unread_range.end else UNKNOWN_LATENESS
-        return found.ages[partition].compute_lateness(unread_range, found.at)
+        return group_ages.ages[partition].compute_lateness(unread_range, group_ages.at)
 
     def _ages(self, group: str) -> dict[Follower, _Age]:
-        found = self._groups.get(group)
-        return {} if found is None else found.ages
+        group_ages = self._groups.get(group)
+        return {} if group_ages is None else group_ages.ages

@@ -47,8 +47,8 @@ def find_source_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> 
         return remote
     if flow.policy in {DEFAULT_POLICY, IDENTITY_POLICY}:
         return stripped
-    found = {remote, stripped, *_find_configured_sources(flow, remote)} & {*known}
-    return found.pop() if len(found) == 1 else None
+    sources = {remote, stripped, *_find_configured_sources(flow, remote)} & {*known}
+    return sources.pop() if len(sources) == 1 else None
 
 
 def locate_checkpoints(flow: MirrorFlow) -> KafkaTopic | None:
@@ -106,9 +106,9 @@ def find_remote_topic(flow: MirrorFlow, topic: str, known: Collection[str] = ())
     stated = find_configured_copy(flow, topic)
     if stated is not None:
         return stated
-    found = {route_topic(flow.routers, name) for name in (topic, _add_source_prefix(flow, topic))}
-    there = {name for name in found if name is not None and name in known}
-    return there.pop() if len(there) == 1 and None not in found else None
+    remotes = {route_topic(flow.routers, name) for name in (topic, _add_source_prefix(flow, topic))}
+    there = {name for name in remotes if name is not None and name in known}
+    return there.pop() if len(there) == 1 and None not in remotes else None
 
 
 def resolve_checkpoint_topic(
@@ -135,11 +135,11 @@ def find_configured_copy(flow: MirrorFlow, topic: str) -> str | None:
 def _find_configured_sources(flow: MirrorFlow, copy: str) -> Iterator[str]:
     for topic, name in flow.copies:
         before, placeholder, after = name.partition(_TOPIC_PLACEHOLDER)
-        found = topic
+        source = topic
         if topic == _ANY_TOPIC:
-            found = copy.removeprefix(before).removesuffix(after) if placeholder else ""
-        if found and find_configured_copy(flow, found) == copy:
-            yield found
+            source = copy.removeprefix(before).removesuffix(after) if placeholder else ""
+        if source and find_configured_copy(flow, source) == copy:
+            yield source
 
 
 def find_copy_conflict(flow: MirrorFlow, topic: str) -> tuple[str, str] | None:
@@ -218,12 +218,12 @@ def route_topic(routers: Iterable[TopicRouter], name: str) -> str | None:
 
     None if it cannot be determined, or if one of them would fail.
     """
-    found: str | None = name
+    routed: str | None = name
     for router in routers:
-        if found is None:
+        if routed is None:
             return None
-        found = _apply_router(router, found)
-    return found
+        routed = _apply_router(router, routed)
+    return routed
 
 
 def _apply_router(router: TopicRouter, name: str) -> str | None:
@@ -232,10 +232,10 @@ def _apply_router(router: TopicRouter, name: str) -> str | None:
         return name
     if router.regex is None:
         return None
-    found = _replace_first(router.regex, router.replacement, name)
-    if found == "" and router.class_name != REGEX_ROUTER:
-        found = name  # ByLogicalTableRouter leaves the record where it is
-    return found if applied or found == name else None
+    replaced = _replace_first(router.regex, router.replacement, name)
+    if replaced == "" and router.class_name != REGEX_ROUTER:
+        replaced = name  # ByLogicalTableRouter leaves the record where it is
+    return replaced if applied or replaced == name else None
 
 
 def _is_applied(router: TopicRouter, name: str) -> bool | None:

@@ -202,10 +202,10 @@ class SyncLeads:
         When a task fails, records acknowledged in order are committed by then. A sync beyond may be
         of a record behind a rejected one.
         """
-        found = [lead for lead in self._of.values() if lead.counts]
-        for lead in found:
+        leads = [lead for lead in self._of.values() if lead.counts]
+        for lead in leads:
             lead.counts, lead.since, lead.ahead_at = False, now, None
-        return bool(found)
+        return bool(leads)
 
     def forget(self) -> None:
         """Forget the order of commits and syncs."""
@@ -246,15 +246,15 @@ class SyncLeads:
             # Not that of the newest: the flow's syncs may have been unknown while they were read.
             first_at = run.beyond(committed, lead.since)
             lead.ahead_at = read_at if first_at is None else first_at
-        lapses_at = lead.ahead_at + self._believed_s
-        if not lead.ahead_at <= now < lapses_at:
+        expires_at = lead.ahead_at + self._believed_s
+        if not lead.ahead_at <= now < expires_at:
             since = max(lead.ahead_at, lead.going_at)
             return PartitionProgress(
                 committed, copied, since if read_at - since >= self._late_s else None
             )
         if not lead.counts:
             return PartitionProgress(committed, copied)
-        self.lapses_at = min(self.lapses_at, lapses_at)
+        self.lapses_at = min(self.lapses_at, expires_at)
         return PartitionProgress(synced, copied)
 
 

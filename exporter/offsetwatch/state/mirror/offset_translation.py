@@ -108,17 +108,17 @@ class OffsetSyncStore:
         after = before.copy()
         after[0] = moving = new
         candidate = 0
-        for place in range(1, SYNCS_PER_PARTITION):
-            nearer = after[place - 1]
+        for index in range(1, SYNCS_PER_PARTITION):
+            nearer = after[index - 1]
             while True:
                 old = before[candidate]
-                apart = _is_far_enough(nearer, old, place - 1)
+                apart = _is_far_enough(nearer, old, index - 1)
                 fits = (
                     apart
-                    and _is_recent_enough(nearer, old, place - 1, place)
+                    and _is_recent_enough(nearer, old, index - 1, index)
                     and (
-                        place + 1 == SYNCS_PER_PARTITION
-                        or _is_far_enough(old, after[place + 1], place)
+                        index + 1 == SYNCS_PER_PARTITION
+                        or _is_far_enough(old, after[index + 1], index)
                     )
                 )
                 if fits:
@@ -126,23 +126,23 @@ class OffsetSyncStore:
                 repeated = candidate + 1 < SYNCS_PER_PARTITION and old is before[candidate + 1]
                 useless = repeated or not apart
                 candidate += fits or useless
-                if candidate >= place or not useless:
+                if candidate >= index or not useless:
                     break
-            if _is_recent_enough(nearer, after[place], place - 1, place):
+            if _is_recent_enough(nearer, after[index], index - 1, index):
                 break  # in order here, hence in order from here on
-            after[place] = moving
+            after[index] = moving
         self._syncs = after
 
 
-def _is_recent_enough(nearer: Sync, farther: Sync, place: int, other: int) -> bool:
+def _is_recent_enough(nearer: Sync, farther: Sync, index: int, other: int) -> bool:
     """Check invariant B for two syncs in these slots."""
-    bound = _wrap_to_long(farther[0] + _wrap_to_long(1 << other) - _wrap_to_long(1 << place))
+    bound = _wrap_to_long(farther[0] + _wrap_to_long(1 << other) - _wrap_to_long(1 << index))
     return nearer is farther or bound < 0 or nearer[0] <= bound
 
 
-def _is_far_enough(nearer: Sync, farther: Sync, place: int) -> bool:
+def _is_far_enough(nearer: Sync, farther: Sync, index: int) -> bool:
     """Check invariant C for a sync in this slot and a farther one."""
-    bound = _wrap_to_long(farther[0] + (1 << max(place - 2, 0)))
+    bound = _wrap_to_long(farther[0] + (1 << max(index - 2, 0)))
     return nearer is farther or (bound >= 0 and nearer[0] >= bound)
 
 
@@ -198,10 +198,10 @@ class SyncHistory:
 
     def corners(self) -> tuple[tuple[int, int], ...]:
         """Return the syncs that define the history, in order: adding them gives the same one."""
-        found: list[tuple[int, int]] = []
+        corners: list[tuple[int, int]] = []
         for piece in self.pieces:
-            found += [piece.first] if piece.first == piece.last else [piece.first, piece.last]
-        return tuple(found)
+            corners += [piece.first] if piece.first == piece.last else [piece.first, piece.last]
+        return tuple(corners)
 
     @property
     def newest(self) -> tuple[int, int] | None:
@@ -286,11 +286,11 @@ class PartitionSyncs:
         four times as far behind the group as the group is behind the newest sync.
         """
         self.store.started()
-        found, newest = self.store.translate(upstream), self.history.newest
-        if found is None or found == TOO_FAR_BACK or newest is None:
+        translated, newest = self.store.translate(upstream), self.history.newest
+        if translated is None or translated == TOO_FAR_BACK or newest is None:
             return None
         if upstream >= newest[0]:
-            return found
+            return translated
         farthest = upstream - 4 * (newest[0] - upstream)
         known = self.history.best(farthest + 1, newest[1])
-        return None if known is None else min(found, known + 1)
+        return None if known is None else min(translated, known + 1)

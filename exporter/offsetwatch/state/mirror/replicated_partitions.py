@@ -67,11 +67,11 @@ def upstream_of(position: ReplicatedPartition) -> TopicPartition:
 
 
 def find_partition_index(
-    found: tuple[ReplicatedPartition, ...], where: TopicPartition
+    partitions: tuple[ReplicatedPartition, ...], where: TopicPartition
 ) -> int | None:
     """Return the index of a partition in sorted positions; None if it is not among them."""
-    index = bisect_left(found, where, key=upstream_of)
-    return index if index < len(found) and found[index].upstream == where else None
+    index = bisect_left(partitions, where, key=upstream_of)
+    return index if index < len(partitions) and partitions[index].upstream == where else None
 
 
 def build_replicated_partitions(
@@ -100,7 +100,7 @@ def build_replicated_partitions(
     }
     for where in (*(assigned or ()), *unassigned):
         copied.setdefault(where, MirrorPartition(flow.source, *where))
-    found = []
+    partitions = []
     leads.begin()
     for where, partition in copied.items():
         commit = committed.get(partition)
@@ -114,7 +114,7 @@ def build_replicated_partitions(
             None if own is None else own.runs.get(where),
             now,
         )
-        found.append(
+        partitions.append(
             ReplicatedPartition(
                 flow=flow,
                 partition=partition,
@@ -129,7 +129,7 @@ def build_replicated_partitions(
                 unassigned_since=unassigned.get(where),
             )
         )
-    return tuple(found)
+    return tuple(partitions)
 
 
 SinceByPartition = Mapping[TopicPartition, float]
@@ -173,7 +173,7 @@ class UnassignedPartitions:
         known = self._known.get(flow)
         if known is None or known[0] is not assigned or known[1] is not counts:
             before = {} if known is None else known[2]
-            found = {
+            unassigned = {
                 partition: before.get(partition, now)
                 for topic in {partition.topic for partition in assigned}
                 if wants_topic(topic)
@@ -182,7 +182,7 @@ class UnassignedPartitions:
                 )
                 if partition not in assigned
             }
-            self._known[flow] = known = (assigned, counts, found)
+            self._known[flow] = known = (assigned, counts, unassigned)
         return known[2]
 
 
@@ -210,8 +210,8 @@ class _LogEndsAnswer:
         if self._replicated is None:
             self._replicated = {
                 partition.where: partition.replicated
-                for found in self.known.values()
-                for partition in found
+                for partitions in self.known.values()
+                for partition in partitions
             }
         return self._replicated
 
@@ -436,37 +436,37 @@ class MirrorViews:
     def apply_probes(self, followers: Collection[Follower]) -> None:
         """Rebuild the views for which probes gave new information: a few of up to 100,000."""
         for flow, known in self._views.items():
-            found, live = known.found, known.version[1]
+            partitions, live = known.found, known.version[1]
             views: list[MirrorPartitionView] = []
             for connect_cluster, connector, item in followers:
                 source = item.cluster if isinstance(item, MirrorPartition) else ""
                 if (connect_cluster, connector, source) != (*flow.connector_key, flow.source):
                     continue
                 partition = TopicPartition(item.topic, item.partition)
-                index = find_partition_index(found, partition)
+                index = find_partition_index(partitions, partition)
                 if index is not None:
                     losses = self._accounting.find_losses(flow, partition)
                     views = views or list(known.views)
                     views[index] = self._ends.view(
-                        found[index], self._ages, live=live, losses=losses
+                        partitions[index], self._ages, live=live, losses=losses
                     )
             if views:
                 self._views[flow] = replace(known, views=tuple(views))
 
     def of(
-        self, flow: MirrorFlow, found: tuple[ReplicatedPartition, ...], *, live: bool
+        self, flow: MirrorFlow, partitions: tuple[ReplicatedPartition, ...], *, live: bool
     ) -> tuple[MirrorPartitionView, ...]:
         """Return the views of these positions of a flow; `live`: with log ends."""
         known = self._views.get(flow)
         version = (self._ends.version(flow.upstream), live)
-        if known is None or known.found is not found or known.version != version:
-            known = self._views[flow] = self._rebuild(flow, found, known, version)
+        if known is None or known.found is not partitions or known.version != version:
+            known = self._views[flow] = self._rebuild(flow, partitions, known, version)
         return known.views
 
     def _rebuild(
         self,
         flow: MirrorFlow,
-        found: tuple[ReplicatedPartition, ...],
+        partitions: tuple[ReplicatedPartition, ...],
         known: _FlowViews | None,
         version: tuple[int, bool],
     ) -> _FlowViews:
@@ -474,12 +474,12 @@ class MirrorViews:
         accounting, ends, ages = self._accounting, self._ends, self._ages
         number, live = version
         with_other_losses = accounting.pop_changed(flow)
-        before = known if known is not None and known.found is found and live else None
-        at_rest = ends.known(flow.upstream).get(flow) is found
-        views: list[MirrorPartitionView | None] = [None] * len(found)
+        before = known if known is not None and known.found is partitions and live else None
+        at_rest = ends.known(flow.upstream).get(flow) is partitions
+        views: list[MirrorPartitionView | None] = [None] * len(partitions)
         if before is not None:
             views = [*before.views]
-        indexes: Iterable[int] = range(len(found))
+        indexes: Iterable[int] = range(len(partitions))
         waiting = set()
         changed = ends.changed(flow.upstream)
         if (
@@ -490,11 +490,12 @@ class MirrorViews:
             and before.version == (number - 1, True)
         ):
             affected = (
-                find_partition_index(found, partition) for partition in changed | with_other_losses
+                find_partition_index(partitions, partition)
+                for partition in changed | with_other_losses
             )
             indexes = before.waiting.union(index for index in affected if index is not None)
         for index in indexes:
-            position, view = found[index], views[index]
+            position, view = partitions[index], views[index]
             losses = accounting.find_losses(flow, position.upstream)
             if view is None or not ends.is_current(view, position, losses):
                 views[index] = view = ends.view(position, ages, live=live, losses=losses)
@@ -503,7 +504,7 @@ class MirrorViews:
                 waiting.add(index)
         same = before is not None and all(map(is_, before.views, views))
         return _FlowViews(
-            found=found,
+            found=partitions,
             version=version,
             at_rest=at_rest,
             waiting=frozenset(waiting),

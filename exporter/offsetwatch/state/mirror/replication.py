@@ -74,11 +74,11 @@ class Replication:
     """State of all replication flows, and the views built from it."""
 
     def __init__(
-        self, sites: Mapping[str, ConnectClusterState], inputs: Inputs, interval_s: float
+        self, clusters: Mapping[str, ConnectClusterState], inputs: Inputs, interval_s: float
     ) -> None:
         self.losses = LossAccounting()
         self.flows: tuple[MirrorFlow, ...] = ()
-        self._sites = sites
+        self._sites = clusters
         self._inputs = inputs
         self._syncs: dict[KafkaTopic, SyncBook] = {}
         self._ends = LogEndsBook()
@@ -222,8 +222,8 @@ class Replication:
         """Account the losses of all flows of a cluster that responded with its log ends."""
         known, shared = self._ends.known(log_ends.kafka), self._shared_syncs()
         for flow in self.flows:
-            found = known.get(flow)
-            if not found:
+            partitions = known.get(flow)
+            if not partitions:
                 continue
             syncs = self._syncs_of(flow)
             not_ours = shared.get(flow.offset_syncs, frozenset())
@@ -235,7 +235,7 @@ class Replication:
                     flow=flow,
                     known={
                         position.upstream: position.copied
-                        for position in _select_topics(found, log_ends.ids)
+                        for position in _select_topics(partitions, log_ends.ids)
                     },
                     bounds=log_ends.bounds,
                     ids=log_ends.ids,
@@ -301,11 +301,11 @@ class Replication:
         parts = [
             self._views.of(
                 flow,
-                found,
+                partitions,
                 live=flow.upstream is not None
                 and self._inputs.live(InputId(LOG_ENDS, kafka=flow.upstream), now),
             )
-            for flow, found in zip(flows, self._find_positions(flows), strict=True)
+            for flow, partitions in zip(flows, self._find_positions(flows), strict=True)
         ]
         return self._joined.of(tuple(parts))
 
@@ -325,21 +325,21 @@ class Replication:
 
     def sync_views(self, now: float) -> tuple[SyncView, ...]:
         """Return the views of the newest syncs; the same tuple while nothing changes."""
-        shown: dict[tuple[FlowKey, KafkaTopic], tuple[MirrorFlow, SyncBook]] = {}
+        books: dict[tuple[FlowKey, KafkaTopic], tuple[MirrorFlow, SyncBook]] = {}
         for flow in self.flows:
             topic, book = flow.offset_syncs, self._syncs_of(flow)
             if topic and book and self._inputs.whole(InputId.of_tail(topic), now):
-                shown.setdefault((flow.key, topic), (flow, book))
-        inputs = [(flow, book, book.version) for flow, book in shown.values()]
+                books.setdefault((flow.key, topic), (flow, book))
+        inputs = [(flow, book, book.version) for flow, book in books.values()]
         return self._sync_views_memo.get(
-            *chain.from_iterable(inputs), make=lambda: self._build_sync_views(shown.values())
+            *chain.from_iterable(inputs), make=lambda: self._build_sync_views(books.values())
         )
 
     def _build_sync_views(
-        self, shown: Iterable[tuple[MirrorFlow, SyncBook]]
+        self, books: Iterable[tuple[MirrorFlow, SyncBook]]
     ) -> tuple[SyncView, ...]:
         views: dict[tuple[FlowKey, str, int], SyncView] = {}
-        for flow, syncs in shown:
+        for flow, syncs in books:
             wants_topic = self._sites[flow.connect_cluster].of.wants_topic
             for view in build_sync_views(flow, syncs):
                 if wants_topic(view.topic):
@@ -430,11 +430,14 @@ class Replication:
                 if MirrorPartition(flow.source, *partition) in committed
                 or cluster.uncommitted(flow.connector, flow.source, partition)
             }
-            found = build_replicated_partitions(
+            partitions = build_replicated_partitions(
                 flow, committed, syncs, leads, self._now, not_ours, copied, late
             )
             state = (*state, assigned_at if flow in self._outdated else None)
-            known = self._known_positions[flow] = (state, tuple(sorted(found, key=upstream_of)))
+            known = self._known_positions[flow] = (
+                state,
+                tuple(sorted(partitions, key=upstream_of)),
+            )
         return known[1]
 
     def _committed(self, flow: MirrorFlow) -> dict[MirrorPartition, MirrorPosition]:
@@ -495,7 +498,7 @@ class Replication:
 
     def _build_shared_syncs(self) -> SharedSyncs:
         flows = Counter(flow.offset_syncs for flow in self.flows)
-        found: dict[KafkaTopic | None, frozenset[TopicPartition]] = {}
+        shared: dict[KafkaTopic | None, frozenset[TopicPartition]] = {}
         for topic in [topic for topic, count in flows.items() if topic is not None and count > 1]:
             writers: Counter[TopicPartition] = Counter()
             for flow in self.flows:
@@ -504,8 +507,8 @@ class Replication:
                         (self._assigned_to(flow) or frozenset())
                         | self._sites[flow.connect_cluster].claimed(flow.connector, flow.source)
                     )
-            found[topic] = frozenset(where for where, count in writers.items() if count > 1)
-        return found
+            shared[topic] = frozenset(where for where, count in writers.items() if count > 1)
+        return shared
 
 
 def _select_partitions(
@@ -519,18 +522,18 @@ def _select_partitions(
 
 
 def _select_topics(
-    found: tuple[ReplicatedPartition, ...], topics: Collection[str] | None
+    partitions: tuple[ReplicatedPartition, ...], topics: Collection[str] | None
 ) -> Iterator[ReplicatedPartition]:
-    """Yield the positions in these topics (None: all); `found` is sorted by partition."""
+    """Yield the positions in these topics (None: all); `partitions` is sorted by partition."""
     if topics is None:
-        yield from found
+        yield from partitions
         return
     for topic in topics:
-        first = bisect_left(found, TopicPartition(topic, -1), key=upstream_of)
-        for index in range(first, len(found)):
-            if found[index].upstream.topic != topic:
+        first = bisect_left(partitions, TopicPartition(topic, -1), key=upstream_of)
+        for index in range(first, len(partitions)):
+            if partitions[index].upstream.topic != topic:
                 break
-            yield found[index]
+            yield partitions[index]
 
 
 def _find_syncs(

@@ -46,7 +46,7 @@ def parse_mirror_pairs(pairs: Collection[PartitionOffset]) -> dict[MirrorPartiti
 
     The number is None for no offset, and for one that MM2 could not read.
     """
-    found = {}
+    topics = {}
     for pair in pairs:
         fields = parse_json(pair.partition.encode())
         partition = parse_mirror_partition(fields) if is_flat_map(fields) else None
@@ -54,8 +54,8 @@ def parse_mirror_pairs(pairs: Collection[PartitionOffset]) -> dict[MirrorPartiti
             offset = parse_json((pair.offset or "null").encode())
             number = offset.get("offset") if is_flat_map(offset) else None
             whole = isinstance(number, int) and not isinstance(number, bool)
-            found[partition] = number if whole else None
-    return found
+            topics[partition] = number if whole else None
+    return topics
 
 
 def format_partition_name(partition: MirrorPartition) -> str:
@@ -126,15 +126,15 @@ def compute_copy_cost(
 
 def describe_costs(counts: Collection[CopyCost]) -> tuple[str, ...]:
     """Describe all costs in sum, for users; empty if nothing is copied again or skipped."""
-    found = []
+    costs = []
     for records, effect in (
         ([count.again for count in counts if count.again], _AGAIN),
         ([count.skipped for count in counts if count.skipped], _SKIPPED),
     ):
         if records:
             number, where = _count(sum(records), "record"), _count(len(records), "partition")
-            found.append(f"at most {number} of {where} will be {effect}")
-    return (*found, UPPER_BOUND_NOTE) if found else ()
+            costs.append(f"at most {number} of {where} will be {effect}")
+    return (*costs, UPPER_BOUND_NOTE) if costs else ()
 
 
 def _count(number: int, noun: str) -> str:
@@ -172,7 +172,7 @@ def recheck_costs(
     The connector or its logs may have advanced. `whole`: the plan removes every offset of the flow.
     """
     stored, after = parse_mirror_pairs(now), parse_mirror_pairs(requested)
-    found = [
+    costs = [
         f"{format_partition_name(partition)}: has come to have an offset meanwhile, and would "
         "keep it"
         for partition, offset in stored.items()
@@ -185,23 +185,23 @@ def recheck_costs(
         partition, name = planned.partition, format_partition_name(planned.partition)
         log, value = logs.get(build_upstream_partition(partition)), after.get(partition)
         if log is None:
-            found.append(f"{name}: its log start and end are no longer known")
+            costs.append(f"{name}: its log start and end are no longer known")
             continue
         if value is not None and not log.start <= value + 1 <= log.end:
-            found.append(
+            costs.append(
                 f"{name}: its log now holds records {log.start} to {log.end - 1}, and {value + 1} "
                 "was to be the next one copied"
             )
             continue
         cost = compute_copy_cost(mirror, partition, log, before=stored.get(partition), after=value)
         if planned.skipped == 0 and cost.skipped:
-            found.append(
+            costs.append(
                 f"{name}: it now stands at {cost.before}, so {cost.after} would skip "
                 f"{cost.skipped} record(s)"
             )
         elif planned.again == 0 and cost.again:
-            found.append(
+            costs.append(
                 f"{name}: it has got as far as {cost.before} meanwhile, so {cost.after} "
                 f"would copy {cost.again} record(s) again"
             )
-    return tuple(found)
+    return tuple(costs)

@@ -150,7 +150,7 @@ def select_partitions(
     mirror: MirrorSettings,
     present: Collection[PartitionOffset],
     topics: Mapping[str, int],
-    wanted: frozenset[str] | None,
+    selected: frozenset[str] | None,
     *,
     complete: bool,
     alone: bool = True,
@@ -177,13 +177,15 @@ def select_partitions(
             "left alone: no task of this flow reads them"
         )
     problems: tuple[ValidationProblem, ...] = ()
-    if wanted is not None:
+    if selected is not None:
         known = {*topics, *(partition.topic for partition in offsets)}
-        problems = tuple(_find_unknown_topics(mirror.source, wanted - known, known))
+        problems = tuple(_find_unknown_topics(mirror.source, selected - known, known))
         offsets = {
-            partition: stored for partition, stored in offsets.items() if partition.topic in wanted
+            partition: stored
+            for partition, stored in offsets.items()
+            if partition.topic in selected
         }
-        for topic in wanted & topics.keys() if alone else ():
+        for topic in selected & topics.keys() if alone else ():
             for number in range(topics[topic]):
                 offsets.setdefault(MirrorPartition(mirror.source, topic, number), None)
     gone = frozenset(
@@ -321,14 +323,14 @@ def _find_next_records(
                 record = log.start if stored is None else max(stored, log.start)
                 current[build_upstream_partition(partition)] = record
         times = {where: at + target.by_s for where, at in record_times(current).items()}
-    found = moments(times)
+    offsets = moments(times)
     following: dict[MirrorPartition, int | None] = {}
     for partition, log in logs.items():
         upstream = build_upstream_partition(partition)
         if upstream not in times:
             following[partition] = log.end if log.start == log.end else None
             continue
-        offset = found[upstream]  # None or later if the moment is after the last record
+        offset = offsets[upstream]  # None or later if the moment is after the last record
         following[partition] = log.end if offset is None else min(offset, log.end)
     return following
 
@@ -421,17 +423,17 @@ def prepare_flow_reset(
             store.kafkas, upstream, starts, committed=mirror.read_committed
         ),
     )
-    found = (*chosen.problems, *offsets.problems)
+    problems = (*chosen.problems, *offsets.problems)
     if not request.allow_skip:
-        found = (*found, *find_skips(offsets.counts))
+        problems = (*problems, *find_skips(offsets.counts))
     notes = (*chosen.notes, *offsets.notes, *describe_costs(offsets.counts))
     if clearing is not None:
-        found, notes = (*found, *clearing.problems), (*notes, *clearing.notes)
+        problems, notes = (*problems, *clearing.problems), (*notes, *clearing.notes)
     elif mirror.syncs_topic is not None:
         retained = "are retained: MirrorMaker writes new ones as it copies"
         notes = (*notes, f"the offset syncs in {mirror.syncs_topic} {retained}")
-    if found:
-        return FlowChange(PreparedChange(connector, found, notes=notes), offsets.counts)
+    if problems:
+        return FlowChange(PreparedChange(connector, problems, notes=notes), offsets.counts)
     step = None if clearing is None else clearing.step
     prepared = prepare_change(
         store,

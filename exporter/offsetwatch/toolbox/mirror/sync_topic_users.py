@@ -129,8 +129,8 @@ def _find_cluster_users(
                 continue
             reported = True
             if (inventory.name, connector.name) != besides:
-                who = f"{inventory.name}/{connector.name}"
-                yield SyncTopicUser(who, does, stopped, sure=used is not None, why=why)
+                user = f"{inventory.name}/{connector.name}"
+                yield SyncTopicUser(user, does, stopped, sure=used is not None, why=why)
     unknown = partial(SyncTopicUser, stopped=inventory.running == "", why=why)
     if topic in inventory.named and not reported:
         yield unknown(f"a flow of {inventory.name}", "uses")
@@ -139,7 +139,7 @@ def _find_cluster_users(
 
 
 def find_blocking_users(
-    topic: KafkaTopic, found: Collection[SyncTopicUser]
+    topic: KafkaTopic, users: Collection[SyncTopicUser]
 ) -> tuple[ValidationProblem, ...]:
     """Return users that are not stopped, as problems: none may run during the deletion."""
     return tuple(
@@ -148,14 +148,14 @@ def find_blocking_users(
             wrong=str(user),
             right="stop it first, and start it again afterwards",
         )
-        for user in found
+        for user in users
         if not user.stopped
     )
 
 
-def describe_deletion(topic: KafkaTopic, found: Collection[SyncTopicUser]) -> tuple[str, ...]:
+def describe_deletion(topic: KafkaTopic, users: Collection[SyncTopicUser]) -> tuple[str, ...]:
     """Describe the effect of the deletion and the users concerned."""
-    others = "; ".join(str(user) for user in found)
+    others = "; ".join(str(user) for user in users)
     gone = (
         f"{topic} will be deleted, which nothing puts back: MirrorMaker makes it again at its next "
         "start, and no consumer group can be translated before it is filled again"
@@ -197,7 +197,7 @@ def _inspect_connect_cluster(
 
 def prepare_sync_deletion(
     topic: KafkaTopic | None,
-    found: tuple[ConnectClusterInventory, ...],
+    inventories: tuple[ConnectClusterInventory, ...],
     kafkas: KafkaClusterPool,
     *,
     besides: tuple[str, str],
@@ -220,7 +220,7 @@ def prepare_sync_deletion(
         right = "delete it by hand while MirrorMaker is stopped"
         problem = ValidationProblem(f"--clear-syncs ({topic})", wrong, right)
         return SyncTopicDeletion(None, problems=(problem,))
-    others = find_topic_users(topic, found, kafkas.addresses(), besides=besides)
+    others = find_topic_users(topic, inventories, kafkas.addresses(), besides=besides)
     return SyncTopicDeletion(
         step=DeleteTopic(kafka=topic.kafka, topic=topic.topic, topic_id=topic_id),
         notes=describe_deletion(topic, others),

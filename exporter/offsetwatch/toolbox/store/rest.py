@@ -192,7 +192,7 @@ class RestOffsetStore(OffsetStore):
         if known is None:
             return self.report_missing(connector)
         versions = query_worker_versions(self.connect)
-        for problem in check_worker_versions(self.connect, ALTER_OFFSETS_SINCE, found=versions):
+        for problem in check_worker_versions(self.connect, ALTER_OFFSETS_SINCE, versions=versions):
             return problem
         notes = [
             *describe_silent_workers(versions),
@@ -220,10 +220,10 @@ class RestOffsetStore(OffsetStore):
             )
         known = self.connector(connector)
         assert known is not None  # `read_state` was called first
-        found = self.plan_direct_writes(connector, known, pairs, whole=whole)
-        if found.writes:
-            return ChangeSteps(found.writes, found.notes)
-        notes = found.notes
+        writes = self.plan_direct_writes(connector, known, pairs, whole=whole)
+        if writes.writes:
+            return ChangeSteps(writes.writes, writes.notes)
+        notes = writes.notes
         if known.kind is ConnectorKind.SOURCE and any(
             has_own_order(parse_fields(pair.partition), known.class_name) for pair in pairs
         ):
@@ -239,7 +239,7 @@ class RestOffsetStore(OffsetStore):
         whole: bool,
     ) -> DirectTopicWrites:
         """Plan direct writes of these pairs; the drivers built afterwards read those topics."""
-        found = plan_direct_writes(
+        writes = plan_direct_writes(
             self.config,
             self.connect,
             connector,
@@ -248,8 +248,8 @@ class RestOffsetStore(OffsetStore):
             version=self._client.root().version,
             whole=whole,
         )
-        self._topics[connector] = found.topics
-        return found
+        self._topics[connector] = writes.topics
+        return writes
 
     def driver(self, connector: str, *, create_config: Mapping[str, Any] | None = None) -> Driver:
         """Build a RestDriver that also deletes topics; with `create_config` to create this one."""
@@ -314,7 +314,7 @@ def infer_target_state(connector: Connector) -> RequestedState:
 
 
 def check_worker_versions(
-    connect: Connect, needs: tuple[int, int] | None, *, found: WorkerVersions | None = None
+    connect: Connect, needs: tuple[int, int] | None, *, versions: WorkerVersions | None = None
 ) -> tuple[ValidationProblem, ...]:
     """Return workers older than the request needs, by their addresses.
 
@@ -323,7 +323,7 @@ def check_worker_versions(
     """
     if needs is None:
         return ()
-    worker_versions = query_worker_versions(connect) if found is None else found
+    worker_versions = query_worker_versions(connect) if versions is None else versions
     needed = f"Kafka {needs[0]}.{needs[1]}"
     right = "upgrade it first"
     if needs == ALTER_OFFSETS_SINCE:
@@ -347,11 +347,11 @@ def check_worker_versions(
     return tuple(problems)
 
 
-def describe_silent_workers(found: WorkerVersions) -> tuple[str, ...]:
+def describe_silent_workers(versions: WorkerVersions) -> tuple[str, ...]:
     """Describe workers that did not answer, whose version is unknown should they come back."""
     return tuple(
         f"the worker at {url} gives no answer ({why}), so its version is unknown"
-        for url, why in found.silent
+        for url, why in versions.silent
     )
 
 

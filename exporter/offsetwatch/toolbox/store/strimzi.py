@@ -98,11 +98,11 @@ class StrimziOffsetStore(OffsetStore):
         """Return the cluster's resource. Raises ConfigError if there is none, or two."""
         if self._cluster is None:
             namespace = self._connect.namespace
-            found = find_cluster_resources(self._read, namespace, self._connect.name)
-            if len(found) > 1:
+            resources = find_cluster_resources(self._read, namespace, self._connect.name)
+            if len(resources) > 1:
                 both = f"{self.name} is a KafkaConnect, and a KafkaMirrorMaker2 as well"
                 raise ConfigError((f"--strimzi: {both}",))
-            if not found:
+            if not resources:
                 names = [
                     str((document.get("metadata") or {}).get("name"))
                     for plural in (KAFKA_CONNECTS, KAFKA_MIRROR_MAKERS)
@@ -111,7 +111,7 @@ class StrimziOffsetStore(OffsetStore):
                 none = f"no KafkaConnect or KafkaMirrorMaker2 {self.name}"
                 there = format_names(names) or "none"
                 raise ConfigError((f"--strimzi: {none} (there: {there})",))
-            self._cluster = found[0]
+            self._cluster = resources[0]
         return self._cluster
 
     def settings(self, connector: str) -> ConnectorSettings | None:
@@ -188,8 +188,8 @@ class StrimziOffsetStore(OffsetStore):
             return ValidationProblem(
                 connector, unmanaged, "the operator would not act: --connect goes there"
             )
-        found = find_obstacle(resource)
-        return None if found is None else ValidationProblem(connector, *found)
+        obstacle = find_obstacle(resource)
+        return None if obstacle is None else ValidationProblem(connector, *obstacle)
 
     def plan_steps(
         self, connector: str, pairs: tuple[PartitionOffset, ...], *, whole: bool

@@ -146,13 +146,13 @@ def read_mirror_clusters(path: Path) -> dict[str, Kafka]:
     Clusters whose settings have no equivalent in librdkafka are left out.
     """
     settings = _read_settings(path)
-    found = {}
+    clusters = {}
     for alias in _parse_aliases(settings):
         with suppress(UntranslatableSettings, ValidationError):
             client = translate_client_settings(_select_alias_settings(settings, alias))
             bootstrap = client.pop("bootstrap.servers")
-            found[alias] = Kafka(bootstrap=bootstrap, properties=client)
-    return found
+            clusters[alias] = Kafka(bootstrap=bootstrap, properties=client)
+    return clusters
 
 
 def has_flows(path: Path) -> bool:
@@ -178,7 +178,7 @@ def _parse_urls(settings: Mapping[str, str]) -> tuple[str, ...]:
     if "listeners" not in settings and "rest.port" in settings:  # before 3.0
         old = [trim_blanks(settings.get(name, "")) for name in ("rest.host.name", "rest.port")]
         listeners = "http://" + ":".join(old)
-    found = []
+    addresses = []
     for listener in values_of(listeners):
         parts = urlsplit(listener)
         try:
@@ -190,8 +190,8 @@ def _parse_urls(settings: Mapping[str, str]) -> tuple[str, ...]:
         anywhere = parts.hostname in {None, "", "0.0.0.0", "::"}  # noqa: S104 - compared, not bound
         host = "127.0.0.1" if anywhere else str(parts.hostname)
         host = f"[{host}]" if ":" in host else host
-        found.append(f"{parts.scheme.lower()}://{host}:{port}")
-    return tuple(found)
+        addresses.append(f"{parts.scheme.lower()}://{host}:{port}")
+    return tuple(addresses)
 
 
 def _parse_distributed(
@@ -220,14 +220,14 @@ def _build_distributed(
         _CONFIG_TOPIC: f"mm2-configs.{source}.internal",
         "group.id": f"{source}-mm2",
     }
-    found = settings if flow is None else {**defaults, **settings}
+    merged = settings if flow is None else {**defaults, **settings}
     return DistributedStorage(
         path=path,
         bootstrap=",".join(values_of(settings.get("bootstrap.servers", ""))),
         client=translate_client_settings(settings) if translate else None,
-        offsets_topic=_require_setting(found, _TOPIC),
-        config_topic=_require_setting(found, _CONFIG_TOPIC),
-        group=_require_setting(found, "group.id"),
+        offsets_topic=_require_setting(merged, _TOPIC),
+        config_topic=_require_setting(merged, _CONFIG_TOPIC),
+        group=_require_setting(merged, "group.id"),
         flush_s=_compute_flush_s(settings),
         envelopes=_parse_envelopes(settings),
         flow=flow,
@@ -285,8 +285,8 @@ def _select_flow(settings: Mapping[str, str], requested: str | None) -> tuple[st
 
 
 def _parse_aliases(settings: Mapping[str, str]) -> tuple[str, ...]:
-    found = values_of(settings.get("clusters", ""))
-    return tuple(dict.fromkeys(alias for alias in found if alias))
+    aliases = values_of(settings.get("clusters", ""))
+    return tuple(dict.fromkeys(alias for alias in aliases if alias))
 
 
 def _require_setting(settings: Mapping[str, str], name: str) -> str:
@@ -299,10 +299,10 @@ def _require_setting(settings: Mapping[str, str], name: str) -> str:
 
 
 def _compute_flush_s(settings: Mapping[str, str]) -> float:
-    found = [settings.get(name, default).strip() for name, default in _FLUSH_MS.items()]
-    if not all(number.isdecimal() for number in found):
+    intervals = [settings.get(name, default).strip() for name, default in _FLUSH_MS.items()]
+    if not all(number.isdecimal() for number in intervals):
         raise WorkerConfigError(f"{', '.join(_FLUSH_MS)}: not both numbers")
-    return sum(map(int, found)) / 1000.0
+    return sum(map(int, intervals)) / 1000.0
 
 
 def _parse_envelopes(settings: Mapping[str, str]) -> OffsetEnvelopes:
@@ -310,7 +310,7 @@ def _parse_envelopes(settings: Mapping[str, str]) -> OffsetEnvelopes:
 
     Only full class names occur: `internal.key.converter` had no aliases in practice.
     """
-    found, mistakes = [], []
+    envelopes, mistakes = [], []
     for what in ("internal.key.converter", "internal.value.converter"):
         name = settings.get(what, "").strip()
         if name and name.rpartition(".")[2] not in {"JsonConverter", "Json"}:
@@ -319,10 +319,10 @@ def _parse_envelopes(settings: Mapping[str, str]) -> OffsetEnvelopes:
                 "ignore this setting; take it out of the file if the worker is one of them"
             )
         schemas = settings.get(f"{what}.schemas.enable", "true" if name else "false")
-        found.append(schemas.strip().lower() == "true")
+        envelopes.append(schemas.strip().lower() == "true")
     if mistakes:
         raise WorkerConfigError(*mistakes)
-    return OffsetEnvelopes(*found)
+    return OffsetEnvelopes(*envelopes)
 
 
 # --- settings of Kafka clients -------------------------------------------------------------------
@@ -361,51 +361,58 @@ def translate_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
 
     Raises UntranslatableSettings with every setting that has no equivalent.
     """
-    given = {name: trim_blanks(value) for name, value in _select_client_settings(settings).items()}
-    unresolved = sorted(name for name, value in given.items() if _PLACEHOLDER.search(value))
+    client_settings = {
+        name: trim_blanks(value) for name, value in _select_client_settings(settings).items()
+    }
+    unresolved = sorted(
+        name for name, value in client_settings.items() if _PLACEHOLDER.search(value)
+    )
     mistakes = [f"{name}: {_UNRESOLVED_NOTE}" for name in unresolved]
     for name in unresolved:
-        del given[name]
-    protocol = given.get("security.protocol", "PLAINTEXT").upper()
+        del client_settings[name]
+    protocol = client_settings.get("security.protocol", "PLAINTEXT").upper()
     # Java's clients take a protocol in front, and an IPv6 host without brackets.
     servers = (
-        server.rpartition("://")[2] for server in values_of(given.get("bootstrap.servers", ""))
+        server.rpartition("://")[2]
+        for server in values_of(client_settings.get("bootstrap.servers", ""))
     )
     bootstrap = ",".join(normalize_address(server) for server in servers if server)
-    properties = {"bootstrap.servers": bootstrap} if given.get("bootstrap.servers") else {}
+    properties = (
+        {"bootstrap.servers": bootstrap} if client_settings.get("bootstrap.servers") else {}
+    )
     missing = [] if properties or unresolved else ["bootstrap.servers: missing"]
     properties["security.protocol"] = protocol.lower()
     if protocol.endswith("SSL"):
-        properties |= _translate_tls(given, mistakes)
+        properties |= _translate_tls(client_settings, mistakes)
     if protocol.startswith("SASL"):
-        properties |= _translate_sasl(given, mistakes)
+        properties |= _translate_sasl(client_settings, mistakes)
     if missing or mistakes:
         advised = (f"{mistake}; {_KAFKA_OPTION_ADVICE}" for mistake in mistakes)
         raise UntranslatableSettings(*missing, *advised)
     return properties
 
 
-def _translate_tls(given: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
-    algorithm = given.get("ssl.endpoint.identification.algorithm", "https")
+def _translate_tls(settings: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    algorithm = settings.get("ssl.endpoint.identification.algorithm", "https")
     properties = {"ssl.endpoint.identification.algorithm": algorithm.lower() or "none"}
-    if "ssl.key.password" in given:
-        properties["ssl.key.password"] = given["ssl.key.password"]
-    properties |= _translate_truststore(given, mistakes)
-    properties |= _translate_keystore(given, mistakes)
+    if "ssl.key.password" in settings:
+        properties["ssl.key.password"] = settings["ssl.key.password"]
+    properties |= _translate_truststore(settings, mistakes)
+    properties |= _translate_keystore(settings, mistakes)
     mistakes += (
         f"{name}: has no counterpart here"
-        for name in sorted(given)
+        for name in sorted(settings)
         if name.startswith("ssl.")
         and not name.startswith(_STORES)
         and name not in _TUNING | _TRANSLATED_SETTINGS
-        and given[name]
+        and settings[name]
     )
     return properties
 
 
-def _translate_truststore(given: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
-    inline, file = given.get(PEM_SETTINGS["ssl.ca"]), given.get("ssl.truststore.location")
-    kind = given.get("ssl.truststore.type", "JKS").upper()
+def _translate_truststore(settings: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    inline, file = settings.get(PEM_SETTINGS["ssl.ca"]), settings.get("ssl.truststore.location")
+    kind = settings.get("ssl.truststore.type", "JKS").upper()
     if not inline and not file:
         return {}  # the authorities of the JVM, and here those of the operating system
     if kind != "PEM":
@@ -414,13 +421,19 @@ def _translate_truststore(given: Mapping[str, str], mistakes: list[str]) -> dict
     return {"ssl.ca.pem": inline} if inline else {"ssl.ca.location": str(file)}
 
 
-def _translate_keystore(given: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
-    chain, key = given.get(PEM_SETTINGS["ssl.certificate"]), given.get(PEM_SETTINGS["ssl.key"])
-    file, kind = given.get("ssl.keystore.location"), given.get("ssl.keystore.type", "JKS").upper()
+def _translate_keystore(settings: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    chain, key = (
+        settings.get(PEM_SETTINGS["ssl.certificate"]),
+        settings.get(PEM_SETTINGS["ssl.key"]),
+    )
+    file, kind = (
+        settings.get("ssl.keystore.location"),
+        settings.get("ssl.keystore.type", "JKS").upper(),
+    )
     if not chain and not key and not file:
         return {}
     if kind == "PKCS12" and file:
-        password = given.get("ssl.keystore.password", "")
+        password = settings.get("ssl.keystore.password", "")
         return {"ssl.keystore.location": file, "ssl.keystore.password": password}
     if kind != "PEM":
         mistakes.append(f"ssl.keystore.type: {_describe_store_type(kind)}, where PEM can be read")
@@ -434,18 +447,18 @@ def _describe_store_type(kind: str) -> str:
     return kind if kind in {"JKS", "PKCS12", "BCFKS"} else "of another kind"
 
 
-def _translate_sasl(given: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
-    mechanism = given.get("sasl.mechanism", "GSSAPI").upper()
+def _translate_sasl(settings: Mapping[str, str], mistakes: list[str]) -> dict[str, str]:
+    mechanism = settings.get("sasl.mechanism", "GSSAPI").upper()
     module = LOGIN_MODULES.get(mechanism)
     if module is None:
         known = ", ".join(LOGIN_MODULES)
         mistakes.append(f"sasl.mechanism: none of {known}")
         return {}
-    found, options = parse_login(given.get("sasl.jaas.config", "")) or ("", {})
-    if found != module or not {"username", "password"} <= options.keys() or "tokenauth" in options:
+    parsed, options = parse_login(settings.get("sasl.jaas.config", "")) or ("", {})
+    if parsed != module or not {"username", "password"} <= options.keys() or "tokenauth" in options:
         mistakes.append(f"sasl.jaas.config: not one login by {module} with username and password")
         return {}
-    if any(name.startswith("sasl.") and "callback" in name and given[name] for name in given):
+    if any(name.startswith("sasl.") and "callback" in name and settings[name] for name in settings):
         mistakes.append("sasl.*.callback.handler.class: runs in Java")
     return {
         "sasl.mechanism": mechanism,

@@ -89,15 +89,17 @@ def open_worker_storage(
 
     With `kafka`, clients use the settings of that configured cluster and not the file's.
     """
-    found = read_worker_config(path, flow=flow, translate=kafka is None)
-    if isinstance(found, StandaloneStorage):
-        return WorkerOffsetStore(_StandaloneWorkerStorage(found), kafkas, SystemClock(), progress)
-    properties = found.client if kafka is None else kafka.client_properties()
+    settings = read_worker_config(path, flow=flow, translate=kafka is None)
+    if isinstance(settings, StandaloneStorage):
+        return WorkerOffsetStore(
+            _StandaloneWorkerStorage(settings), kafkas, SystemClock(), progress
+        )
+    properties = settings.client if kafka is None else kafka.client_properties()
     assert properties is not None
     name = kafka_name or str(properties["bootstrap.servers"])
     admin = StorageAdmin(name, properties)
     worker = _DistributedWorkerStorage(
-        found, name, properties, admin, lambda: TailReader(name, properties)
+        settings, name, properties, admin, lambda: TailReader(name, properties)
     )
     return WorkerOffsetStore(worker, kafkas, SystemClock(), progress)
 
@@ -153,13 +155,13 @@ class WorkerOffsetStore(OffsetStore):
     def notes(self, connector: str) -> tuple[str, ...]:
         """Return notes about its offsets, including a dedicated topic that hides the worker's."""
         contents = self._read_contents(connector)
-        found = [*list_notes(contents, connector)]
+        remarks = [*list_notes(contents, connector)]
         missing = self._worker.known().missing
         if missing is not None:
-            found.append(f"there is no topic {missing}; it may keep its offsets in another one")
+            remarks.append(f"there is no topic {missing}; it may keep its offsets in another one")
         where = contents.where
         if where in self._missing:
-            found.append(f"{where} is not there yet: the worker has not created it")
+            remarks.append(f"{where} is not there yet: the worker has not created it")
         if where != self.name:
             # Connect copies to the worker's topic what it writes to this one.
             own = {pair.partition for pair in list_pairs(contents, connector)}
@@ -167,8 +169,8 @@ class WorkerOffsetStore(OffsetStore):
             hidden = [pair for pair in shared if pair.partition not in own]
             if hidden:
                 what = f"{len(hidden)} offset(s) under its name in {self.name} are not used"
-                found.append(f"it keeps its offsets in {where} alone; {what}")
-        return tuple(found)
+                remarks.append(f"it keeps its offsets in {where} alone; {what}")
+        return tuple(remarks)
 
     def settings(self, connector: str) -> ConnectorSettings | None:
         """Return the settings that offsetwatch retains; None if they are unknown.
@@ -397,13 +399,13 @@ class _DistributedWorkerStorage:
     def known(self) -> ConfigTopicContents:
         """Return the config topic's contents as of the first query."""
         if self._known is None:
-            found = ConfigTopicContents()
+            contents = ConfigTopicContents()
             try:
                 for record in read_whole_topic(self._admin, self._open, self._worker.config_topic):
-                    _apply_config_record(found, record.key, record.value)
+                    _apply_config_record(contents, record.key, record.value)
             except NotFound:
-                found.missing = self._worker.config_topic
-            self._known = found
+                contents.missing = self._worker.config_topic
+            self._known = contents
         return self._known
 
     def _read_classes(self) -> dict[str, str]:

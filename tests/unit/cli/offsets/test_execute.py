@@ -53,7 +53,10 @@ def denied(*_: Any, **__: Any) -> Any:
 def test_what_a_cluster_denies_comes_with_what_to_do_about_it(monkeypatch, tmp_path, capsys):
     how = execute.ExecutionOptions(folder=tmp_path)
     none: Any = None
-    assert execute.change_connector(how, place="p", connector="c", driver=none, prepare=denied) == 6
+    assert (
+        execute.change_connector(how, store_name="p", connector="c", driver=none, prepare=denied)
+        == 6
+    )
     assert capsys.readouterr().err == "denied: east: no; set sasl.password\n"
 
     @contextmanager

@@ -223,13 +223,13 @@ def _read_current_offsets(
     for connect in loaded.connect:
         if connect.name == connect_cluster and connect.worker_urls:
             try:
-                found, odd = read_rest_offsets(connect, of.connector)
+                rest_offsets, odd = read_rest_offsets(connect, of.connector)
                 if odd is None:
-                    return dict(found)
+                    return dict(rest_offsets)
                 output.print_client_error(
                     odd, "compared with the newest in the tables in their place"
                 )
-                return in_tables | dict(found)
+                return in_tables | dict(rest_offsets)
             except ClientError as exc:
                 output.print_client_error(exc, "compared with the newest in the tables instead")
     return in_tables

@@ -54,9 +54,9 @@ class FailoverReportOptions:
     output_format: OutputFormat
 
 
-def print_report(**given: Any) -> int:
+def print_report(**arguments: Any) -> int:
     """Print the report on standard output and return the exit code."""
-    options = FailoverReportOptions(**given)
+    options = FailoverReportOptions(**arguments)
     loaded = config.load(options.config_path)
     now = SystemClock().now()
     since = parse_time(options.since, now, "--from")

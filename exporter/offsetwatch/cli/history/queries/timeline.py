@@ -85,26 +85,26 @@ def print_timeline(
         raise ConfigError((f"--since {since}: is after the end",))
     query = TimelineQuery(connector, connect_cluster, begin, end)
     try:
-        found = read_timeline(Path(loaded.history.path), query)
+        timeline = read_timeline(Path(loaded.history.path), query)
     except UnanswerableQuery as exc:
         output.print_error(str(exc))
         return UNKNOWN
-    journal = _read_journal_events(find_state_folder(None, loaded), found.connect_cluster, query)
-    events = merge_events(found.events, journal)
-    output.print_error(*found.notes)
+    journal = _read_journal_events(find_state_folder(None, loaded), timeline.connect_cluster, query)
+    events = merge_events(timeline.events, journal)
+    output.print_error(*timeline.notes)
     output.print_result(
         output_format,
         {
-            "connect_cluster": found.connect_cluster,
-            "connector": found.connector,
+            "connect_cluster": timeline.connect_cluster,
+            "connector": timeline.connector,
             "events": [
                 {**asdict(event), "at": Moment(event.at), "until": moment_of(event.until)}
                 for event in events
             ],
-            "notes": found.notes,
+            "notes": timeline.notes,
         },
         lambda: output.print_table(
-            f"{found.connector} of {found.connect_cluster}",
+            f"{timeline.connector} of {timeline.connect_cluster}",
             ("at", "from", "what happened"),
             ((output.format_moment(event.at), event.origin.value, event.said) for event in events),
         ),

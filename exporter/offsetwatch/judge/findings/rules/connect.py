@@ -162,20 +162,20 @@ def find_differing_rest_states(context: RuleContext) -> Iterator[Finding]:
     topics = {
         status.connect_cluster: str(status.at) for status in context.snapshot.topology.statuses
     }
-    for key, found in context.snapshot.state_doubts.items():
-        subject = "connector" if found.task is None else f"task {found.task}"
+    for key, difference in context.snapshot.state_doubts.items():
+        subject = "connector" if difference.task is None else f"task {difference.task}"
         topic = topics.get(key[0], "its status topic")
         yield context.found(
             FindingName.REST_STATES_DIFFER,
             Severity.WARNING,
             key,
-            f"has had other states over REST than in {topic} since {format_moment(found.since)}: "
-            "this may be the status topic of another Connect cluster. Its failures are known from "
-            "REST alone.",
+            f"has had other states over REST than in {topic} since "
+            f"{format_moment(difference.since)}: this may be the status topic of another "
+            "Connect cluster. Its failures are known from REST alone.",
             evidence=(
-                EvidenceItem(f"{subject} over REST", found.rest),
-                EvidenceItem(f"{subject} in the topic", found.topic),
-                build_time_item("first differed", found.since),
+                EvidenceItem(f"{subject} over REST", difference.rest),
+                EvidenceItem(f"{subject} in the topic", difference.topic),
+                build_time_item("first differed", difference.since),
                 EvidenceItem(
                     "compare", "connect[].status_topic with the workers' status.storage.topic"
                 ),
@@ -206,12 +206,12 @@ def _format_tasks(connector: ConnectorWithoutState) -> str:
 def _build_work_evidence(unlisted: UnlistedConnector, connector: str = "") -> Evidence:
     """Return what shows that a connector is at work, named after it where there are several."""
     named = f"{connector} " if connector else ""
-    found = []
+    evidence = []
     if unlisted.committed_at is not None:
-        found.append(build_time_item(f"{named}committed", unlisted.committed_at))
+        evidence.append(build_time_item(f"{named}committed", unlisted.committed_at))
     if unlisted.status is not None:
-        found.append(EvidenceItem(f"{named}state in the status topic", unlisted.status))
-    return tuple(found)
+        evidence.append(EvidenceItem(f"{named}state in the status topic", unlisted.status))
+    return tuple(evidence)
 
 
 def _build_last_state_item(seen_at: float | None) -> EvidenceItem:

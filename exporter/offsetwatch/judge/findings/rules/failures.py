@@ -109,7 +109,7 @@ def find_suspected_poison(context: RuleContext) -> Iterator[Finding]:
     other partitions moved meanwhile only those count in which work is known to wait. A task that
     fails while it starts has read no record: rules 6 and 8 report it.
     """
-    found: dict[ConnectorKey, list[tuple[int, FailureRunState, Mapping[str, str]]]] = {}
+    suspected: dict[ConnectorKey, list[tuple[int, FailureRunState, Mapping[str, str]]]] = {}
     runs = [(of, history.run) for of, history in context.memory.failures.of.items() if history.run]
     for (cluster, connector, number), run in sorted(runs):
         if (
@@ -120,8 +120,8 @@ def find_suspected_poison(context: RuleContext) -> Iterator[Finding]:
             continue
         stuck = _find_stuck_positions(context, (cluster, connector), run)
         if stuck:
-            found.setdefault((cluster, connector), []).append((number, run, stuck))
-    for key, tasks in found.items():
+            suspected.setdefault((cluster, connector), []).append((number, run, stuck))
+    for key, tasks in suspected.items():
         number, run, stuck = max(tasks, key=lambda item: item[1].count)
         where = [build_position_item(f"{of} position", text) for of, text in stuck.items() if of]
         yield context.found(
@@ -146,15 +146,15 @@ def find_restart_loops(context: RuleContext) -> Iterator[Finding]:
     window: whoever restarts it hides that it is ill.
     """
     window_s = context.settings.window * context.settings.interval_s
-    found: dict[ConnectorKey, list[tuple[int, int, TaskFailureHistory]]] = {}
+    loops: dict[ConnectorKey, list[tuple[int, int, TaskFailureHistory]]] = {}
     restarted = [
         (of, history) for of, history in context.memory.failures.of.items() if history.restarts
     ]
     for (cluster, connector, number), history in sorted(restarted):
         count = sum(0 <= context.now - restart <= window_s for restart in history.restarts)
         if count >= FAILURES_MIN:
-            found.setdefault((cluster, connector), []).append((number, count, history))
-    for key, tasks in found.items():
+            loops.setdefault((cluster, connector), []).append((number, count, history))
+    for key, tasks in loops.items():
         number, count, history = max(tasks, key=lambda item: item[1])
         run = history.run
         yield context.found(
@@ -242,8 +242,8 @@ def _format_position(positions: Mapping[str, str]) -> str:
     if len(positions) != 1:
         return ""
     ((label, text),) = positions.items()
-    shown = f" at {label}@{text}"
-    return shown if label and len(shown) <= POSITION_CHARS_MAX else ""
+    position_text = f" at {label}@{text}"
+    return position_text if label and len(position_text) <= POSITION_CHARS_MAX else ""
 
 
 def _build_failure_item(task: Task) -> EvidenceItem:

@@ -56,15 +56,15 @@ class KafkaInputs:
         to connect. Consumer groups are read from several clusters, so they are listed under one of
         them.
         """
-        found = {
+        silent_inputs = {
             kafka: sorted(views, key=lambda view: view.id.kind != LOG_ENDS)
             for kafka, views in self._of.items()
             if _is_silent(views)
         }
         for view, kafkas in self._groups:
-            for kafka in sorted(kafkas & found.keys())[:1]:
-                found[kafka].append(view)
-        return found
+            for kafka in sorted(kafkas & silent_inputs.keys())[:1]:
+                silent_inputs[kafka].append(view)
+        return silent_inputs
 
 
 def describe_silence(views: list[InputView]) -> str:
@@ -100,17 +100,17 @@ def _is_silent(views: list[InputView]) -> bool:
 
 def _find_group_clusters(input_id: InputId, topology: Topology) -> set[str]:
     """Return the clusters on which an input reads groups: those of sinks, or of a flow."""
-    found: set[str | None] = set()
+    clusters: set[str | None] = set()
     if not input_id.source:
-        found |= {
+        clusters |= {
             sink.kafka
             for sink in topology.sinks
             if sink.connect_cluster == input_id.connect_cluster
         }
     for flow in topology.flows:
         if build_groups_input(flow.key) == input_id:
-            found |= {flow.upstream, flow.downstream}
-    return {kafka for kafka in found if kafka is not None}
+            clusters |= {flow.upstream, flow.downstream}
+    return {kafka for kafka in clusters if kafka is not None}
 
 
 FAILURES_MIN: Final = 3
@@ -217,17 +217,17 @@ def find_dropped_series(context: RuleContext) -> Iterator[Finding]:
     by_limit: dict[str, list[DroppedSeries]] = {}
     for dropped in context.snapshot.left_out:
         by_limit.setdefault(dropped.limit, []).append(dropped)
-    for limit, found in sorted(by_limit.items()):
-        needed = any(dropped.group in _NEEDED_GROUPS for dropped in found)
+    for limit, series in sorted(by_limit.items()):
+        needed = any(dropped.group in _NEEDED_GROUPS for dropped in series)
         yield context.found(
             FindingName.SERIES_DROPPED,
             Severity.WARNING if needed else Severity.INFO,
             ("", None),
-            f"Metrics leave out {format_names(value.group for value in found)} beyond "
+            f"Metrics leave out {format_names(value.group for value in series)} beyond "
             f"limits.{limit}; the API and the command line show them.",
             subject=limit,
             evidence=tuple(
-                item for dropped in found for item in _build_dropped_series_evidence(dropped)
+                item for dropped in series for item in _build_dropped_series_evidence(dropped)
             ),
         )
 

@@ -112,8 +112,8 @@ def _find_reset_partitions(
         if gone and view.log_offset is not None and view.dialect == _MIRROR_DIALECT:
             key = parse_flat_map(view.identity.encode()) or {}
             topic, number = key.get("topic"), key.get("partition")
-            ours = key.get("cluster") == flow.source
-            if ours and isinstance(topic, str) and isinstance(number, int):
+            in_own_cluster = key.get("cluster") == flow.source
+            if in_own_cluster and isinstance(topic, str) and isinstance(number, int):
                 yield topic, number
 
 
@@ -266,10 +266,10 @@ def find_internal_topic_problems(context: RuleContext) -> Iterator[Finding]:
     """Rule 20: an internal topic is made in a way that will cost offsets, or does already."""
     offsets_topics = context.snapshot.topology.offsets_topics
     clusters = {topic.at: topic.connect_cluster for topic in offsets_topics}
-    found: dict[KafkaTopic, list[TopicProblem]] = {}
+    by_topic: dict[KafkaTopic, list[TopicProblem]] = {}
     for problem in context.snapshot.topic_problems:
-        found.setdefault(problem.at, []).append(problem)
-    for topic, problems in found.items():
+        by_topic.setdefault(problem.at, []).append(problem)
+    for topic, problems in by_topic.items():
         problems.sort(key=lambda problem: _WORST_FIRST.index(_severity_of(problem)))
         yield context.found(
             FindingName.INTERNAL_TOPIC_PROBLEM,
@@ -286,11 +286,11 @@ def _severity_of(problem: TopicProblem) -> Severity:
 
 
 def _find_in_source_partitions(
-    context: RuleContext, name: FindingName, shows: _EvidenceBuilder, summary: str
+    context: RuleContext, name: FindingName, build_evidence: _EvidenceBuilder, summary: str
 ) -> Iterator[Finding]:
     """Yield one finding per connector of the source partitions that show something."""
     for key, views in context.index.odd_source_partitions.items():
-        rows = [shown for view in views if (shown := shows(view))]
+        rows = [evidence for view in views if (evidence := build_evidence(view))]
         if rows:
             count = format_count(len(rows), "source partition")
             yield context.found(

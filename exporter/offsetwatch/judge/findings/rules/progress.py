@@ -70,8 +70,11 @@ def find_rewound_connectors(context: RuleContext) -> Iterator[Finding]:
     """
     falls = context.memory.falls
     unclear = falls.unclear(context.now, context.settings.interval_s)
-    found = {**_group_restarted_partitions(context), **_group_partitions(context, Verdict.REWOUND)}
-    for key, partitions in found.items():
+    judgements = {
+        **_group_restarted_partitions(context),
+        **_group_partitions(context, Verdict.REWOUND),
+    }
+    for key, partitions in judgements.items():
         if key in falls.meant or key in unclear:
             continue
         together = falls.together.get(key[0])
@@ -102,12 +105,12 @@ def _group_restarted_partitions(context: RuleContext) -> dict[ConnectorKey, list
         for view in views
         if view.restarted is not None and _is_recent(context, view.restarted.at)
     }
-    found: dict[ConnectorKey, list[Judgement]] = {}
+    judgements: dict[ConnectorKey, list[Judgement]] = {}
     for judged in context.snapshot.judgements if lately else ():
         of = (judged.connect_cluster, judged.connector)
         if judged.scope is Scope.PARTITION and (*of, judged.subject) in lately:
-            found.setdefault(of, []).append(judged)
-    return found
+            judgements.setdefault(of, []).append(judged)
+    return judgements
 
 
 _RESTART_REASON: Final = (
@@ -155,10 +158,10 @@ def _connector_kind_of(context: RuleContext, key: ConnectorKey) -> ConnectorKind
 def _group_partitions(
     context: RuleContext, verdict: Verdict
 ) -> dict[ConnectorKey, list[Judgement]]:
-    found: dict[ConnectorKey, list[Judgement]] = {}
+    judgements: dict[ConnectorKey, list[Judgement]] = {}
     for judged in context.index.judgements(Scope.PARTITION, verdict):
-        found.setdefault((judged.connect_cluster, judged.connector), []).append(judged)
-    return found
+        judgements.setdefault((judged.connect_cluster, judged.connector), []).append(judged)
+    return judgements
 
 
 def _build_judgement_examples(partitions: Sequence[Judgement]) -> Evidence:

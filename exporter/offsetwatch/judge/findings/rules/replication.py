@@ -78,7 +78,7 @@ def find_lost_records(context: RuleContext) -> Iterator[Finding]:
     """Rule 11: upstream records were deleted before they were replicated. Told while the position
     lies in the hole, and for three intervals after it was found.
     """
-    found: dict[ConnectorKey, list[Loss]] = {}
+    lost: dict[ConnectorKey, list[Loss]] = {}
     for loss in context.snapshot.losses:
         key = (loss.connect_cluster, loss.connector)
         in_lost_range = any(
@@ -87,8 +87,8 @@ def find_lost_records(context: RuleContext) -> Iterator[Finding]:
             if (view.topic, view.partition) == (loss.topic, loss.partition)
         )
         if in_lost_range or 0 <= context.now - loss.at < context.reported_s:
-            found.setdefault(key, []).append(loss)
-    for key, losses in found.items():
+            lost.setdefault(key, []).append(loss)
+    for key, losses in lost.items():
         causes = Counter[str]()
         for loss in losses:
             causes[loss.cause] += loss.records
@@ -176,15 +176,15 @@ def find_recopies(context: RuleContext) -> Iterator[Finding]:
     person reset it, and within an interval its topic does not turn out to be another one (rule 12).
     Told until it has come as far again, and for three intervals.
     """
-    found: dict[ConnectorKey, list[Recopy]] = {}
+    recopies: dict[ConnectorKey, list[Recopy]] = {}
     for where, recopy in list(context.memory.falls.recopies.items()):
         done_at = recopy.done_at
         over = done_at is not None and not 0 <= context.now - done_at < context.reported_s
         if over or where[2] in {of.topic for of in _list_recreations(context, where[:2])}:
             context.memory.falls.end(where)
         elif abs(context.now - recopy.at) >= context.settings.interval_s:
-            found.setdefault(where[:2], []).append(recopy)
-    for key, again in found.items():
+            recopies.setdefault(where[:2], []).append(recopy)
+    for key, again in recopies.items():
         yield context.found(
             FindingName.RECOPY,
             Severity.CRITICAL,
@@ -255,9 +255,9 @@ def find_unusual_lag(context: RuleContext) -> Iterator[Finding]:
     or paused: its lag is that person's.
     """
     for key, views in context.index.mirror_partitions.items():
-        usual, view = context.snapshot.usual.of.get(key), context.index.connectors.get(key)
-        limit = None if usual is None else usual.lag_limit(context.now)
-        most = None if usual is None else usual.lag_at_most(context.now)
+        baseline, view = context.snapshot.usual.of.get(key), context.index.connectors.get(key)
+        limit = None if baseline is None else baseline.lag_limit(context.now)
+        most = None if baseline is None else baseline.lag_at_most(context.now)
         if limit is None or most is None or (view is not None and pause_state_of(view)):
             continue
         waiting = {
@@ -310,7 +310,7 @@ def find_syncs_without_commits(context: RuleContext) -> Iterator[Finding]:
                         EvidenceItem(f"{name} committed", view.committed, OFFSET),
                         EvidenceItem(f"{name} synced", view.synced, OFFSET),
                     )
-                    for _, view in sorted(alone, key=lambda found: found[0])
+                    for _, view in sorted(alone, key=lambda pair: pair[0])
                     for name in (f"{view.topic}-{view.partition}",)
                 ]
             ),
@@ -362,15 +362,15 @@ def find_stale_checkpoints(context: RuleContext) -> Iterator[Finding]:
     for sync in context.snapshot.syncs:
         flow = (sync.connect_cluster, sync.source, sync.target)
         synced[flow] = max(synced.get(flow, sync), sync, key=_sync_sort_key)
-    found: dict[tuple[str, str, str], list[GroupView]] = {}
+    stale: dict[tuple[str, str, str], list[GroupView]] = {}
     for view in context.snapshot.groups:
         flow = (view.connect_cluster, view.source, view.target)
         if flow in synced and _is_checkpoint_behind(context, view, synced[flow]):
             subject = f"{view.source}->{view.target} {view.group} {view.topic}-{view.partition}"
             lasts = context.lasts("checkpoints", (view.connect_cluster, ""), subject)
             if lasts >= 2 * context.settings.interval_s:
-                found.setdefault(flow, []).append(view)
-    for (cluster, source, target), views in found.items():
+                stale.setdefault(flow, []).append(view)
+    for (cluster, source, target), views in stale.items():
         yield context.found(
             FindingName.CHECKPOINTS_STALE,
             Severity.WARNING,

@@ -101,10 +101,10 @@ def prepare_replay(
 
 
 def _describe_consumers(
-    target: RecordReplayTarget, found: QuarantinedRecord, topic: str, settings: TopicSettings
+    target: RecordReplayTarget, record: QuarantinedRecord, topic: str, settings: TopicSettings
 ) -> Iterator[str]:
-    about = found.about
-    if (target.kafka, topic) == (about.kafka, found.record.topic):
+    about = record.about
+    if (target.kafka, topic) == (about.kafka, record.record.topic):
         yield (
             f"everybody who reads {topic} gets this record again, {about.connector} among them: "
             "if nothing has changed since, it fails there again"
@@ -132,9 +132,9 @@ def _describe_changes(
         if request.keep_timestamp:
             yield "its timestamp will be that of now"
     elif settings.retention_ms != _NO_LIMIT and stamp < now * 1000 - settings.retention_ms:
-        kept = f"the {settings.retention_ms / _DAY_MS:g} days that the topic keeps records"
+        retention = f"the {settings.retention_ms / _DAY_MS:g} days that the topic keeps records"
         wayout = "may be deleted at once: say --timestamp now if that is not meant"
-        yield f"it is older than {kept}, and {wayout}"
+        yield f"it is older than {retention}, and {wayout}"
 
 
 def replay_record(target: RecordReplayTarget, prepared: PreparedRecordReplay) -> int:
@@ -158,9 +158,9 @@ def replay_record(target: RecordReplayTarget, prepared: PreparedRecordReplay) ->
         raise ResponseTimeout(prepared.where, f"{unread}: {exc}") from exc
     if not window.records:
         raise ResponseTimeout(prepared.where, unread)
-    found = window.records[0]
+    record = window.records[0]
     sent = (outgoing.key, outgoing.value, outgoing.headers)
-    same = (found.key, found.value, found.headers) == sent
-    if not same or (prepared.exact and found.timestamp_ms != outgoing.timestamp_ms):
+    same = (record.key, record.value, record.headers) == sent
+    if not same or (prepared.exact and record.timestamp_ms != outgoing.timestamp_ms):
         raise MalformedResponse(prepared.where, f"what was written at {offset} is not the record")
     return offset

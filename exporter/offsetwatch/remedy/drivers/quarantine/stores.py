@@ -78,8 +78,8 @@ class FileQuarantine:
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
         """See QuarantineStore."""
         paths = self._paths(compute_key_id(skip_key))
-        found = [_read_receipt(path, skip_key, sha256) for path in paths]
-        receipts = [receipt for receipt in found if receipt is not None]
+        candidates = [_read_receipt(path, skip_key, sha256) for path in paths]
+        receipts = [receipt for receipt in candidates if receipt is not None]
         if receipts:
             sync_folder(self._home)  # whoever wrote it may have ended before
         return max(receipts, key=lambda receipt: receipt.at, default=None)
@@ -87,9 +87,9 @@ class FileQuarantine:
     def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
         """See QuarantineStore."""
         sha256 = record.sha256
-        found = self.find(about.skip_key, sha256)
-        if found is not None:
-            return found
+        stored = self.find(about.skip_key, sha256)
+        if stored is not None:
+            return stored
         if not self._home.exists():
             self._home.mkdir(parents=True, exist_ok=True, mode=0o700)
             sync_folder(self._home.parent)
@@ -293,8 +293,8 @@ class TopicQuarantine:
         self._index = _CopyIndex("")
         with self._reader() as reader:
             for partition in range(settings.partitions):
-                for copy, found in self._read_new(reader, settings, partition):
-                    yield _build_copy_entry(self.name, copy, found)
+                for copy, rebuilt in self._read_new(reader, settings, partition):
+                    yield _build_copy_entry(self.name, copy, rebuilt)
 
     def problems(self) -> tuple[str, ...]:
         """Return why the topic is unsuitable; empty if it does not exist."""
@@ -356,12 +356,12 @@ class TopicQuarantine:
                 self._index = _CopyIndex(settings.topic_id)  # of a broker that knows no ids
                 raise
             for copy in window.records:
-                found = rebuild_record(copy)
-                if isinstance(found, QuarantinedRecord):
-                    position = (partition, copy.offset, found.record.sha256)
-                    self._index.copies.setdefault(found.about.skip_key, []).append(position)
-                if found is not None:
-                    yield copy, found
+                rebuilt = rebuild_record(copy)
+                if isinstance(rebuilt, QuarantinedRecord):
+                    position = (partition, copy.offset, rebuilt.record.sha256)
+                    self._index.copies.setdefault(rebuilt.about.skip_key, []).append(position)
+                if rebuilt is not None:
+                    yield copy, rebuilt
             # What cannot be decoded is passed over: a copy that is in it is none.
             bad = window.corrupt_at
             next_offset = window.next_offset if bad is None else bad + 1
@@ -369,8 +369,8 @@ class TopicQuarantine:
             if late is None and next_offset >= window.end:
                 return
             if late is not None or self._clock.now() >= deadline or next_offset == begin:
-                stands = f"stands at {next_offset} of {window.end}"
-                said = f"partition {partition} could not be read: {stands}"
+                position_text = f"stands at {next_offset} of {window.end}"
+                said = f"partition {partition} could not be read: {position_text}"
                 raise ResponseTimeout(self.name, said) from late
 
     def _read_back(self, reader: RecordReader, copy: CopyPosition) -> Receipt | None:
@@ -389,29 +389,31 @@ class TopicQuarantine:
         )
         if not window.records:
             return None
-        found = rebuild_record(window.records[0])
-        if not isinstance(found, QuarantinedRecord) or found.record.sha256 != sha256:
+        rebuilt = rebuild_record(window.records[0])
+        if not isinstance(rebuilt, QuarantinedRecord) or rebuilt.record.sha256 != sha256:
             return None
         return _build_receipt(self.name, window.records[0], sha256)
 
 
 def _find_topic_problems(settings: TopicSettings, retention_ms: int | None) -> tuple[str, ...]:
-    found = []
+    problems = []
     if settings.compacted:
-        found.append("it is compacted, and copies would be lost: set cleanup.policy to delete")
+        problems.append("it is compacted, and copies would be lost: set cleanup.policy to delete")
     too_short = retention_ms is None or settings.retention_ms < retention_ms
     if settings.retention_ms != _NO_LIMIT and too_short:
         days = settings.retention_ms / _DAY_MS
         right = "set retention.ms to -1, or configure remedy.quarantine.retention_days"
-        found.append(f"it keeps records for {days:g} days, which is less than configured: {right}")
+        problems.append(
+            f"it keeps records for {days:g} days, which is less than configured: {right}"
+        )
     if settings.retention_bytes != _NO_LIMIT:
-        found.append("it limits retention by size: set retention.bytes to -1")
+        problems.append("it limits retention by size: set retention.bytes to -1")
     if settings.in_sync_min > settings.replication:
-        found.append(
+        problems.append(
             f"nothing can be written to it: min.insync.replicas is {settings.in_sync_min}, and "
             f"there are {settings.replication} replicas"
         )
-    return tuple(found)
+    return tuple(problems)
 
 
 def _build_receipt(name: str, copy: RawRecord, sha256: str) -> Receipt:
@@ -426,20 +428,20 @@ def _build_receipt(name: str, copy: RawRecord, sha256: str) -> Receipt:
 
 
 def _build_copy_entry(
-    name: str, copy: RawRecord, found: QuarantinedRecord | DamagedCopy
+    name: str, copy: RawRecord, rebuilt: QuarantinedRecord | DamagedCopy
 ) -> tuple[QuarantinedCopy, QuarantinedRecord | None]:
-    if isinstance(found, DamagedCopy):
+    if isinstance(rebuilt, DamagedCopy):
         receipt = _build_receipt(name, copy, "")
-        return _build_damaged_entry("", receipt, copy.size_bytes, found), None
-    record, sha256 = found.record, found.record.sha256
+        return _build_damaged_entry("", receipt, copy.size_bytes, rebuilt), None
+    record, sha256 = rebuilt.record, rebuilt.record.sha256
     entry = QuarantinedCopy(
-        id=compute_receipt_id(found.about.skip_key, sha256),
+        id=compute_receipt_id(rebuilt.about.skip_key, sha256),
         receipt=_build_receipt(name, copy, sha256),
-        about=found.about,
+        about=rebuilt.about,
         record=(record.topic, record.partition, record.offset),
         size_bytes=record.size_bytes,
     )
-    return entry, found
+    return entry, rebuilt
 
 
 def _build_damaged_entry(
@@ -459,10 +461,10 @@ class CombinedQuarantine:
 
     def find(self, skip_key: str, sha256: str | None = None) -> Receipt | None:
         """See QuarantineStore."""
-        found = self._files.find(skip_key, sha256)
-        if found is None and self._topic is not None:
+        receipt = self._files.find(skip_key, sha256)
+        if receipt is None and self._topic is not None:
             return self._topic.find(skip_key, sha256)
-        return found
+        return receipt
 
     def put(self, record: RawRecord, about: QuarantineContext) -> Receipt:
         """See QuarantineStore. Raises RemoteRefusal if the topic is unsuitable."""

@@ -109,12 +109,12 @@ class RestDriver:
 
     def offsets(self) -> DriverOffsets:
         """Return the offsets that Connect would pass to tasks, without null offsets."""
-        found = self._client.pairs(self._connector)
+        pairs = self._client.pairs(self._connector)
         records = [
             list_raw_records(self._contents(topic), self._connector)
             for topic in self._offsets_topics
         ]
-        return DriverOffsets(found, tuple(chain.from_iterable(records)))
+        return DriverOffsets(pairs, tuple(chain.from_iterable(records)))
 
     def _contents(self, topic: str) -> OffsetStoreContents:
         with closing(self._open_storage(topic)) as storage:

@@ -203,8 +203,8 @@ class StrimziDriver:
             return resource.patch_restore(
                 {"state": RequestedState.STOPPED.value, **build_config_map_fields(self._owner)}
             )
-        kept = {"state": None, **build_config_map_fields(self._owner)}
-        return [*resource.field("state", state.value), *resource.patch_restore(kept)]
+        fields = {"state": None, **build_config_map_fields(self._owner)}
+        return [*resource.field("state", state.value), *resource.patch_restore(fields)]
 
     def _alter(self, operation: str, body: bytes | None) -> Outcome:
         resource = self._operator.read()

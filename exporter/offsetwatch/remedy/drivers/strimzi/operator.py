@@ -80,14 +80,14 @@ class StrimziOperatorClient:
     def read(self) -> ConnectorResource:
         """Read the resource. Raises NotFound where the connector is no longer in it."""
         owner = self.owner
-        found = ConnectorResource(
+        resource = ConnectorResource(
             owner, self._read.resource(owner.plural, owner.namespace, owner.name)
         )
-        if found.base is None:
+        if resource.base is None:
             raise NotFound(
                 self._read.name, f"{owner.said} has no connector {owner.connector} any more"
             )
-        return found
+        return resource
 
     def list_offsets(self) -> tuple[PartitionOffset, ...]:
         """List all offsets of the connector, sorted.
@@ -106,10 +106,12 @@ class StrimziOperatorClient:
         text = (document.get("data") or {}).get(resource.key)
         if text is None:
             raise MalformedResponse(self._read.name, f"{where} has no {resource.key}")
-        found = decode_offsets(str(text).encode())
-        if isinstance(found, Undecodable):
-            raise MalformedResponse(self._read.name, f"{where}, {resource.key}: {found.reason}")
-        pairs = (PartitionOffset(partition, offset) for partition, offset in found)
+        listed_pairs = decode_offsets(str(text).encode())
+        if isinstance(listed_pairs, Undecodable):
+            raise MalformedResponse(
+                self._read.name, f"{where}, {resource.key}: {listed_pairs.reason}"
+            )
+        pairs = (PartitionOffset(partition, offset) for partition, offset in listed_pairs)
         return tuple(sorted(pairs, key=lambda pair: pair.partition))
 
     def _config_map_of(self, resource: ConnectorResource, operation: str) -> str:
@@ -128,8 +130,8 @@ class StrimziOperatorClient:
         if operation not in _CONFIG_MAP_OF:
             return {}
         field, inner = _CONFIG_MAP_OF[operation]
-        ours = {inner: {"name": self._config_map_of(resource, operation)}}
-        return {} if resource.part.get(field) == ours else {field: ours}
+        own_fields = {inner: {"name": self._config_map_of(resource, operation)}}
+        return {} if resource.part.get(field) == own_fields else {field: own_fields}
 
     def run(self, operation: str) -> ConnectorResource:
         """Request an operation, wait for its end and remove it; return the resource with it."""

@@ -195,12 +195,12 @@ class ConnectorResource:
         if text is None:
             return {}
         try:
-            found = msgspec.json.decode(str(text))
+            offsets = msgspec.json.decode(str(text))
         except (msgspec.DecodeError, RecursionError):
             return None
-        if _ensure_mapping(found).get("connector") != self.owner.connector:
+        if _ensure_mapping(offsets).get("connector") != self.owner.connector:
             return None
-        return _ensure_mapping(_ensure_mapping(found).get("was"))
+        return _ensure_mapping(_ensure_mapping(offsets).get("was"))
 
     @property
     def reconciled(self) -> bool:
@@ -278,10 +278,10 @@ class ConnectorResource:
 
     def _put_back(self, was: Json, fields: Mapping[str, Any]) -> list[PatchOp]:
         ops: list[PatchOp] = []
-        for name, ours in fields.items():
+        for name, planned in fields.items():
             if name in was:
                 before = was.pop(name)
-                if self.part.get(name) == ours:
+                if self.part.get(name) == planned:
                     ops += self.field(name, before)
         return ops
 
@@ -392,13 +392,13 @@ def find_cluster_resources(
 ) -> list[ConnectClusterResource]:
     """Return the KafkaConnect and the KafkaMirrorMaker2 of this name. Raises ClientError."""
     read.strimzi_version()  # raises where there is no Strimzi at all
-    found = []
+    resources = []
     for plural in (KAFKA_CONNECTS, KAFKA_MIRROR_MAKERS):
         try:
-            found.append(ConnectClusterResource(plural, read.resource(plural, namespace, name)))
+            resources.append(ConnectClusterResource(plural, read.resource(plural, namespace, name)))
         except NotFound:
             continue
-    return found
+    return resources
 
 
 def list_connector_resources(
@@ -407,15 +407,15 @@ def list_connector_resources(
     """Return the resources of all connectors of a cluster, by connector. Raises ClientError."""
     if cluster.plural == KAFKA_MIRROR_MAKERS:
         return _list_mirror_connectors(cluster, namespace, name)
-    found = {}
+    resources = {}
     for document in read.resources(KAFKA_CONNECTORS, namespace, label=f"{CLUSTER_LABEL}={name}"):
         # Items of a list do not say what they are.
         document.setdefault("apiVersion", cluster.document.get("apiVersion"))
         connector = str((document.get("metadata") or {}).get("name"))
-        found[connector] = ConnectorResource(
+        resources[connector] = ConnectorResource(
             Owner(KAFKA_CONNECTORS, namespace, connector, connector), document
         )
-    return found
+    return resources
 
 
 def find_connector_resource(
@@ -479,11 +479,11 @@ def build_kube_reader(strimzi: Strimzi) -> KubeReader:
 
 def read_cluster_resource(read: KubeReader, strimzi: Strimzi) -> ConnectClusterResource:
     """Return the resource that a configured Connect cluster is linked to. Raises ClientError."""
-    found = find_cluster_resources(read, strimzi.namespace, strimzi.name)
-    if len(found) != 1:
-        both = "a KafkaConnect, and a KafkaMirrorMaker2 as well" if found else "not there"
+    resources = find_cluster_resources(read, strimzi.namespace, strimzi.name)
+    if len(resources) != 1:
+        both = "a KafkaConnect, and a KafkaMirrorMaker2 as well" if resources else "not there"
         raise NotFound(read.name, f"{strimzi.namespace}/{strimzi.name} is {both}")
-    return found[0]
+    return resources[0]
 
 
 def read_owning_resources(
@@ -509,9 +509,9 @@ def find_change_problem(read: KubeReader, strimzi: Strimzi, connector: str) -> s
         return f"{resource.owner.said} is owned by {name}, which would put it back"
     if cluster.unmanaged is not None:
         return cluster.unmanaged
-    found = find_obstacle(resource)
-    if found is not None:
-        return found[0]
+    obstacle = find_obstacle(resource)
+    if obstacle is not None:
+        return obstacle[0]
     owner = resource.owner
     if not read.may("patch", STRIMZI, owner.plural, owner.namespace, owner.name):
         return f"the daemon may not patch {owner.said} (RBAC)"
