@@ -317,7 +317,7 @@ def _list_source_connectors(connect: Connect, snapshot: Snapshot) -> list[Connec
 def _list_copy_prefixes(connect: Connect, snapshot: Snapshot) -> frozenset[str]:
     """Return the prefixes of topics that known flows replicate to the cluster's Kafka cluster."""
     return frozenset(
-        flow.source + flow.separator
+        flow.source + (flow.known_separator or "")
         for flow in snapshot.topology.flows
         if flow.downstream == connect.home and flow.policy != "IdentityReplicationPolicy"
     )

@@ -6,6 +6,7 @@ bodies of the REST API and records of the config topic.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
@@ -83,6 +84,8 @@ def parse_connector_settings(
     written = {str(key): str(value) for key, value in config.items() if value is not None}
     texts = {key: trim_blanks(value) for key, value in written.items()}
     class_name = texts.get("connector.class", "")
+    if is_provided(class_name):
+        class_name = ""
     known = _parse_kind(class_name, kind)
     mirror, translates = (
         _parse_mirror_settings(texts, written) if _is_mirror_connector(class_name, which) else None
@@ -171,10 +174,14 @@ def _parse_mirror_settings(config: Mapping[str, str], written: Mapping[str, str]
     """
     source = config.get("source.cluster.alias", "source")
     target = config.get("target.cluster.alias", "target")
-    on_source = config.get("offset-syncs.topic.location", "source") != "target"
-    emitted = config.get("emit.offset-syncs.enabled", "true").lower() != "false"
+    location = config.get("offset-syncs.topic.location", "source")
+    on_source = location != "target"
+    emitted = config.get("emit.offset-syncs.enabled", "true")
     separator = internal = written.get("replication.policy.separator", ".")
-    if written.get(f"{_INTERNAL_SEPARATOR}.enabled", "true").lower() != "true":
+    shared = written.get(f"{_INTERNAL_SEPARATOR}.enabled", "true")
+    if is_provided(shared) and separator != ".":
+        internal = shared
+    elif shared.lower() != "true":
         internal = "."
     alias = target if on_source else source
     topic = internal.join(("mm2-offset-syncs", alias, "internal"))
@@ -187,9 +194,11 @@ def _parse_mirror_settings(config: Mapping[str, str], written: Mapping[str, str]
         target_addresses=parse_bootstrap_addresses(
             config.get("target.cluster.bootstrap.servers", "")
         ),
-        syncs_topic=topic if emitted and not is_provided(topic) else None,
+        syncs_topic=topic
+        if emitted.lower() != "false" and not is_provided(topic, location, emitted)
+        else None,
         syncs_on_source=on_source,
-        read_committed=_read_consumer_setting(config, "isolation.level") == "read_committed",
+        read_committed=_parse_isolation(_read_consumer_setting(config, "isolation.level"), False),
         from_start=_read_consumer_setting(config, "auto.offset.reset") in {None, "earliest"},
         policy=_shorten_policy_name(
             config.get("replication.policy.class", "DefaultReplicationPolicy")
@@ -258,11 +267,16 @@ def _parse_refresh_s(config: Mapping[str, str]) -> float | None:
     """Return how often MM2 looks for new topics and partitions, in seconds; None: never.
 
     The setting is MirrorSourceConfig.refreshTopicsInterval. Scheduler ignores a negative interval.
+    Infinite if a config provider knows it.
     """
-    if config.get("refresh.topics.enabled", "true").lower() == "false":
+    enabled = config.get("refresh.topics.enabled", "true")
+    interval = config.get("refresh.topics.interval.seconds", str(int(REFRESH_S)))
+    if enabled.lower() == "false":
         return None
+    if is_provided(enabled, interval):
+        return math.inf
     try:
-        seconds = int(config.get("refresh.topics.interval.seconds", REFRESH_S))
+        seconds = int(interval)
     except ValueError:
         return REFRESH_S
     if seconds > _INT_MAX:  # no connector starts with it
@@ -277,6 +291,13 @@ def _read_consumer_setting(config: Mapping[str, str], name: str) -> str | None:
     gives the consumer addresses and security only.
     """
     return config.get(f"source.consumer.{name}", config.get(f"consumer.{name}"))
+
+
+def _parse_isolation(level: str | None, default: bool | None) -> bool | None:  # noqa: FBT001
+    """Return whether an isolation level is read_committed; None if a config provider knows it."""
+    if level is None:
+        return default
+    return None if is_provided(level) else level == "read_committed"
 
 
 def _parse_sink_settings(
@@ -297,7 +318,7 @@ def _parse_sink_settings(
         addresses=parse_bootstrap_addresses(config.get("consumer.override.bootstrap.servers", "")),
         topics=frozenset(values_of(topics)) - {""},
         topics_regex=pattern,
-        read_committed=None if level is None else level == "read_committed",
+        read_committed=_parse_isolation(level, None),
         from_start=config.get("consumer.override.auto.offset.reset", "earliest") == "earliest",
     )
 

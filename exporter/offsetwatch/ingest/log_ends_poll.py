@@ -169,7 +169,7 @@ class LogEndsPoll:
             made_of=made_of,
             partitions=partitions,
             topics=Counter(partition.topic for partition in partitions),
-            stable=any(flow.read_committed for flow in flows.values()),
+            stable=any(flow.read_committed is not False for flow in flows.values()),
         )
         return requested
 

@@ -137,9 +137,8 @@ def _find_flow_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeReq
             partition = MirrorPartition(view.source, view.topic, view.partition)
             follower = (view.connect_cluster, view.connector, partition)
             again = view.caught_up is not None
-            yield RecordAgeRequest(
-                follower, REPLICATION, view.probe_from, flow.read_committed, again
-            )
+            committed = flow.read_committed is not False
+            yield RecordAgeRequest(follower, REPLICATION, view.probe_from, committed, again)
 
 
 def _find_sink_requests(snapshot: Snapshot, kafka: str) -> Iterator[RecordAgeRequest]:

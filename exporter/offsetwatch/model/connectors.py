@@ -51,14 +51,18 @@ class MirrorSettings:
 
     source, target     aliases
     source_addresses, target_addresses    `host:port` as in the connector's configuration
-    from_start         it reads a partition without an offset from its start, the default of
-                       MirrorSourceConfig
+    syncs_topic        None if it emits no offset syncs, or if it is not known where
+    read_committed     None if a config provider knows it
+    from_start         it certainly reads a partition without an offset from its start, the default
+                       of MirrorSourceConfig
     policy             simple name of the replication policy's class if it is MM2's own, else the
                        whole name
-    separator          text between an alias and a topic's name
+    separator          text between an alias and a topic's name; the text of a reference if a config
+                       provider knows it (topology.is_provided)
     internal_separator    the same in the names of MM2's own topics
     routers            transforms that may give copies another name, in the order of use
-    refresh_s          how often it looks for new topics and partitions; None: never
+    refresh_s          how often it looks for new topics and partitions; None: never; infinite if
+                       it is not known
     """
 
     source: str
@@ -67,7 +71,7 @@ class MirrorSettings:
     target_addresses: frozenset[str]
     syncs_topic: str | None
     syncs_on_source: bool
-    read_committed: bool
+    read_committed: bool | None
     from_start: bool = True
     policy: str = "DefaultReplicationPolicy"
     separator: str = "."
@@ -82,9 +86,10 @@ class SinkSettings:
 
     topics, topics_regex    what it reads: names, or a pattern of java.util.regex that must match a
                             whole name
-    read_committed          its own isolation level; None: the worker's, which is unknown
-    from_start              without a commit it begins at the start of a log, Connect's default
-                            (Worker.baseConsumerConfigs)
+    read_committed          its own isolation level; None: the worker's, or that of a config
+                            provider: it is unknown
+    from_start              without a commit it certainly begins at the start of a log, Connect's
+                            default (Worker.baseConsumerConfigs)
     """
 
     group: str
@@ -126,7 +131,8 @@ class DatabaseSettings:
 class ConnectorSettings:
     """Settings that are retained of a connector's configuration.
 
-    dedicated_offsets_topic   its own offsets topic, beside or instead of the worker's
+    dedicated_offsets_topic   its own offsets topic, beside or instead of the worker's; a reference
+                              if a config provider knows it (topology.is_provided)
     offsets_addresses         addresses that its producers write to, if not the worker's cluster: a
                               dedicated offsets topic is there, and with exactly-once support any
     translates                of a MirrorCheckpointConnector: the flow whose offset syncs it reads

@@ -54,6 +54,15 @@ class LogBounds(msgspec.Struct, frozen=True, gc=False):
     end: int
     stable_end: int
 
+    def find_end(self, *, committed: bool | None) -> int | None:
+        """Return the end for a consumer: one of `committed` records stops at the last stable.
+
+        None if it is not known which one it is, and the two differ.
+        """
+        if committed is None:
+            return self.end if self.end == self.stable_end else None
+        return self.stable_end if committed else self.end
+
 
 @dataclass(frozen=True, slots=True)
 class LogEndsRead:

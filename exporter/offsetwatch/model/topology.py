@@ -135,18 +135,20 @@ class MirrorFlow:
     source, target          aliases, as MM2 and its JMX metrics have them
     upstream                configured Kafka cluster that it reads from; None if no configured
                             cluster has the addresses that the connector names
-    offset_syncs            None if the connector emits none, or they are on an unknown cluster
+    offset_syncs            None if the connector emits none, or it is not known where
     read_committed          isolation level of its consumer: its log end is then the last stable
-                            offset, not the high watermark
+                            offset, not the high watermark; None if it is not known
     from_start              it starts a partition without an offset at the start of the log
     downstream              configured Kafka cluster that it writes to, None if unknown
     policy                  simple name of its replication policy's class; None if unknown
-    separator               text that the policy puts between an alias and a topic's name
+    separator               text that the policy puts between an alias and a topic's name; a
+                            reference if a config provider knows it (is_provided)
     internal_separator      the same in the names of MM2's own topics; None if unknown
     routers                 transforms that may give copies another name, in the order of use
     copies                  names of copies by the configuration: (upstream topic, name), where `*`
                             is every other topic, and `{topic}` in a name the upstream one
-    refresh_s               how often it looks for new topics and partitions; None: never
+    refresh_s               how often it looks for new topics and partitions; None: never; infinite
+                            if it is not known
     """
 
     connect_cluster: str
@@ -155,7 +157,7 @@ class MirrorFlow:
     target: str
     upstream: str | None
     offset_syncs: KafkaTopic | None
-    read_committed: bool = False
+    read_committed: bool | None = False
     from_start: bool = True
     downstream: str | None = None
     policy: str | None = None
@@ -179,6 +181,11 @@ class MirrorFlow:
     def connector_key(self) -> tuple[str, str]:
         """Return the Connect cluster and the connector."""
         return (self.connect_cluster, self.connector)
+
+    @property
+    def known_separator(self) -> str | None:
+        """Return the separator; None if only a config provider knows it."""
+        return None if is_provided(self.separator) else self.separator
 
 
 KAFKA_NOT_CONFIGURED: Final = (

@@ -187,11 +187,9 @@ def find_internal_topics(
                 roles.setdefault(topic, role)
     for flow in topology.flows:
         # MM2's checkpoint connector writes through its worker, hence to the worker's own cluster.
-        home = homes.get(flow.connect_cluster)
-        if home is not None:
-            roles.setdefault(
-                KafkaTopic(home, derive_checkpoints_topic(flow)), InternalTopicRole.CHECKPOINTS
-            )
+        home, name = homes.get(flow.connect_cluster), derive_checkpoints_topic(flow)
+        if home is not None and name is not None:
+            roles.setdefault(KafkaTopic(home, name), InternalTopicRole.CHECKPOINTS)
         if flow.offset_syncs is not None:
             roles.setdefault(flow.offset_syncs, InternalTopicRole.OFFSET_SYNCS)
     return roles

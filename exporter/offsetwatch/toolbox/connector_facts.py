@@ -165,7 +165,7 @@ def gather_facts(
     kafka = kafkas.at(name)
     topics, _ = kafka.topics()
     stable = (
-        settings.mirror.read_committed
+        settings.mirror.read_committed is not False
         if settings.mirror is not None
         else settings.sink is not None and settings.sink.read_committed is True
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tracemalloc
 from collections.abc import Callable, Iterable
 
@@ -44,7 +45,7 @@ from offsetwatch.model.connectors import (
     Task,
 )
 from offsetwatch.model.offsets import Undecodable
-from offsetwatch.model.topology import TopicPartition, TopicRouter
+from offsetwatch.model.topology import TopicPartition, TopicRouter, is_provided
 from tests.changed import replace
 from tests.unit.decode.golden import rest_body
 
@@ -973,3 +974,50 @@ def test_what_is_no_worker_is_undecodable(body: bytes):
 @pytest.mark.parametrize("body", [b"[]", b'{"version":1}'])
 def test_what_is_json_and_no_worker_has_a_reason_of_its_own(body: bytes):
     assert decode_root(body) == Undecodable("root_shape")
+
+
+# --- settings that a config provider knows -------------------------------------------------------
+
+PROVIDED = "${file:/etc/mm2.properties:it}"
+
+
+@pytest.mark.parametrize(
+    ("setting", "field", "unknown"),
+    [
+        ("offset-syncs.topic.location", "syncs_topic", None),
+        ("emit.offset-syncs.enabled", "syncs_topic", None),
+        ("replication.policy.separator", "syncs_topic", None),
+        ("target.cluster.alias", "syncs_topic", None),
+        ("source.consumer.isolation.level", "read_committed", None),
+        ("source.consumer.auto.offset.reset", "from_start", False),
+        ("refresh.topics.enabled", "refresh_s", math.inf),
+        ("refresh.topics.interval.seconds", "refresh_s", math.inf),
+        ("source.cluster.bootstrap.servers", "source_addresses", {PROVIDED}),
+    ],
+)
+def test_no_setting_of_a_mirror_is_taken_literally(setting, field, unknown):
+    assert getattr(mirror(**{setting: PROVIDED}), field) == unknown
+
+
+@pytest.mark.parametrize(
+    ("separator", "enabled", "known"),
+    [("_", PROVIDED, False), (PROVIDED, "true", False), (PROVIDED, "false", True)],
+)
+def test_a_separator_of_internal_topics_is_unknown_if_what_decides_it_is(separator, enabled, known):
+    policy = "replication.policy"
+    found = mirror(
+        **{
+            f"{policy}.separator": separator,
+            f"{policy}.internal.topic.separator.enabled": enabled,
+        }
+    )
+    assert is_provided(found.internal_separator) is not known
+    assert (found.syncs_topic is not None) is known
+
+
+def test_neither_class_nor_isolation_of_other_connectors_is_taken_literally():
+    assert listed({"connector.class": PROVIDED}).class_name == ""
+    sink = listed({"consumer.override.isolation.level": PROVIDED}, kind="sink").sink
+    assert (sink.read_committed, sink.from_start) == (None, True)
+    sink = listed({"consumer.override.auto.offset.reset": PROVIDED}, kind="sink").sink
+    assert not sink.from_start

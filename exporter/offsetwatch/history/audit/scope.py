@@ -352,7 +352,7 @@ def resolve_scope(
             else (),
             replicated=replicated[partition],
             from_start=flow.from_start,
-            committed=flow.read_committed,
+            committed=flow.read_committed is not False,
         )
         whole = compute_coverage(known, firsts.get(partition), ends.get(partition))
         if bounds.share < 1.0:

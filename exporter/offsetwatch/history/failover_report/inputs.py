@@ -386,7 +386,8 @@ def load_inputs(base: Path, flow: MirrorFlow, window: ReportWindow) -> FailoverI
     if flow.offset_syncs is None:
         raise HistoryError(
             f"{flow.source}->{flow.target}: it emits no offset syncs, or on a Kafka cluster that "
-            "is not configured: the position after a failover is unknown"
+            "is not configured, or only a config provider of its workers knows where: the position "
+            "after a failover is unknown"
         )
     inputs = _read_records(base, flow, window)
     upstream = _read_log_ends(base, window, flow.upstream)

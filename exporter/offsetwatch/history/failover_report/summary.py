@@ -299,7 +299,7 @@ def _find_worst_minutes(curve: Curve, minutes: Sequence[float]) -> tuple[WorstMi
 
 
 def _notes(known: FailoverInputs, minutes: Sequence[float]) -> Iterable[str]:
-    if known.flow.read_committed:
+    if known.flow.read_committed is not False:
         yield (
             "the flow copies committed records only: what is missing counts to the end of the "
             "upstream log, and so may count records of transactions that were still open"

@@ -293,7 +293,8 @@ def build_rows(flows: Iterable[MirrorFlow]) -> list[tuple[str | bool | None, ...
             *(flow.upstream, flow.downstream),
             None if flow.offset_syncs is None else flow.offset_syncs.kafka,
             None if flow.offset_syncs is None else flow.offset_syncs.topic,
-            *(flow.policy, flow.separator, flow.read_committed, flow.from_start),
+            # Of an unknown isolation level only what is certainly copied is compared.
+            *(flow.policy, flow.separator, flow.read_committed is not False, flow.from_start),
             msgspec.json.encode(flow.routers).decode() if flow.routers else None,
             msgspec.json.encode(flow.copies).decode() if flow.copies else None,
         )

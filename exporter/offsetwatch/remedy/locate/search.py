@@ -124,7 +124,8 @@ def read_mirror_facts(config: SettingsMap, worker: SettingsMap | None = None) ->
             _read_client_setting("producer", "max.request.size", config, worker)
         ),
         compressed=trim_blanks(compression or "none").lower() != "none" if known else None,
-        read_committed=level is not None and trim_blanks(level) == "read_committed",
+        # Of an unknown level: what is certainly read.
+        read_committed=_parse_isolation(level, known=True) is not False,
     )
 
 

@@ -34,7 +34,7 @@ from offsetwatch.model.observations import (
     InputId,
     build_rest_offsets_input,
 )
-from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup
+from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup, is_provided
 from offsetwatch.serve.documents.api import (
     build_connector_group_rows,
     build_flow_losses,
@@ -245,7 +245,7 @@ def _build_flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Ex
         "target": flow.target,
         "upstream": flow.upstream,
         "offset_syncs": None if flow.offset_syncs is None else str(flow.offset_syncs),
-        "read_committed": flow.read_committed,
+        "read_committed": flow.read_committed is not False,
         "routers": build_router_rows(flow),
         "copies": dict(flow.copies),
         "partitions": [
@@ -265,7 +265,7 @@ def _build_flow(snapshot: Snapshot, view: ConnectorView, flow: MirrorFlow) -> Ex
 def _build_mirror_offsets(
     view: MirrorPartitionView, flow: MirrorFlow, synced_at: float | None, ended_at: float | None
 ) -> ExplainedMirrorOffsets:
-    end = "last stable offset" if flow.read_committed else "high watermark"
+    end = "high watermark" if flow.read_committed is False else "last stable offset"
     return {
         "topic": view.topic,
         "partition": view.partition,
@@ -333,11 +333,12 @@ def _find_source_problems(
     topic: KafkaTopic | None,
     said: AbstractSet[FindingName],
 ) -> Iterator[str]:
-    if view.dedicated_offsets_topic is not None and topic is None and not sources:
-        yield (
-            f"it keeps its offsets in a topic of its own, {view.dedicated_offsets_topic}, on a "
-            "Kafka cluster that is not configured: they are not known"
-        )
+    own = view.dedicated_offsets_topic
+    if own is not None and topic is None and not sources:
+        why = "on a Kafka cluster that is not configured"
+        if is_provided(own):
+            why = "whose name only a config provider of its workers knows"
+        yield f"it keeps its offsets in a topic of its own, {own}, {why}: they are not known"
     for source in sources:
         if source.shadow is not None and FindingName.STARTS_FROM_SCRATCH not in said:
             yield (

@@ -40,6 +40,7 @@ from offsetwatch.model.topology import (
     OffsetsTopic,
     StatusTopic,
     TopicPartition,
+    is_provided,
 )
 from offsetwatch.state.connect.connector_list import ConnectorList
 from offsetwatch.state.connect.raw_keys import FieldOrder, KnownSpellings
@@ -192,9 +193,9 @@ class ConnectClusterState:
             if topic is not None:
                 away = connector.offsets_addresses
                 kafka = find_cluster_at(away, addresses) if away else self.of.kafka
-                # On a cluster that we do not know, its offsets are not known either.
+                # On a cluster or in a topic that we do not know, its offsets are not known either.
                 self._dedicated[connector.name] = (
-                    None if kafka is None else KafkaTopic(kafka, topic)
+                    None if kafka is None or is_provided(topic) else KafkaTopic(kafka, topic)
                 )
         used = {self.home, *self._dedicated.values()}
         self._used = frozenset(topic for topic in used if topic is not None)
@@ -388,7 +389,7 @@ class ConnectClusterState:
         return live and self._histories.may_hide(connector)
 
     def elsewhere(self) -> tuple[tuple[str, str], ...]:
-        """Return the connectors whose offsets are on a Kafka cluster that is not configured."""
+        """Return the connectors with offsets in a topic, or on a Kafka cluster, that is unknown."""
         unknown = sorted(name for name, topic in self._dedicated.items() if topic is None)
         return tuple((self.name, name) for name in unknown)
 

@@ -595,10 +595,10 @@ class LossAccounting:
             or where in inspection.came
         ):
             return False
-        if position is None or log is None:
+        end = None if log is None else log.find_end(committed=inspection.flow.read_committed)
+        if position is None or log is None or end is None:
             return False
         middle = account.pace.middle
-        end = log.stable_end if inspection.flow.read_committed else log.end
         if not account.rests(position, log.start, end, inspection.now):
             return False
         self._time_passed |= account.pace.middle is not middle
@@ -792,7 +792,8 @@ def _build_inspection(
     account = topic_account.accounts.get(where.partition)
     if position is None and account is not None:
         account.position_gone()
-    if position is None or log is None:
+    end = None if log is None else log.find_end(committed=inspection.flow.read_committed)
+    if position is None or log is None or end is None:
         return None
     syncs = inspection.news_of(where)
     copied = syncs is not None and syncs.came  # it runs again, before its state is known to say so
@@ -800,7 +801,7 @@ def _build_inspection(
         now=inspection.now,
         position=position,
         start=log.start,
-        end=log.stable_end if inspection.flow.read_committed else log.end,
+        end=end,
         renewed=account is not None and account.generation != topic_account.generation,
         quiet=quiet and not copied,
         runs=runs,

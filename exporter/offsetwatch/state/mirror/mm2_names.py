@@ -21,7 +21,13 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, Final
 
 from offsetwatch.decode.java.pattern import JavaPattern
-from offsetwatch.model.topology import REGEX_ROUTER, KafkaTopic, MirrorFlow, TopicRouter
+from offsetwatch.model.topology import (
+    REGEX_ROUTER,
+    KafkaTopic,
+    MirrorFlow,
+    TopicRouter,
+    is_provided,
+)
 
 DEFAULT_POLICY: Final = "DefaultReplicationPolicy"
 IDENTITY_POLICY: Final = "IdentityReplicationPolicy"
@@ -41,8 +47,10 @@ def find_source_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> 
 
     known    upstream topics that the flow has sent syncs of
     """
-    prefix = f"{flow.source}{flow.separator}"
-    stripped = remote.removeprefix(prefix) if remote.startswith(prefix) else None
+    prefix = _add_source_prefix(flow, "")
+    stripped = (
+        remote.removeprefix(prefix) if prefix is not None and remote.startswith(prefix) else None
+    )
     if flow.policy == IDENTITY_POLICY and not _is_heartbeats_name(remote):
         return remote
     if flow.policy in {DEFAULT_POLICY, IDENTITY_POLICY}:
@@ -52,14 +60,15 @@ def find_source_topic(flow: MirrorFlow, remote: str, known: Collection[str]) -> 
 
 
 def locate_checkpoints(flow: MirrorFlow) -> KafkaTopic | None:
-    """Return the flow's checkpoints topic; None if its target cluster is not known."""
-    if flow.downstream is None:
-        return None
-    return KafkaTopic(flow.downstream, derive_checkpoints_topic(flow))
+    """Return the flow's checkpoints topic; None if its target cluster or its name is not known."""
+    name = derive_checkpoints_topic(flow)
+    return None if flow.downstream is None or name is None else KafkaTopic(flow.downstream, name)
 
 
-def derive_checkpoints_topic(flow: MirrorFlow) -> str:
+def derive_checkpoints_topic(flow: MirrorFlow) -> str | None:
     """Return the checkpoints topic of a flow, as DefaultReplicationPolicy.checkpointsTopic does.
+
+    None if only a config provider knows the separator.
 
     If the flow's configuration is not known, the separator is taken from the name of the
     offset-syncs topic, which has the same one (KIP-690).
@@ -72,7 +81,7 @@ def derive_checkpoints_topic(flow: MirrorFlow) -> str:
             half = middle[: (len(middle) - len(alias)) // 2]
             if name == f"{_SYNCS_PREFIX}{half}{alias}{half}{_SUFFIX}":
                 separator = half
-    return separator.join((flow.source, "checkpoints", _SUFFIX))
+    return None if is_provided(separator) else separator.join((flow.source, "checkpoints", _SUFFIX))
 
 
 def locate_heartbeats(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
@@ -84,7 +93,8 @@ def locate_heartbeats(flow: MirrorFlow) -> tuple[KafkaTopic, ...]:
     """
     if flow.downstream is None:
         return ()
-    replicated = _resolve_copy(flow, HEARTBEATS, f"{flow.source}{flow.separator}{HEARTBEATS}")
+    named = _add_source_prefix(flow, HEARTBEATS)
+    replicated = None if named is None else _resolve_copy(flow, HEARTBEATS, named)
     names = (HEARTBEATS,) if replicated is None else (HEARTBEATS, replicated)
     return tuple(KafkaTopic(flow.downstream, name) for name in dict.fromkeys(names))
 
@@ -106,7 +116,8 @@ def find_remote_topic(flow: MirrorFlow, topic: str, known: Collection[str] = ())
     stated = find_configured_copy(flow, topic)
     if stated is not None:
         return stated
-    remotes = {route_topic(flow.routers, name) for name in (topic, _add_source_prefix(flow, topic))}
+    names = (topic, _add_source_prefix(flow, topic))
+    remotes = {None if name is None else route_topic(flow.routers, name) for name in names}
     there = {name for name in remotes if name is not None and name in known}
     return there.pop() if len(there) == 1 and None not in remotes else None
 
@@ -164,7 +175,7 @@ def _resolve_copy(flow: MirrorFlow, topic: str, name: str) -> str | None:
 
 
 def _derive_copy_name(flow: MirrorFlow, topic: str) -> str | None:
-    """Return the name that MM2 itself gives the copies; None under an unknown policy."""
+    """Return the name that MM2 itself gives the copies; None if policy or separator is unknown."""
     if flow.policy == IDENTITY_POLICY and not _is_heartbeats_name(topic):
         return topic
     return (
@@ -174,8 +185,9 @@ def _derive_copy_name(flow: MirrorFlow, topic: str) -> str | None:
     )
 
 
-def _add_source_prefix(flow: MirrorFlow, topic: str) -> str:
-    return f"{flow.source}{flow.separator}{topic}"
+def _add_source_prefix(flow: MirrorFlow, topic: str) -> str | None:
+    separator = flow.known_separator
+    return None if separator is None else f"{flow.source}{separator}{topic}"
 
 
 def find_merged_topics(flow: MirrorFlow, topics: Iterable[str]) -> frozenset[str]:

@@ -302,7 +302,9 @@ class LogEndsBook:
             and bounds is not None
             and view.lag_position == replicated
             and view.log_start == bounds.start
-            and view.log_end == _find_readable_end(position.flow, bounds) == replicated + 1
+            and view.log_end
+            == bounds.find_end(committed=position.flow.read_committed)
+            == replicated + 1
             and view.headroom_s == losses[1]
             and view.lost == losses[0]
         )
@@ -342,7 +344,7 @@ class LogEndsBook:
             # A first commit since the asking waits for the next answer, like any advance.
             replicated=position.replicated if bounds is None or replicated is not None else None,
             log_start=None if bounds is None else bounds.start,
-            log_end=None if bounds is None else _find_readable_end(flow, bounds),
+            log_end=None if bounds is None else bounds.find_end(committed=flow.read_committed),
             lag=None if lag is None else lag.records,
             ahead=None if lag is None else lag.ahead,
             lag_position=replicated,
@@ -377,30 +379,27 @@ def _find_changed_partitions(
 
 def _compute_lag(flow: MirrorFlow, replicated: int | None, bounds: LogBounds) -> Lag | None:
     """Return the lag; without a position that of the whole log, None if it may begin anywhere."""
-    if replicated is not None:
-        return compute_replication_lag(replicated, _find_readable_end(flow, bounds))
-    if not flow.from_start:
+    end = bounds.find_end(committed=flow.read_committed)
+    if end is None or (replicated is None and not flow.from_start):
         return None
-    return Lag(records=max(0, _find_readable_end(flow, bounds) - bounds.start), ahead=0)
+    if replicated is not None:
+        return compute_replication_lag(replicated, end)
+    return Lag(records=max(0, end - bounds.start), ahead=0)
 
 
 def _build_unread_range(
     flow: MirrorFlow, replicated: int | None, bounds: LogBounds
 ) -> UnreadRange | None:
     """Return the unread range, without what retention deleted; None if its start is not known."""
-    if replicated is None and not flow.from_start:
+    end = bounds.find_end(committed=flow.read_committed)
+    if end is None or (replicated is None and not flow.from_start):
         return None
     return UnreadRange(
         following=bounds.start if replicated is None else max(replicated + 1, bounds.start),
         start=bounds.start,
-        end=_find_readable_end(flow, bounds),
-        committed=flow.read_committed,
+        end=end,
+        committed=flow.read_committed is not False,
     )
-
-
-def _find_readable_end(flow: MirrorFlow, bounds: LogBounds) -> int:
-    """Return the log end for this flow; a read_committed consumer stops at the LSO."""
-    return bounds.stable_end if flow.read_committed else bounds.end
 
 
 @dataclass(frozen=True, slots=True)

@@ -420,7 +420,7 @@ def prepare_flow_reset(
         store.gather_facts(connector, present, chosen.upstream()).logs,
         moments=store.kafkas.at(upstream).offsets_at,
         record_times=lambda starts: read_record_times(
-            store.kafkas, upstream, starts, committed=mirror.read_committed
+            store.kafkas, upstream, starts, committed=mirror.read_committed is not False
         ),
     )
     problems = (*chosen.problems, *offsets.problems)

@@ -19,7 +19,7 @@ from offsetwatch.decode.dialects import has_own_order
 from offsetwatch.errors import ClientError, ConfigError, MalformedResponse, NotFound, RemoteRefusal
 from offsetwatch.formatting import format_connector_command
 from offsetwatch.model.connectors import Connector, ConnectorKind, ConnectorSettings
-from offsetwatch.model.topology import TopicPartition
+from offsetwatch.model.topology import TopicPartition, is_provided
 from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
 from offsetwatch.remedy.drivers.rest.driver import RestDriver
 from offsetwatch.remedy.drivers.storage import build_contents
@@ -434,7 +434,7 @@ def plan_direct_writes(
         return DirectTopicWrites()
     unreadable = _OWN_TOPIC_UNREADABLE.format(topic=topic)
     kafka, away = config.kafka_of(connect), settings.offsets_addresses
-    if kafka is None or (away and not away & kafka.addresses):
+    if kafka is None or is_provided(topic) or (away and not away & kafka.addresses):
         return DirectTopicWrites(notes=(unreadable,))
     properties = kafka.client_properties()
     open_log = opened or (lambda name: TopicLog(connect.home, properties, name))

@@ -26,6 +26,7 @@ from offsetwatch.model.connectors import (
     TasksFenced,
 )
 from offsetwatch.model.offsets import LegacyOffset, SourceKey, SourceOffset
+from offsetwatch.model.topology import is_provided
 from offsetwatch.remedy.drivers.common_steps import add_topic_deletion
 from offsetwatch.remedy.drivers.storage import (
     FileStorage,
@@ -198,6 +199,8 @@ class WorkerOffsetStore(OffsetStore):
             name for name, known in settings.items() if known.dedicated_offsets_topic is not None
         }
         for owner in (None, *sorted(own)):
+            if owner is not None and is_provided(settings[owner].dedicated_offsets_topic or ""):
+                continue
             storage = self._worker.storage(owner)
             with suppress(NotFound):
                 for record in _read_past_offsets(storage, settings, self._progress):
@@ -386,6 +389,12 @@ class _DistributedWorkerStorage:
             return self._worker.offsets_topic
         own = settings.dedicated_offsets_topic
         topic = self._worker.offsets_topic if own is None else own
+        if is_provided(topic):
+            raise RemoteRefusal(
+                self._kafka,
+                f"{connector} keeps its offsets in a topic of its own, whose name only a config "
+                f"provider of its workers knows: {topic}",
+            )
         if settings.offsets_addresses and (own is not None or connector in known.fenced):
             addresses = self._admin.topics()[1] | parse_bootstrap_addresses(self._worker.bootstrap)
             if not settings.offsets_addresses & addresses:

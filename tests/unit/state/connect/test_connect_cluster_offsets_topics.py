@@ -288,3 +288,12 @@ def test_topics_are_told_in_order():
     dedicated = {name: KafkaTopic("east", f"offsets-{name}") for name in "gcaehbfd"}
     reports = group_by_offsets_topic(frozenset(dedicated), dedicated, HOME)
     assert [topic.topic[-1] for topic, _ in reports] == [*"abcdefgh"]
+
+
+def test_a_topic_that_only_a_config_provider_knows_is_not_read_under_that_name():
+    world = moved()
+    world.listed(own(dedicated_offsets_topic="${file:/c.properties:offsets}"), source("plain"))
+    world.commit("files", FILE, {"position": 40})
+    assert [topic.at for topic in world.snapshot().topology.offsets_topics] == [OFFSETS]
+    assert world.snapshot().topology.elsewhere == (("lab", "files"),)
+    assert ("files", "in.txt") not in shown(world)

@@ -239,3 +239,15 @@ def test_topics_that_the_configuration_merges_are_told() -> None:
 def test_heartbeats_are_looked_for_under_the_stated_name() -> None:
     flow = replace(FLOW, routers=(UNKNOWN,), downstream="east", copies=(("*", "copy-{topic}"),))
     assert [topic.topic for topic in locate_heartbeats(flow)] == ["heartbeats", "copy-heartbeats"]
+
+
+@pytest.mark.parametrize("separator", ["${env:SEPARATOR}", "${file:/etc/mm2.properties:sep}"])
+def test_names_with_a_separator_that_a_config_provider_knows_are_not_known(separator: str) -> None:
+    flow = replace(FLOW, separator=separator, internal_separator=separator, downstream="east")
+    assert find_remote_topic(flow, "orders", ("west.orders", f"west{separator}orders")) is None
+    assert find_source_topic(flow, f"west{separator}orders", ("orders",)) is None
+    assert locate_internal_topics(flow) == (KafkaTopic("east", "heartbeats"),)
+    identity = replace(flow, policy=IDENTITY_POLICY)
+    assert find_remote_topic(identity, "orders", ()) == "orders"
+    named = replace(flow, copies=(("orders", "west-orders"),))
+    assert find_remote_topic(named, "orders", ()) == "west-orders"

@@ -416,6 +416,15 @@ def test_a_read_committed_flow_ends_at_the_last_stable_offset():
     assert (world.mirrored("plain").log_end, world.mirrored("plain").lag) == (200, 100)
 
 
+def test_a_flow_of_unknown_isolation_has_lag_where_both_ends_are_the_same():
+    world = mirrors(mirror(read_committed=None))
+    world.commit("mm2", orders(), {"offset": 99})
+    world.ends({ORDERS: LogBounds(start=0, end=200, stable_end=150)})
+    assert (world.mirrored("mm2").log_end, world.mirrored("mm2").lag) == (None, None)
+    world.ends({ORDERS: LogBounds(start=0, end=200, stable_end=200)})
+    assert (world.mirrored("mm2").log_end, world.mirrored("mm2").lag) == (200, 100)
+
+
 def test_a_log_start_above_zero_is_shown_and_does_not_change_the_lag():
     world = replicating(10)
     world.ends({ORDERS: LogBounds(start=50, end=60, stable_end=60)})

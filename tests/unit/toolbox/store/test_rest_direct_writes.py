@@ -209,3 +209,8 @@ def test_offsets_that_stay_in_the_workers_topic_are_said_to_stay(shared, topic, 
 def test_the_workers_topic_is_left_alone_where_nothing_is_removed():
     new = (PartitionOffset('{"filename":"/new"}', '{"position":2}'),)
     assert asked(pairs=new, worker_topic="connect-offsets").topics == ("own",)
+
+
+def test_a_topic_that_a_config_provider_knows_is_not_read():
+    found = asked(dedicated_offsets_topic="${env:OFFSETS}")
+    assert (found.writes, len(found.notes)) == ((), 1)

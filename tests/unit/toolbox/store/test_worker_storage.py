@@ -235,3 +235,12 @@ def test_a_file_in_a_folder_that_is_not_there_is_not_an_empty_one(standalone):
 def test_a_standalone_worker_has_no_flows(standalone):
     with pytest.raises(ConfigError):
         open_worker_storage(standalone, KafkaClusterPool({}), flow="A->B")
+
+
+def test_offsets_in_a_topic_that_a_config_provider_knows_are_refused(kafka, properties):
+    configured(kafka, "c", connector_class=SOURCE, offsets_storage_topic="${env:OFFSETS}")
+    store = place_of(kafka, properties)
+    with pytest.raises(RemoteRefusal, match="only a config provider of its workers knows"):
+        store.pairs("c")
+    kafka.produce("offsets", b'["d",{"filename":"/z"}]', b'{"position":4}', partition=1)
+    assert {record.connector for record in store.from_beginning(None)} == {"d"}

@@ -20,6 +20,7 @@ from offsetwatch.config import Connect, Kafka
 from offsetwatch.decode.connector_config import parse_connector_settings
 from offsetwatch.decode.rest_answers import format_config_texts
 from offsetwatch.errors import AccessDenied, ClientError, Conflict, NotFound
+from offsetwatch.model.topology import is_provided
 from offsetwatch.remedy.drivers.common_steps import (
     QUIET_S,
     QuietPeriod,
@@ -242,6 +243,7 @@ class RestDriver:
         if (
             self._kafka_unavailable
             or sink is None
+            or is_provided(sink.group)
             or (sink.addresses and not sink.addresses & self._kafka.addresses)
         ):
             return None
