@@ -6,6 +6,7 @@ while every input that would show it is read.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from typing import Final
 
@@ -186,8 +187,9 @@ class InputVisibility:
         if sink:
             return self._explain_input(groups)
         if topic is None:
-            ready = self.snapshot.ready
-            return None if ready else f"the offsets topic of {key[0]} has not been found yet"
+            search = InputId(TAIL, connect_cluster=key[0])
+            awaited = self.is_any_awaited((search, *self.list_state_inputs(key[0])))
+            return f"the offsets topic of {key[0]} has not been found yet" if awaited else None
         return self._explain_input(InputId.of_tail(topic))
 
     def is_progress_hidden(self, key: ConnectorKey) -> bool:
@@ -236,26 +238,55 @@ class InputVisibility:
 
     def are_groups_hidden(self, cluster: str) -> bool:
         """Check whether the groups of this Connect cluster's sinks are unavailable."""
-        return self._is_down(InputId(GROUPS, connect_cluster=cluster)) or any(
-            rest_connector.sink
-            and rest_connector.connect_cluster == cluster
-            and self._is_down(build_rest_offsets_input(cluster, rest_connector.connector))
-            for rest_connector in self.snapshot.by_rest
-        )
+        return any(map(self._is_down, self.list_group_inputs(cluster)))
 
     def is_failover_hidden(self, flow: MirrorFlow) -> bool:
-        """Check whether an input of a flow's failover cost is unavailable.
-
-        These inputs are its offset syncs, its checkpoints and its consumer groups.
-        """
-        topics = (flow.offset_syncs, locate_checkpoints(flow))
-        return self._is_down(build_groups_input(flow.key)) or any(
-            topic is not None and self.is_topic_hidden(topic) for topic in topics
-        )
+        """Check whether an input of a flow's failover cost is unavailable."""
+        return any(map(self._is_down, self.list_failover_inputs(flow)))
 
     def is_topic_hidden(self, topic: KafkaTopic) -> bool:
         """Check whether a topic that is followed is unavailable."""
         return self._is_down(InputId.of_tail(topic))
+
+    # --- what has not been read since the start --------------------------------------------------
+
+    def is_any_awaited(self, input_ids: Iterable[InputId]) -> bool:
+        """Check whether any of these inputs has not been read since the start."""
+        snapshot = self.snapshot
+        if snapshot.ready:
+            return False
+        # Before the first tick it is not known which inputs there are.
+        return not snapshot.awaited or not snapshot.awaited.isdisjoint(input_ids)
+
+    def list_state_inputs(self, cluster: str) -> Iterator[InputId]:
+        """Yield the inputs that report the connectors of a Connect cluster and their states."""
+        yield InputId(CONNECT_REST, connect_cluster=cluster)
+        yield from map(InputId.of_tail, self._listings.get(cluster, ()))
+
+    def list_group_inputs(self, cluster: str) -> Iterator[InputId]:
+        """Yield the inputs that report the positions of a Connect cluster's sinks."""
+        yield InputId(GROUPS, connect_cluster=cluster)
+        for rest_connector in self.snapshot.by_rest:
+            if rest_connector.sink and rest_connector.connect_cluster == cluster:
+                yield build_rest_offsets_input(cluster, rest_connector.connector)
+
+    def list_failover_inputs(self, flow: MirrorFlow) -> Iterator[InputId]:
+        """Yield the inputs of a flow's failover cost: its syncs, checkpoints and groups."""
+        yield build_groups_input(flow.key)
+        topics = (flow.offset_syncs, locate_checkpoints(flow))
+        yield from (InputId.of_tail(topic) for topic in topics if topic is not None)
+
+    def list_progress_inputs(self, key: ConnectorKey) -> Iterator[InputId]:
+        """Yield the inputs that report the positions of a connector."""
+        yield from self.list_state_inputs(key[0])
+        yield build_rest_offsets_input(*key)
+        if self.is_sink(key):
+            yield InputId(GROUPS, connect_cluster=key[0])
+            return
+        topic, flow = self.index.offsets_topic_of(key), self.flows.get(key)
+        yield InputId(TAIL, connect_cluster=key[0]) if topic is None else InputId.of_tail(topic)
+        if flow is not None and flow.offset_syncs is not None:
+            yield InputId.of_tail(flow.offset_syncs)
 
     def _is_down(self, input_id: InputId) -> bool:
         view = self._inputs.get(input_id)

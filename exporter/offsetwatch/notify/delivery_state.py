@@ -142,13 +142,13 @@ class DeliveryState:
         findings: Iterable[Finding],
         unavailable: UnavailableInputsLookup,
         *,
-        ready: bool = True,
+        known: bool = True,
         deleted: Callable[[Finding], bool] = lambda _: False,
     ) -> None:
         """Compare the entries with the findings of a snapshot.
 
-        No finding ends in a snapshot that is not `ready`. `deleted` tells whether the connector of
-        a finding no longer exists.
+        No finding ends while the inputs are not `known`, which is before the first tick. `deleted`
+        tells whether the connector of a finding no longer exists.
         """
         findings = tuple(findings)
         current = {
@@ -176,7 +176,7 @@ class DeliveryState:
                 if other is None and cause is not None:  # it is not over
                     ends = self._rules.successors and cause.key in others
                 elif other is None:
-                    ends = self._is_over(identity, entry, now, unavailable, ready=ready)
+                    ends = self._is_over(identity, entry, now, unavailable, known=known)
                 self._entries[identity] = replace(
                     entry,
                     resolved_at=now if ends else None,
@@ -279,9 +279,9 @@ class DeliveryState:
         now: float,
         unavailable: UnavailableInputsLookup,
         *,
-        ready: bool,
+        known: bool,
     ) -> bool:
-        if not ready or unavailable(entry.finding) - entry.excused:
+        if not known or unavailable(entry.finding) - entry.excused:
             self._unchanged_since.pop(identity, None)
             return False
         return now - self._unchanged_since.setdefault(identity, now) >= self._rules.settle_s

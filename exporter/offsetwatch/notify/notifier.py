@@ -69,7 +69,7 @@ def attach_plans(snapshot: Snapshot) -> tuple[Finding, ...]:
 
 
 class UnavailableInputIndex:
-    """Inputs of one snapshot that are not live, by the Connect cluster that depends on them.
+    """Inputs of one snapshot that are not live, or not read yet, by the Connect cluster they serve.
 
     It also has the connectors whose state or configuration the REST API does not report. A finding
     that is no longer found has ended only if it could have been found.
@@ -78,7 +78,8 @@ class UnavailableInputIndex:
     def __init__(self, snapshot: Snapshot) -> None:
         self._visibility = InputVisibility(snapshot)
         self._topology = snapshot.topology
-        self._down = tuple(view.id for view in snapshot.inputs if not view.live)
+        down = {view.id for view in snapshot.inputs if not view.live}
+        self._down = down | snapshot.awaited
         self._by_cluster: dict[str, frozenset[InputId]] = {}
 
     def to(self, finding: Finding) -> frozenset[InputId]:
@@ -190,7 +191,7 @@ class ReceiverQueue:
             now,
             attach_plans(snapshot),
             unavailable.to,
-            ready=snapshot.ready,
+            known=snapshot.ready or bool(snapshot.awaited),
             deleted=unavailable.deleted,
         )
         self._failed[TOO_MANY] += max(0, self.state.beyond - self._beyond)

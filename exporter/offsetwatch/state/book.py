@@ -355,7 +355,7 @@ class Book:
         """Return a snapshot of all facts that are valid at `now`."""
         self._settle_checks(now)
         by_rest = self._choose_stores(now)
-        waiting_for = self._readiness.waiting_for(self._topology, now)
+        awaited = self._readiness.find_awaited_inputs(self._topology, now)
         clusters = self._sites.values()
         sources = self._joined.of(tuple(cluster.views(now) for cluster in clusters))
         layout = self._layout.get(*(cluster.layout for cluster in clusters), make=object)
@@ -376,8 +376,9 @@ class Book:
             sink_partitions=self._sinks.views(now),
             dropped=(),
             topology=self._topology,
-            ready=not waiting_for,
-            waiting_for=waiting_for,
+            ready=not awaited,
+            waiting_for=tuple(awaited.values()),
+            awaited=frozenset(awaited),
             topic_problems=find_present_problems(
                 self._facts.values(), self._topology, self._find_foreign_writers(now), now
             ),

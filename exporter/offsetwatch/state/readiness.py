@@ -46,11 +46,11 @@ class Readiness:
         self._failover = failover
         self._was_ready = False
 
-    def waiting_for(self, topology: Topology, now: float) -> tuple[str, ...]:
-        """Return one line for everything that is missing."""
-        missing: list[str] = []
+    def find_awaited_inputs(self, topology: Topology, now: float) -> dict[InputId, str]:
+        """Return one line for every input that has not been read yet."""
+        missing: dict[InputId, str] = {}
         for cluster in self._sites.values():
-            missing += self._explain_cluster(cluster)
+            missing |= self._explain_cluster(cluster)
         if not self._was_ready:  # REST that stands in for a topic later on is not waited for
             sources = [
                 connector
@@ -58,7 +58,7 @@ class Readiness:
                 for connector in cluster.rest_connectors()
             ]
             for source in (*sources, *self._sinks.by_rest):
-                missing += self._explain_unread(
+                missing |= self._explain_unread(
                     build_rest_offsets_input(source.connect_cluster, source.connector)
                 )
         for topic in topology.awaited():
@@ -68,13 +68,13 @@ class Readiness:
             if self._is_not_needed(topic, topology):
                 continue
             if state is None or state.tail is None or not state.tail.caught_up:
-                missing.append(self._explain(InputId.of_tail(topic), "the end of the topic"))
+                missing |= self._explain(InputId.of_tail(topic), "the end of the topic")
         for kafka in self._replication.upstreams():
-            missing += self._explain_log_ends(kafka, now)
+            missing |= self._explain_log_ends(kafka, now)
         for request in self._failover.requests():
-            missing += self._explain_unread(build_groups_input(request.flow))
+            missing |= self._explain_unread(build_groups_input(request.flow))
         self._was_ready = self._was_ready or not missing
-        return tuple(missing)
+        return missing
 
     def _is_hopeless(self, topic: KafkaTopic, state: InputState, topology: Topology) -> bool:
         """Return whether a topic does not exist, is too large, or is denied for good.
@@ -106,18 +106,18 @@ class Readiness:
             and all(self._sites[flow.connect_cluster].polls(flow.connector) for flow in flows)
         )
 
-    def _explain_cluster(self, cluster: ConnectClusterState) -> tuple[str, ...]:
+    def _explain_cluster(self, cluster: ConnectClusterState) -> dict[InputId, str]:
         if cluster.of.rest and cluster.listed is None:
             rest = InputId(CONNECT_REST, connect_cluster=cluster.name)
-            return (self._explain(rest, "first answer"),)
+            return self._explain(rest, "first answer")
         if cluster.has_sources() and cluster.home is None and not cluster.homeless:
             tail = InputId(TAIL, connect_cluster=cluster.name)
-            return (self._explain(tail, "its offsets topic"),)
+            return self._explain(tail, "its offsets topic")
         if any(connector.sink is not None for connector in cluster.listed or ()):
             return self._explain_unread(InputId(GROUPS, connect_cluster=cluster.name))
-        return ()
+        return {}
 
-    def _explain_log_ends(self, kafka: str, now: float) -> tuple[str, ...]:
+    def _explain_log_ends(self, kafka: str, now: float) -> dict[InputId, str]:
         """Return what is missing about the log ends of a Kafka cluster.
 
         They are waited for once there are positions to compare them with; a failed attempt is
@@ -128,15 +128,15 @@ class Readiness:
             return self._explain_unread(ends)
         state = self._inputs.find(ends)
         if state is not None and state.last_reason is not None:
-            return ()
-        return (self._explain(ends, "the log ends of its mirrored partitions"),)
+            return {}
+        return self._explain(ends, "the log ends of its mirrored partitions")
 
-    def _explain_unread(self, input_id: InputId) -> tuple[str, ...]:
+    def _explain_unread(self, input_id: InputId) -> dict[InputId, str]:
         if self._inputs.find(input_id) is not None:
-            return ()
-        return (self._explain(input_id, "a first attempt"),)
+            return {}
+        return self._explain(input_id, "a first attempt")
 
-    def _explain(self, input_id: InputId, what: str) -> str:
+    def _explain(self, input_id: InputId, what: str) -> dict[InputId, str]:
         state = self._inputs.find(input_id)
         error = f" ({state.last_error})" if state is not None and state.last_error else ""
-        return f"{input_id.kind} {input_id.input}: waiting for {what}{error}"
+        return {input_id: f"{input_id.kind} {input_id.input}: waiting for {what}{error}"}

@@ -639,6 +639,8 @@ class Snapshot:
     """Snapshot of all facts at one moment.
 
     ready       every input that could be caught up is; `waiting_for` says in words what is not
+    awaited     the inputs of `waiting_for`. What depends on none of them is known as if all were
+                ready: a cluster that does not answer hides nothing of another one.
     dropped     number of entries that a limit dropped, by reason
     topic_problems  problems with the settings of internal topics (state/internal_topics.py)
     by_topic    (Connect cluster, connector) of flows whose partitions are exported as sums
@@ -686,6 +688,7 @@ class Snapshot:
     topology: Topology
     ready: bool
     waiting_for: tuple[str, ...]
+    awaited: frozenset[InputId] = frozenset()
     topic_problems: tuple[TopicProblem, ...] = ()
     by_topic: frozenset[tuple[str, str]] = frozenset()
     not_exported: frozenset[tuple[str, str, str]] = frozenset()

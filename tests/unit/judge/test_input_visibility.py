@@ -96,10 +96,25 @@ def test_what_everything_would_show_is_gone():
             "the offsets topic of lab has not been found yet",
             id="starting",
         ),
+        pytest.param(
+            world(
+                REST,
+                topology=Topology((), ()),
+                ready=False,
+                awaited=frozenset({InputId(TAIL, connect_cluster="lab")}),
+            ),
+            "the offsets topic of lab has not been found yet",
+            id="searched for",
+        ),
     ],
 )
 def test_what_an_input_may_hide_is_not_gone(snapshot, why):
     assert missing(snapshot) == why
+
+
+def test_an_unread_input_of_another_cluster_hides_no_connector():
+    far = frozenset({InputId(CONNECT_REST, connect_cluster="far"), InputId(LOG_ENDS, kafka="west")})
+    assert missing(world(REST, topology=Topology((), ()), ready=False, awaited=far)) is None
 
 
 def test_a_connector_that_is_not_listed_is_gone_whatever_its_topic_says():

@@ -37,12 +37,16 @@ def view(input_id: InputId, *, live: bool) -> InputView:
 
 
 def snapshot(
-    *findings: Finding, ready: bool = True, unavailable: tuple[InputId, ...] = ()
+    *findings: Finding,
+    ready: bool = True,
+    unavailable: tuple[InputId, ...] = (),
+    awaited: frozenset[InputId] = frozenset(),
 ) -> Snapshot:
     return replace(
         EMPTY_SNAPSHOT,
         findings=findings,
         ready=ready,
+        awaited=awaited,
         inputs=tuple(
             view(input_id, live=input_id not in unavailable) for input_id in {REST, *unavailable}
         ),

@@ -14,6 +14,7 @@ from structlog.testing import capture_logs
 from lab.processes.ports import free_port
 from offsetwatch.config import NotifyConfig
 from offsetwatch.model.findings import FINDINGS_MAX, Severity
+from offsetwatch.model.observations import CONNECT_REST, InputId
 from offsetwatch.notify.notifier import Notifier
 from offsetwatch.notify.receivers import build_receivers
 from tests.changed import replace
@@ -169,6 +170,17 @@ def test_nothing_is_over_while_the_daemon_is_not_ready_or_its_inputs_are_blind(h
     assert said(hook) == [LOST_NEW]
     world.show()
     world.show(later=SETTLE_S)
+    assert said(hook) == [LOST_NEW, LOST_OVER]
+
+
+def test_an_input_of_another_cluster_that_was_never_read_keeps_no_end_back(hook):
+    world = webhooks(hook)
+    far = frozenset({InputId(CONNECT_REST, connect_cluster="far")})
+    world.show(LOST)
+    world.show(later=10_000.0, ready=False, awaited=frozenset({REST}))
+    assert said(hook) == [LOST_NEW]
+    world.show(ready=False, awaited=far)
+    world.show(later=SETTLE_S, ready=False, awaited=far)
     assert said(hook) == [LOST_NEW, LOST_OVER]
 
 

@@ -9,7 +9,7 @@ at most, and shows when it was last seen.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from enum import Enum, auto
 from functools import cached_property
@@ -47,6 +47,7 @@ from offsetwatch.model.findings import (
     Verdict,
 )
 from offsetwatch.model.findings import FindingName as Name
+from offsetwatch.model.observations import LOG_ENDS, InputId
 from offsetwatch.model.topology import KafkaTopic
 from offsetwatch.state.snapshot import Snapshot
 from offsetwatch.state.snapshot_index import ConnectorKey
@@ -224,18 +225,18 @@ _ENDING_INPUTS_BY_FINDING: Final[Mapping[str, tuple[FindingInput, ...]]] = {
 class FindingVisibility:
     """Visibility of findings in one snapshot.
 
-    Until every input was read once, no finding counts as resolved.
+    Until every input that a finding depends on was read once, it does not count as resolved.
     """
 
     def __init__(self, visibility: InputVisibility) -> None:
         self._visibility = visibility
         self._known: dict[tuple[FindingInput, str, str, str], bool] = {}
+        self._awaited: dict[tuple[FindingInput, str, str, str], bool] = {}
 
     def hides(self, key: _FindingKey) -> bool:
         """Check whether it is unknown if a finding or a condition still holds."""
-        starting = not self._visibility.snapshot.ready and bool(_INPUTS_BY_FINDING[key[0]])
         return (
-            starting
+            self._awaits_input(key)
             or self.lacks_input(key)
             or self._lacks_any(key, _ENDING_INPUTS_BY_FINDING.get(key[0], ()))
         )
@@ -244,17 +245,44 @@ class FindingVisibility:
         """Check whether an input of a finding or a condition is unavailable."""
         return self._lacks_any(key, _INPUTS_BY_FINDING[key[0]])
 
+    def _awaits_input(self, key: _FindingKey) -> bool:
+        """Check whether an input of a finding or a condition was not read since the start."""
+        if self._visibility.snapshot.ready:
+            return False
+        return _is_any(key, _INPUTS_BY_FINDING[key[0]], self._awaited, self._is_awaited)
+
     def _lacks_any(self, key: _FindingKey, inputs: tuple[FindingInput, ...]) -> bool:
-        _, cluster, connector, subject = key
-        for finding_input in inputs:
-            of_topic = finding_input in {FindingInput.KAFKA, FindingInput.TOPIC}
-            topic = subject.partition(" ")[0] if of_topic else ""
-            of = (finding_input, cluster, connector, topic)
-            if of not in self._known:
-                self._known[of] = self._is_hidden(finding_input, (cluster, connector), topic)
-            if self._known[of]:
-                return True
-        return False
+        return _is_any(key, inputs, self._known, self._is_hidden)
+
+    def _is_awaited(self, finding_input: FindingInput, key: ConnectorKey, topic: str) -> bool:
+        if not key[0]:  # the Connect cluster that names its topic is unknown
+            return True
+        return self._visibility.is_any_awaited(self._list_inputs(finding_input, key, topic))
+
+    def _list_inputs(
+        self, finding_input: FindingInput, key: ConnectorKey, topic: str
+    ) -> Iterator[InputId]:
+        visibility, cluster = self._visibility, key[0]
+        kafka, _, name = topic.partition("/")
+        # What a connector depends on is known once it is listed.
+        yield from visibility.list_state_inputs(cluster)
+        match finding_input:
+            case FindingInput.OFFSETS:
+                yield from visibility.list_progress_inputs(key)
+            case FindingInput.ENDS:
+                flow = visibility.flows.get(key)
+                if flow is not None and flow.upstream is not None:
+                    yield InputId(LOG_ENDS, kafka=flow.upstream)
+            case FindingInput.GROUPS:
+                yield from visibility.list_group_inputs(cluster)
+            case FindingInput.FAILOVER:
+                for flow in visibility.flows.values():
+                    if flow.connect_cluster == cluster:
+                        yield from visibility.list_failover_inputs(flow)
+            case FindingInput.KAFKA:
+                yield InputId(LOG_ENDS, kafka=kafka)
+            case FindingInput.TOPIC:
+                yield InputId.of_tail(KafkaTopic(kafka, name))
 
     def _is_hidden(self, finding_input: FindingInput, key: ConnectorKey, topic: str) -> bool:
         visibility, cluster = self._visibility, key[0]
@@ -300,6 +328,25 @@ class FindingVisibility:
         )
 
 
+def _is_any(
+    key: _FindingKey,
+    inputs: tuple[FindingInput, ...],
+    known: dict[tuple[FindingInput, str, str, str], bool],
+    check: Callable[[FindingInput, ConnectorKey, str], bool],
+) -> bool:
+    """Return whether `check` is true of any input of a finding; `known` has former results."""
+    _, cluster, connector, subject = key
+    for finding_input in inputs:
+        of_topic = finding_input in {FindingInput.KAFKA, FindingInput.TOPIC}
+        topic = subject.partition(" ")[0] if of_topic else ""
+        of = (finding_input, cluster, connector, topic)
+        if of not in known:
+            known[of] = check(finding_input, (cluster, connector), topic)
+        if known[of]:
+            return True
+    return False
+
+
 UNAVAILABLE_S_MAX: Final = 86_400.0
 # Rules are asked so many times an interval: what counts in intervals needs no finer grain, and a
 # snapshot a second of a hundred thousand partitions does.
@@ -333,7 +380,8 @@ class FindingsRegister:
         self._settings = settings
         self._memory = RuleMemory()
         self._kept: dict[_FindingKey, _TrackedFinding] = {}
-        self._evaluated: tuple[float, bool] | None = None  # when, and whether all was read then
+        # When, and which inputs had not been read then.
+        self._evaluated: tuple[float, frozenset[InputId]] | None = None
         self.newest: tuple[Finding, ...] = ()
         self.failure_runs: tuple[FailureRun, ...] = ()
         """The findings, and the runs of failures, of the newest evaluation."""
@@ -359,14 +407,14 @@ class FindingsRegister:
     def _is_due(self, snapshot: Snapshot) -> bool:
         if self._evaluated is None:
             return True
-        moment, ready = self._evaluated
+        moment, awaited = self._evaluated
         apart = self._settings.interval_s / EVALUATIONS_PER_INTERVAL
-        return snapshot.ready is not ready or not 0 <= snapshot.at - moment < apart
+        return snapshot.awaited != awaited or not 0 <= snapshot.at - moment < apart
 
     def _evaluate(self, visibility: InputVisibility) -> None:
         snapshot = visibility.snapshot
         now = snapshot.at
-        self._evaluated = (now, snapshot.ready)
+        self._evaluated = (now, snapshot.awaited)
         self._memory.observe(visibility, self._settings)
         context = RuleContext(visibility, self._settings, self._memory)
         said = {

@@ -484,6 +484,6 @@ class ProgressTracker:
         return Decision(Verdict.UNKNOWN, 0, "it has nothing to judge it by")
 
 
-def _find_live_inputs(snapshot: Snapshot) -> tuple[bool, frozenset[InputId]]:
-    """Return which inputs are available, and whether the first read of all is complete."""
-    return (snapshot.ready, frozenset(view.id for view in snapshot.inputs if view.live))
+def _find_live_inputs(snapshot: Snapshot) -> tuple[frozenset[InputId], frozenset[InputId]]:
+    """Return which inputs have not been read since the start, and which are available."""
+    return (snapshot.awaited, frozenset(view.id for view in snapshot.inputs if view.live))

@@ -14,7 +14,7 @@ from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import EvidenceItem, Finding, FindingName, Severity
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
-from tests.unit.judge.test_input_visibility import FILES, REST, heard
+from tests.unit.judge.test_input_visibility import ASKED, FILES, READ, REST, heard
 from tests.unit.judge.watches import BEGAN
 
 SETTINGS = JudgeSettings(interval_s=60.0)
@@ -96,11 +96,11 @@ def test_rules_are_asked_again_after_a_twelfth_of_an_interval_or_when_a_clock_wa
     assert asked.names() == ([] if asks else ["task_failed"])
 
 
-def test_rules_are_asked_as_soon_as_everything_is_read(asked):
-    asked.look(0.0, ready=False)
+def test_rules_are_asked_as_soon_as_another_input_is_read(asked):
+    asked.look(0.0, ready=False, awaited=frozenset({READ.id, ASKED.id}))
     asked.look(0.1, connectors=(STOPPED,))
     assert asked.names() == ["task_failed"]
-    asked.look(0.1, ready=True)
+    asked.look(0.1, awaited=frozenset({ASKED.id}))
     assert asked.names() == []
 
 

@@ -8,8 +8,8 @@ from offsetwatch.judge.findings.register import FindingVisibility
 from offsetwatch.judge.input_visibility import InputVisibility
 from offsetwatch.judge.progress.verdict_rules import UNAVAILABLE_INPUT_RULE
 from offsetwatch.model.findings import FindingName, Judgement, Scope, Verdict
-from offsetwatch.model.observations import LOG_ENDS, TAIL, InputId
-from offsetwatch.model.topology import KafkaTopic, Topology
+from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, TAIL, InputId
+from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, Topology
 from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
@@ -96,6 +96,66 @@ def test_until_all_was_read_once_nothing_that_is_seen_in_an_input_is_mended():
     assert not FindingVisibility(
         InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, inputs=(REST,)))
     ).hides(key)
+
+
+def hides_awaiting(key: tuple[str, str, str, str], *awaited: InputId) -> bool:
+    """With these inputs never read since the start, and all others read."""
+    inputs = tuple(heard(of) for of in (*ALL, READ.id) if of not in awaited)
+    topology = Topology(offsets_topics=(OffsetsTopic("lab", OFFSETS),), flows=(FLOW, NORTH))
+    snapshot = replace(
+        EMPTY_SNAPSHOT,
+        inputs=inputs,
+        connectors=(FILES,),
+        topology=topology,
+        awaited=frozenset(awaited),
+    )
+    return FindingVisibility(InputVisibility(snapshot)).hides(key)
+
+
+NORTH_SYNCS, NORTH_ENDS = (
+    InputId(TAIL, kafka="north", topic="syncs"),
+    InputId(LOG_ENDS, kafka="north"),
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "awaited"),
+    [
+        ((FindingName.TASK_FAILED, "lab", "files", ""), (SYNCS, ENDS)),
+        ((FindingName.DUPLICATE_KEYS, "lab", "files", ""), (SYNCS, ENDS)),
+        ((FindingName.SINK_BELOW_LOG_START, "lab", "out", ""), (SYNCS, ENDS)),
+        ((FindingName.MM2_RETENTION_NEAR, "lab", "mm2", ""), (NORTH_SYNCS, NORTH_ENDS)),
+        (("ahead", "lab", "mm2", "orders-0"), (NORTH_SYNCS, NORTH_ENDS)),
+        ((FindingName.INTERNAL_TOPIC_PROBLEM, "lab", "", "east/syncs"), (SYNCS, ENDS)),
+        ((FindingName.CONNECTOR_NOT_LISTED, "lab", "files", ""), (SYNCS, ENDS)),
+        (
+            (FindingName.TASK_FAILED, "lab", "files", ""),
+            (InputId(CONNECT_REST, connect_cluster="far"), InputId(TAIL, connect_cluster="far")),
+        ),
+    ],
+)
+def test_an_unread_input_of_another_cluster_hides_nothing(key, awaited):
+    assert not hides_awaiting(key, *awaited)
+
+
+@pytest.mark.parametrize(
+    ("key", "awaited"),
+    [
+        ((FindingName.TASK_FAILED, "lab", "files", ""), REST.id),
+        ((FindingName.INTERNAL_TOPIC_PROBLEM, "lab", "", "east/syncs"), REST.id),
+        ((FindingName.INTERNAL_TOPIC_PROBLEM, "", "", "east/syncs"), SYNCS),
+        ((FindingName.DUPLICATE_KEYS, "lab", "files", ""), READ.id),
+        ((FindingName.SINK_BELOW_LOG_START, "lab", "out", ""), ASKED.id),
+        ((FindingName.MM2_RETENTION_NEAR, "lab", "mm2", ""), SYNCS),
+        ((FindingName.MM2_RETENTION_NEAR, "lab", "mm2", ""), ENDS),
+        ((FindingName.CHECKPOINTS_STALE, "lab", "", "west->east"), build_groups_input(FLOW.key)),
+        ((FindingName.HANGING_TRANSACTION, "lab", "", "west/syncs"), SYNCS),
+        ((FindingName.INTERNAL_TOPIC_PROBLEM, "lab", "", "west/syncs"), ENDS),
+    ],
+)
+def test_an_input_that_was_never_read_hides_what_depends_on_it(key, awaited):
+    assert hides_awaiting(key, awaited)
+    assert not hides_awaiting(key, InputId(CONNECT_REST, connect_cluster="far")) or not key[1]
 
 
 def judged(scope: Scope, rule: int, connector: str = "files") -> Judgement:

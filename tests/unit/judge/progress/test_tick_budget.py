@@ -118,7 +118,9 @@ def test_an_input_that_goes_blind_or_sees_again_is_not_waited_with():
         )
     snapshot = replace(observed, inputs=(REST, heard(ASKED.id, live=False)), at=observed.at + 1)
     assert not judge.progress.sees_as_before(snapshot)
-    assert not judge.progress.sees_as_before(replace(observed, ready=False))
+    assert not judge.progress.sees_as_before(
+        replace(observed, ready=False, awaited=frozenset({ASKED.id}))
+    )
     judge.has_looked()
     judge.tick(1.0, inputs=snapshot.inputs)
     assert judge.has_looked()
