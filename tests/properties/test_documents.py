@@ -11,6 +11,7 @@ from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox.change import compute_changes, compute_differences
 from offsetwatch.toolbox.documents import OffsetsDocument, format_kip199, parse_document
+from offsetwatch.toolbox.offset_locations import DocumentLocation
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,
     ValidationProblem,
@@ -83,7 +84,7 @@ def test_every_request_is_sound_or_told_where_it_is_not(facts, entries, allow_ne
     if not isinstance(document, OffsetsDocument):
         return
     (section,) = document.sections
-    request = OffsetsRequest(facts.connector, section.pairs, "c", allow_new=allow_new)
+    request = OffsetsRequest(facts.connector, section.pairs, section.where, allow_new=allow_new)
     problems = find_problems(request, facts)
     assert all(
         isinstance(problem, ValidationProblem) and problem.where.startswith("c") and problem.wrong
@@ -94,7 +95,9 @@ def test_every_request_is_sound_or_told_where_it_is_not(facts, entries, allow_ne
 
 @given(WORLDS, st.booleans())
 def test_what_is_there_can_be_asked_for_again_and_changes_nothing(facts, allow_new):
-    request = OffsetsRequest(facts.connector, facts.present, "c", allow_new=allow_new)
+    request = OffsetsRequest(
+        facts.connector, facts.present, DocumentLocation("c"), allow_new=allow_new
+    )
     assert find_problems(request, facts) == ()
     assert compute_changes(facts.present, facts.present) == ()
 

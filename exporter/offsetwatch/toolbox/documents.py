@@ -17,8 +17,9 @@ from __future__ import annotations
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from offsetwatch.decode.dialects import DIALECTS, MIRROR_HEARTBEAT, MIRROR_SOURCE, find_dialect
@@ -26,6 +27,12 @@ from offsetwatch.decode.json_text import encode_sorted
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.model.offsets import INT64_MAX, INT64_MIN, Scalar, SourceKey
 from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.offset_locations import (
+    DocumentLocation,
+    EntryLines,
+    OffsetsLocation,
+    TypedPairsLocation,
+)
 from offsetwatch.toolbox.offset_shapes import Fields, parse_fields
 from offsetwatch.toolbox.suggestions import find_nearest, suggest_name
 from offsetwatch.toolbox.validation import ValidationProblem
@@ -42,12 +49,12 @@ _DOCUMENT_SHAPE = (
 class OffsetsSection:
     """The offsets of one connector in document order, each partition once.
 
-    where       its position in the document, for problems
+    where       its location in what the user gave, for problems
     """
 
     connector: str
     pairs: tuple[PartitionOffset, ...]
-    where: str
+    where: OffsetsLocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,54 +75,67 @@ class _JsonObject(tuple[tuple[str, Any], ...]):
 
 
 def parse_document(
-    raw: bytes, *, patch_of: str | None = None, list_of: str | None = None
+    raw: bytes,
+    *,
+    name: str = "",
+    is_part: bool = False,
+    patch_of: str | None = None,
+    list_of: str | None = None,
 ) -> OffsetsDocument | tuple[ValidationProblem, ...]:
     """Parse a document; return it or all its problems.
 
+    name        the document's name, for problems; with it they have lines, unless the document
+    is_part     of another one
     patch_of    the connector that `{"offsets": [...]}` is about: without it, that is a document
                 about a connector named `offsets`
     list_of     the connector that a list alone is about: KIP-995's `initial_offsets`
     """
-    parsed = parse_json(raw)
+    root = name or "$"
+    parsed = parse_json(raw, root)
     if isinstance(parsed, ValidationProblem):
         return (parsed,)
     problems: list[ValidationProblem] = []
+    reader = _SectionReader(name, EntryLines(raw) if name and not is_part else None, problems)
     if list_of is not None and isinstance(parsed, list):
-        sections = [OffsetsSection(list_of, _parse_entries("$", parsed, problems), "$")]
+        sections = [reader.read(list_of, "" if name else "$", parsed)]
         return tuple(problems) or OffsetsDocument(tuple(sections))
     if not isinstance(parsed, _JsonObject):
         wrong = f"{_describe_json_type(parsed)} and no object"
-        return (ValidationProblem("$", wrong, _DOCUMENT_SHAPE),)
-    problems.extend(_find_duplicate_names("$", parsed))
+        return (ValidationProblem(root, wrong, _DOCUMENT_SHAPE),)
+    problems.extend(_find_duplicate_names(root, parsed))
     # An empty object is a PATCH body, too, although it has no `offsets`.
-    if patch_of is not None and (not parsed or any(name == "offsets" for name, _ in parsed)):
-        sections = [_parse_patch(patch_of, parsed, problems)]
+    if patch_of is not None and (not parsed or any(key == "offsets" for key, _ in parsed)):
+        sections = [_parse_patch(patch_of, parsed, reader)]
     else:
-        sections = [
-            OffsetsSection(name, _parse_entries(name, value, problems), name)
-            for name, value in parsed
-        ]
+        sections = [reader.read(key, key, value) for key, value in parsed]
     return tuple(problems) or OffsetsDocument(tuple(sections))
 
 
-def parse_pair(
-    partition: str, offset: str, where: str
-) -> PartitionOffset | tuple[ValidationProblem, ...]:
-    """Parse a partition and an offset given apart, as on a command line; return problems if any."""
-    halves = [parse_json(half.encode(errors="surrogatepass")) for half in (partition, offset)]
-    problems = [
-        ValidationProblem(f"{where}.{name}", half.wrong, half.right)
-        for name, half in zip(_ENTRY, halves, strict=True)
-        if isinstance(half, ValidationProblem)
-    ]
-    if problems:
-        return tuple(problems)
-    pair = _parse_entry(where, _JsonObject(zip(_ENTRY, halves, strict=True)), problems)
-    return tuple(problems) if pair is None else pair
+def parse_pairs(
+    location: TypedPairsLocation,
+) -> tuple[PartitionOffset, ...] | tuple[ValidationProblem, ...]:
+    """Parse partitions and offsets that were typed apart; return all problems if there are any."""
+    problems: list[ValidationProblem] = []
+    pairs: list[PartitionOffset] = []
+    for index, typed in enumerate(location.pairs):
+        places = {name: location.locate(index, "", name) for name in _ENTRY}
+        halves = {
+            name: parse_json(half.encode(errors="surrogatepass"), places[name])
+            for name, half in zip(_ENTRY, typed, strict=True)
+        }
+        wrong = [half for half in halves.values() if isinstance(half, ValidationProblem)]
+        problems.extend(wrong)
+        if not wrong:
+            entry = _JsonObject(halves.items())
+            pair = _parse_entry(partial(location.locate, index, ""), entry, problems)
+            pairs += () if pair is None else (pair,)
+    if len(pairs) == len(location.pairs):  # else the numbers are not those of the options
+        problems.extend(find_duplicate_partitions(location, tuple(pairs)))
+    return tuple(problems) or tuple(pairs)
 
 
 def find_duplicate_partitions(
-    where: str, pairs: tuple[PartitionOffset, ...]
+    location: OffsetsLocation, pairs: tuple[PartitionOffset, ...]
 ) -> Iterator[ValidationProblem]:
     """Yield every partition that is given more than once: Connect would silently take the last."""
     first: dict[str, int] = {}
@@ -123,8 +143,9 @@ def find_duplicate_partitions(
         before = first.setdefault(pair.partition, index)
         if before != index:
             yield ValidationProblem(
-                f"{where}[{index}]",
-                f"the same partition as {where}[{before}]: {pair.partition}",
+                location.locate(index, pair.partition),
+                f"the same partition as {location.locate(before, pair.partition)}: "
+                f"{pair.partition}",
                 "give every partition once; Connect would silently take the last",
             )
 
@@ -152,90 +173,107 @@ def _format_block(left: str, right: str, indent: str, lines: list[str]) -> str:
     return f"{left}\n{inside}\n{indent}{right}"
 
 
-def parse_json(raw: bytes) -> Any:
-    """Parse any JSON value, objects as _JsonObject; return a ValidationProblem if it is invalid."""
+def parse_json(raw: bytes, where: str = "$") -> Any:
+    """Parse any JSON value, objects as _JsonObject; return a ValidationProblem if it is invalid.
+
+    `where` is the location of such a problem.
+    """
     try:
         text = raw.decode("utf-8-sig")
         return json.loads(text, object_pairs_hook=_JsonObject, parse_constant=_reject_constant)
     except UnicodeDecodeError:
-        return ValidationProblem("$", "not UTF-8", "write the document as UTF-8")
+        return ValidationProblem(where, "not UTF-8", "write it as UTF-8")
     except RecursionError:
-        return ValidationProblem("$", "nested too deeply for an offset", _DOCUMENT_SHAPE)
+        return ValidationProblem(where, "nested too deeply for an offset", _DOCUMENT_SHAPE)
     except json.JSONDecodeError as exc:
         wrong = f"not JSON: {exc.msg[:1].lower()}{exc.msg[1:]}, line {exc.lineno}"
         return ValidationProblem(
-            "$", f"{wrong}, column {exc.colno}" if raw.strip() else "empty", ""
+            where, f"{wrong}, column {exc.colno}" if raw.strip() else "empty", ""
         )
     except ValueError as exc:  # NaN, or a number of thousands of digits
-        return ValidationProblem("$", f"not JSON that Connect can keep: {exc}", "")
+        return ValidationProblem(where, f"not JSON that Connect can keep: {exc}", "")
 
 
 def _reject_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
 
 
-def _parse_patch(
-    connector: str, parsed: _JsonObject, problems: list[ValidationProblem]
-) -> OffsetsSection:
+def _parse_patch(connector: str, parsed: _JsonObject, reader: _SectionReader) -> OffsetsSection:
     """Parse a PATCH body: `offsets` with at least one pair, and no other field."""
     right = 'a PATCH body is {"offsets": [{"partition": {…}, "offset": {…}}, …]}'
-    problems.extend(
-        ValidationProblem(f"$.{name}", "unknown beside `offsets`", right)
+    reader.problems.extend(
+        ValidationProblem(
+            f"{reader.document}: {name}" if reader.document else f"$.{name}",
+            "unknown beside `offsets`",
+            right,
+        )
         for name, _ in parsed
         if name != "offsets"
     )
     listed = dict(parsed).get("offsets")
-    pairs: tuple[PartitionOffset, ...] = ()
     if listed is None or listed == []:
-        problems.append(ValidationProblem("offsets", "no partition and no offset in it", right))
-    else:
-        pairs = _parse_entries("offsets", listed, problems)
-    return OffsetsSection(connector, pairs, "offsets")
+        location = DocumentLocation("offsets", reader.document)
+        wrong = "no partition and no offset in it"
+        reader.problems.append(ValidationProblem(str(location), wrong, right))
+        return OffsetsSection(connector, (), location)
+    return reader.read(connector, "offsets", listed)
 
 
-def _parse_entries(
-    where: str, value: Any, problems: list[ValidationProblem]
-) -> tuple[PartitionOffset, ...]:
-    if not isinstance(value, list):
-        wrong = f"{_describe_json_type(value)} and no list"
-        problems.append(ValidationProblem(where, wrong, _DOCUMENT_SHAPE))
-        return ()
-    read = [_parse_entry(f"{where}[{index}]", entry, problems) for index, entry in enumerate(value)]
-    pairs = tuple(pair for pair in read if pair is not None)
-    if len(pairs) == len(value):  # else the places would not be those of the document
-        problems.extend(find_duplicate_partitions(where, pairs))
-    return pairs
+@dataclass(frozen=True, slots=True)
+class _SectionReader:
+    """Reader of the sections of one document; it appends to `problems`."""
+
+    document: str
+    lines: EntryLines | None
+    problems: list[ValidationProblem]
+
+    def read(self, connector: str, path: str, value: Any) -> OffsetsSection:
+        """Return the section at `path`, with its valid entries."""
+        location = DocumentLocation(path, self.document, self.lines)
+        if not isinstance(value, list):
+            wrong = f"{_describe_json_type(value)} and no list"
+            self.problems.append(ValidationProblem(str(location), wrong, _DOCUMENT_SHAPE))
+            return OffsetsSection(connector, (), location)
+        read = [
+            _parse_entry(partial(location.locate, index, ""), entry, self.problems)
+            for index, entry in enumerate(value)
+        ]
+        pairs = tuple(pair for pair in read if pair is not None)
+        if len(pairs) == len(value):  # else the numbers would not be those of the document
+            self.problems.extend(find_duplicate_partitions(location, pairs))
+        return OffsetsSection(connector, pairs, location)
 
 
 def _parse_entry(
-    where: str, entry: Any, problems: list[ValidationProblem]
+    locate: Callable[[str], str], entry: Any, problems: list[ValidationProblem]
 ) -> PartitionOffset | None:
-    """Parse an entry; None if any part of it is wrong."""
+    """Parse an entry; None if any part of it is wrong. `locate` returns the location of a part."""
     before = len(problems)
 
-    def report(path: str, wrong: str, right: str = _ENTRY_SHAPE) -> None:
-        problems.append(ValidationProblem(path, wrong, right))
+    def report(name: str, wrong: str, right: str = _ENTRY_SHAPE) -> None:
+        problems.append(ValidationProblem(locate(name), wrong, right))
 
     if not isinstance(entry, _JsonObject):
-        report(where, f"{_describe_json_type(entry)} and no entry")
+        report("", f"{_describe_json_type(entry)} and no entry")
         return None
-    problems.extend(_find_duplicate_names(where, entry))
+    if len(entry) != len(dict(entry)) or not all(_is_text(name) for name, _ in entry):
+        problems.extend(_find_duplicate_names(locate(""), entry))
     fields = dict(entry)
     missing = [name for name in _ENTRY if name not in fields]
     for name in fields:
         if name not in {*_ENTRY, _KEY}:
             meant = find_nearest(name, missing)
             right = f"did you mean `{meant}`?" if meant else _ENTRY_SHAPE
-            report(f"{where}.{name}", "unknown in an entry", right)
+            report(name, "unknown in an entry", right)
     if "partition" in missing:
-        report(where, "`partition` is missing")
+        report("", "`partition` is missing")
     if "offset" in missing:
         report(
-            where,
+            "",
             "`offset` is missing, which Connect would take for a reset of this partition",
             'write "offset": null if it is to be removed',
         )
-    maps = [_parse_map(f"{where}.{name}", fields.get(name), problems) for name in _ENTRY]
+    maps = [_parse_map(locate, name, fields.get(name), problems) for name in _ENTRY]
     if len(problems) > before:
         return None
     partition, offset = (
@@ -244,7 +282,7 @@ def _parse_entry(
     partition, key = partition or "null", fields.get(_KEY)
     if key is not None and not _is_key(key, partition):
         right = "the raw key of this partition, as `offsets export` prints it; or leave it out"
-        report(f"{where}.{_KEY}", "no raw key of this partition", right)
+        report(_KEY, "no raw key of this partition", right)
         return None
     return PartitionOffset(partition=partition, offset=offset, key=key)
 
@@ -256,35 +294,36 @@ def _is_key(key: Any, partition: str) -> bool:
 
 
 def _parse_map(
-    where: str, value: Any, problems: list[ValidationProblem]
+    locate: Callable[[str], str], half: str, value: Any, problems: list[ValidationProblem]
 ) -> dict[str, Scalar] | None:
     """Parse a flat map of values that Connect can store; None for null."""
     if value is None:
         return None
     if not isinstance(value, _JsonObject):
         wrong = f"{_describe_json_type(value)} and no object"
-        problems.append(ValidationProblem(where, wrong, _ENTRY_SHAPE))
+        problems.append(ValidationProblem(locate(half), wrong, _ENTRY_SHAPE))
         return None
-    problems.extend(_find_duplicate_names(where, value))
+    if len(value) != len(dict(value)) or not all(_is_text(name) for name, _ in value):
+        problems.extend(_find_duplicate_names(locate(half), value))
     for name, item in value:
-        problems.extend(_check_value(f"{where}.{name}", name, item))
+        for wrong, right in _check_value(name, item):
+            problems.append(ValidationProblem(locate(f"{half}.{name}"), wrong, right))
     return dict(value)
 
 
-def _check_value(where: str, name: str, value: Any) -> Iterator[ValidationProblem]:
-    """Yield why Connect could not store this value."""
+def _check_value(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """Yield why Connect could not store this value, and what it could."""
     match value:
         case _JsonObject() | list():
             right = "Connect keeps text, numbers, true, false and null in partitions and offsets"
-            yield ValidationProblem(where, f"{_describe_json_type(value)} inside", right)
+            yield f"{_describe_json_type(value)} inside", right
         case int() if not INT64_MIN <= value <= INT64_MAX:
-            right = f"from {INT64_MIN} to {INT64_MAX}"
-            yield ValidationProblem(where, f"{value} does not fit into 64 bits", right)
+            yield f"{value} does not fit into 64 bits", f"from {INT64_MIN} to {INT64_MAX}"
         case float() if not math.isfinite(value):
-            yield ValidationProblem(where, "a number beyond every float", "")
+            yield "a number beyond every float", ""
     for text in (name, value):
         if isinstance(text, str) and not _is_text(text):
-            yield ValidationProblem(where, "half of a surrogate pair, which is no text", "")
+            yield "half of a surrogate pair, which is no text", ""
 
 
 def _is_text(text: str) -> bool:

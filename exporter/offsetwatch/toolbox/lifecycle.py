@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -45,6 +45,7 @@ from offsetwatch.toolbox.documents import (
     parse_document,
     parse_json,
 )
+from offsetwatch.toolbox.offset_locations import StoredPairsLocation
 from offsetwatch.toolbox.store.rest import (
     RestOffsetStore,
     check_strimzi_ownership,
@@ -217,17 +218,25 @@ _MANUAL_ADVICE: Final = (
 )
 
 
+class InitialOffsets(NamedTuple):
+    """A document of offsets as it was written, and its name, for problems."""
+
+    raw: bytes
+    name: str = "--config-file: initial_offsets"
+    is_part: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class CreationRequest:
     """A body of `POST /connectors` (KIP-980), with the `initial_offsets` of KIP-995.
 
     config      with the connector's name in it; it may hold secrets, and is not shown
-    offsets     the JSON list of pairs as it was written, or another document; None for none
+    offsets     the JSON list of pairs, or another document; None for none
     state       its final state; None if it is not named
     """
 
     config: Mapping[Any, Any]
-    offsets: bytes | None = None
+    offsets: InitialOffsets | None = None
     state: RequestedState | None = None
 
     def __repr__(self) -> str:
@@ -258,7 +267,7 @@ def parse_request(name: str, raw: bytes) -> CreationRequest | tuple[ValidationPr
     has_offsets = parsed.get("initial_offsets") is not None
     return problems or CreationRequest(
         config={**inner, "name": name},
-        offsets=bytes(parts["initial_offsets"]) if has_offsets else None,
+        offsets=InitialOffsets(bytes(parts["initial_offsets"])) if has_offsets else None,
         state=_STATES.get(str(parsed.get("initial_state")).upper()),
     )
 
@@ -366,7 +375,11 @@ def _check_offsets(
         f"removed; it gets {len(request.pairs)} offsets, and is then {state.value}"
     )
     nulls = (
-        ValidationProblem(f"{request.where}[{index}].offset", "is none", "leave its partition out")
+        ValidationProblem(
+            request.where.locate(index, pair.partition, "offset"),
+            "is none",
+            "leave its partition out",
+        )
         for index, pair in enumerate(request.pairs)
         if pair.offset is None
     )
@@ -374,19 +387,21 @@ def _check_offsets(
 
 
 def _find_section(
-    name: str, offsets: bytes | None
+    name: str, offsets: InitialOffsets | None
 ) -> OffsetsSection | tuple[ValidationProblem, ...]:
     """Return the pairs of this connector, none where no offsets are given."""
     if offsets is None:
-        return OffsetsSection(name, (), "")
-    document = parse_document(offsets, patch_of=name, list_of=name)
+        return OffsetsSection(name, (), StoredPairsLocation(name))
+    document = parse_document(
+        offsets.raw, name=offsets.name, is_part=offsets.is_part, patch_of=name, list_of=name
+    )
     if not isinstance(document, OffsetsDocument):
         return document
     for section in document.sections:
         if section.connector == name and section.pairs:
             return section
     others = format_names(document.connectors()) or "no connector"
-    return (ValidationProblem("--initial-offsets", f"it has none for {name}: {others}", ""),)
+    return (ValidationProblem(offsets.name, f"it has none for {name}: {others}", ""),)
 
 
 def _find_obstacles(store: RestOffsetStore, name: str) -> Iterator[ValidationProblem]:

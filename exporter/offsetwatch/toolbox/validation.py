@@ -16,6 +16,7 @@ from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.model.connectors import ConnectorKind, MirrorSettings, SinkSettings
 from offsetwatch.model.topology import TopicPartition, is_provided
 from offsetwatch.remedy.model.plan import PartitionOffset
+from offsetwatch.toolbox.offset_locations import OffsetsLocation
 from offsetwatch.toolbox.offset_shapes import (
     FILE_STREAM,
     MIRROR_SOURCE,
@@ -43,7 +44,7 @@ EXPLANATIONS_MAX: Final = 20  # beyond that nobody reads what was probably meant
 class ValidationProblem:
     """A problem of a request.
 
-    where   its position in the document: `name[3].offset.position`
+    where   its location in what the user gave: `offsets.json:12: name[3].offset.position`
     wrong   what is wrong with it, one clause
     right   the correction, or how to find it; "" if unknown
     """
@@ -60,15 +61,14 @@ class ValidationProblem:
 class OffsetsRequest:
     """The requested offsets of one connector in document order, each partition once.
 
-    where       of the list in its document, for ValidationProblem: `name`, or `offsets` of a PATCH
-                body
+    where       the location of the pairs in what the user gave, for ValidationProblem
     allow_new   source partitions that never existed may be created, and values that cannot be
                 checked may be written
     """
 
     connector: str
     pairs: tuple[PartitionOffset, ...]
-    where: str
+    where: OffsetsLocation
     allow_new: bool = False
 
 
@@ -117,7 +117,7 @@ def find_problems(request: OffsetsRequest, facts: ValidationFacts) -> tuple[Vali
         advice = check.advice() or "configure the Kafka cluster that it reads from"
         problems.append(
             ValidationProblem(
-                request.where,
+                str(request.where),
                 f"the first and last record of {unknown} cannot be read",
                 f"{advice}; --allow-new writes them unchecked",
             )
@@ -126,9 +126,8 @@ def find_problems(request: OffsetsRequest, facts: ValidationFacts) -> tuple[Vali
     for index, pair in enumerate(request.pairs):
         if len(problems) >= explained:
             check = replace(check, brief=True)
-        where = f"{request.where}[{index}]"
         problems.extend(
-            ValidationProblem(f"{where}.{name}", wrong, right)
+            ValidationProblem(request.where.locate(index, pair.partition, name), wrong, right)
             for name, wrong, right in check.flaws(pair)
         )
     return tuple(problems)

@@ -33,6 +33,7 @@ from offsetwatch.toolbox.change import (
     describe_directions,
     prepare_change,
 )
+from offsetwatch.toolbox.offset_locations import DocumentLocation
 from offsetwatch.toolbox.offset_shapes import ReadableRange
 from offsetwatch.toolbox.store.offset_store import StateBeforeChange
 from offsetwatch.toolbox.validation import (
@@ -99,7 +100,9 @@ def way(
 
 
 def prepared(at: Way, *pairs: tuple[str, str | None], **more: object) -> PreparedChange:
-    request = OffsetsRequest(NAME, tuple(PartitionOffset(*pair) for pair in pairs), NAME)
+    request = OffsetsRequest(
+        NAME, tuple(PartitionOffset(*pair) for pair in pairs), DocumentLocation(NAME)
+    )
     requested = ConnectorChangeRequest(request, "alter", **more)  # type: ignore[arg-type]
     return prepare_change(at, requested, Author("id", 1.0, "me"))  # type: ignore[arg-type]
 
@@ -148,7 +151,7 @@ def test_a_problem_makes_no_plan_and_shows_what_was_meant() -> None:
 
 
 def test_a_connector_that_cannot_be_changed_is_not_looked_into_any_further() -> None:
-    request = OffsetsRequest("other", (), "other")
+    request = OffsetsRequest("other", (), DocumentLocation("other"))
     change = prepare_change(way(), ConnectorChangeRequest(request, "x"), Author("id", 1.0, "me"))  # type: ignore[arg-type]
     assert [str(problem) for problem in change.problems] == ["other: is not there"]
 

@@ -12,8 +12,13 @@ from offsetwatch.toolbox.documents import (
     OffsetsSection,
     format_kip199,
     parse_document,
-    parse_pair,
+    parse_pairs,
     rename_document,
+)
+from offsetwatch.toolbox.offset_locations import (
+    DocumentLocation,
+    StoredPairsLocation,
+    TypedPairsLocation,
 )
 
 # The sample of KIP-199, with the brace that it forgets.
@@ -46,7 +51,7 @@ def test_the_sample_of_kip_199_is_read() -> None:
                     ),
                     PartitionOffset('{"file":"b"}', None),
                 ),
-                "MyConnector",
+                DocumentLocation("MyConnector"),
             ),
         )
     )
@@ -65,8 +70,8 @@ def test_what_is_written_is_read_again_to_the_last_digit() -> None:
     document = parse_document(text.encode())
     assert isinstance(document, OffsetsDocument)
     assert document.sections == (
-        OffsetsSection('c "1"', pairs, 'c "1"'),
-        OffsetsSection("empty", (), "empty"),
+        OffsetsSection('c "1"', pairs, DocumentLocation('c "1"')),
+        OffsetsSection("empty", (), DocumentLocation("empty")),
     )
     assert format_kip199(()) == "{}\n"
     assert parse_document(b"{}") == OffsetsDocument(())
@@ -152,7 +157,7 @@ def test_a_patch_body_is_about_the_connector_that_was_named() -> None:
     body = b'{"offsets": [{"partition": {"x": 1}, "offset": null}]}'
     document = parse_document(body, patch_of="c")
     assert document == OffsetsDocument(
-        (OffsetsSection("c", (PartitionOffset('{"x":1}', None),), "offsets"),)
+        (OffsetsSection("c", (PartitionOffset('{"x":1}', None),), DocumentLocation("offsets")),)
     )
     unnamed = parse_document(body)
     assert isinstance(unnamed, OffsetsDocument)
@@ -162,7 +167,7 @@ def test_a_patch_body_is_about_the_connector_that_was_named() -> None:
 def test_a_list_alone_is_about_the_connector_that_was_named_as_kip_995_writes_it() -> None:
     alone = b'[{"partition": {"x": 1}, "offset": {"y": 2}}]'
     expected = OffsetsDocument(
-        (OffsetsSection("c", (PartitionOffset('{"x":1}', '{"y":2}'),), "$"),)
+        (OffsetsSection("c", (PartitionOffset('{"x":1}', '{"y":2}'),), DocumentLocation("$")),)
     )
     assert parse_document(alone, list_of="c") == expected
     assert mistakes(alone, patch_of="c") == ["$: a list and no object"]
@@ -188,13 +193,68 @@ def test_what_stands_beside_offsets_in_a_patch_is_a_mistake() -> None:
 
 
 def test_a_pair_of_a_command_line_is_read_like_one_of_a_document() -> None:
-    assert parse_pair('{"b": 1, "a": 2}', "null", "--partition") == PartitionOffset(
-        '{"a":2,"b":1}', None
-    )
-    (wrong,) = _problems(parse_pair("{", '{"x": 1}', "pair 1"))
-    assert wrong.startswith("pair 1.partition: not JSON")
-    (wrong,) = _problems(parse_pair("{}", '{"x": []}', "pair 1"))
-    assert wrong == "pair 1.offset.x: a list inside"
+    typed = TypedPairsLocation((('{"b": 1, "a": 2}', "null"),))
+    assert parse_pairs(typed) == (PartitionOffset('{"a":2,"b":1}', None),)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "messages"),
+    [
+        ([("{", '{"x": 1}')], ["--partition: not JSON: expecting property name"]),
+        ([("{}", '{"x": []}')], ["--offset: x: a list inside"]),
+        ([('"x"', "{}")], ["--partition: a text and no object"]),
+        ([("{}", "5")], ["--offset: the number 5 and no object"]),
+        (
+            [('{"a": 1}', "{"), ('{"a": [1]}', "null")],
+            ["--offset '{': not JSON", """--partition '{"a": [1]}': a: a list inside"""],
+        ),
+        (
+            [('{"a": 1}', "null"), ('{"a":1}', "{}")],
+            ["""--partition '{"a":1}': the same partition as --partition '{"a": 1}': {"a":1}"""],
+        ),
+    ],
+)
+def test_a_mistake_of_a_pair_names_the_option_and_what_was_typed(pairs, messages) -> None:
+    found = _problems(parse_pairs(TypedPairsLocation(tuple(pairs))))
+    assert len(found) == len(messages)
+    for problem, message in zip(found, messages, strict=True):
+        assert problem.startswith(message)
+
+
+DOCUMENT = b"""\
+{
+  "a\\n[": [
+    {"partition": {"x": "]"}, "offset": {"y": 1}},
+
+    {"partition": {"x": 2},
+     "offset": {"y": []}}
+  ],
+  "b": 3, "c": [ null
+]}"""
+
+
+def test_a_mistake_of_a_document_names_the_file_the_line_and_the_field() -> None:
+    document = parse_document(DOCUMENT, name="kept.json")
+    assert isinstance(document, tuple)
+    assert [problem.where for problem in document] == [
+        "kept.json:5: a\n[[1].offset.y",
+        "kept.json: b",
+        "kept.json:8: c[0]",
+    ]
+    (empty,) = parse_document(b"[", name="kept.json") or ()
+    assert str(empty).startswith("kept.json: not JSON")
+    (other,) = parse_document(b"[]", name="kept.json") or ()
+    assert str(other).startswith("kept.json: a list and no object")
+    (alone,) = parse_document(b"\n[3]", name="kept.json", list_of="c") or ()
+    assert alone.where == "kept.json:2: [0]"
+    part = parse_document(b"[3]", name="--config-file: initial_offsets", is_part=True, list_of="c")
+    assert isinstance(part, tuple)
+    assert part[0].where == "--config-file: initial_offsets: [0]"
+
+
+def test_offsets_that_no_one_wrote_are_named_by_their_partition() -> None:
+    where = StoredPairsLocation("c").locate(0, '{"x":1}', "offset.y")
+    assert where == 'c: {"x":1}: offset.y'
 
 
 def _problems(result: object) -> list[str]:
@@ -226,7 +286,9 @@ def test_a_connector_takes_its_offsets_to_its_new_name() -> None:
     renamed = rename_document(document(old=[(SOURCE, "null")], other=[]), {"old": "new"}, {})
     assert isinstance(renamed, OffsetsDocument)
     assert renamed.connectors() == ("new", "other")
-    assert renamed.sections[0].where == "old"  # its place in the document is what it was
+    assert renamed.sections[0].where == DocumentLocation(
+        "old"
+    )  # its place in the document is what it was
 
 
 def test_two_connectors_may_change_names() -> None:

@@ -18,6 +18,7 @@ from offsetwatch.remedy.model.plan import Create, PlanStatus, RequestedState
 from offsetwatch.toolbox.change import Author, PreparedChange
 from offsetwatch.toolbox.lifecycle import (
     CreationRequest,
+    InitialOffsets,
     parse_request,
     prepare_create,
 )
@@ -55,7 +56,7 @@ def prepared(worker: fake.Connect, offsets: bytes | None = BEGIN, **more: Any) -
     config = Config(kafka={"k": Kafka(bootstrap="127.0.0.1:1")}, connect=[connect])
     request = CreationRequest(
         config={**FILE, **more.pop("config", {})},
-        offsets=offsets,
+        offsets=None if offsets is None else InitialOffsets(offsets, "begin.json", is_part=False),
         state=more.pop("state", RequestedState.RUNNING),
     )
     store = RestOffsetStore(config, connect, clock=CLOCK)
@@ -211,7 +212,7 @@ def test_one_body_holds_the_offsets_and_the_state_too(worker, tmp_path):
     raw = json.dumps(body).encode()[:-1] + b', "initial_offsets": ' + pairs + b"}"
     request = parse_request("new", raw)
     assert isinstance(request, CreationRequest)
-    assert (request.offsets, request.state) == (pairs, RequestedState.PAUSED)
+    assert (request.offsets, request.state) == (InitialOffsets(pairs), RequestedState.PAUSED)
     assert "hunter2" not in repr(request)
     small = pairs.replace(b"12345678901234567890", b"7")
     result, _ = carried_out(prepared(worker, small, state=RequestedState.PAUSED), tmp_path)
@@ -270,5 +271,5 @@ def test_a_configuration_that_is_none_is_refused_without_its_values(raw, wrong):
 
 
 def test_a_plan_that_was_made_does_not_show_the_configuration():
-    expected = CreationRequest(FILE, b"", RequestedState.RUNNING)
+    expected = CreationRequest(FILE, InitialOffsets(b""), RequestedState.RUNNING)
     assert "hunter2" not in repr(expected)

@@ -3,6 +3,7 @@ from __future__ import annotations
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import Alter, FrozenOffsets, PartitionOffset, RequestedState
 from offsetwatch.toolbox.mirror.flow_reset import FlowChange
+from offsetwatch.toolbox.offset_locations import DocumentLocation
 from offsetwatch.toolbox.offset_shapes import ReadableRange
 from offsetwatch.toolbox.rewind import prepare_rewind
 from offsetwatch.toolbox.validation import OffsetsRequest
@@ -14,7 +15,7 @@ SHARD = '{"shard":"eu-1"}'
 
 
 def rewound(world: World, *pairs: PartitionOffset, allow_skip: bool = False) -> FlowChange:
-    request = OffsetsRequest("mm2-source", pairs, "mm2-source")
+    request = OffsetsRequest("mm2-source", pairs, DocumentLocation("mm2-source"))
     return prepare_rewind(world, request, "noon", AUTHOR, allow_skip=allow_skip)
 
 

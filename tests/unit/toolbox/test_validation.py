@@ -16,6 +16,7 @@ from offsetwatch.model.connectors import ConnectorKind
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.toolbox import documents
+from offsetwatch.toolbox.offset_locations import DocumentLocation
 from offsetwatch.toolbox.offset_shapes import ReadableRange
 from offsetwatch.toolbox.validation import (
     OffsetsRequest,
@@ -150,7 +151,10 @@ def ask(
     facts: ValidationFacts, *pairs: tuple[str, str | None], allow_new: bool = False
 ) -> list[str]:
     request = OffsetsRequest(
-        facts.connector, tuple(PartitionOffset(*pair) for pair in pairs), "c", allow_new=allow_new
+        facts.connector,
+        tuple(PartitionOffset(*pair) for pair in pairs),
+        DocumentLocation("c"),
+        allow_new=allow_new,
     )
     return [str(problem) for problem in find_problems(request, facts)]
 
@@ -203,14 +207,18 @@ def test_null_is_not_called_the_first_record_where_it_is_the_end() -> None:
     facts = mirror(mirror=mirror_settings(from_start=False))
     (answer,) = ask(facts, (ORDERS, '{"offset":5000}'))
     assert answer.endswith("null starts at the END")
-    (note,) = collect_notes(OffsetsRequest("c", (PartitionOffset(ORDERS, None),), "c"), facts)
+    (note,) = collect_notes(
+        OffsetsRequest("c", (PartitionOffset(ORDERS, None),), DocumentLocation("c")), facts
+    )
     assert "starts at the END" in note
 
 
 def test_zero_is_allowed_and_said_to_skip_record_0() -> None:
     pair = (ORDERS, '{"offset":0}')
     assert ask(mirror(), pair) == []
-    (note,) = collect_notes(OffsetsRequest("c", (PartitionOffset(*pair),), "c"), mirror())
+    (note,) = collect_notes(
+        OffsetsRequest("c", (PartitionOffset(*pair),), DocumentLocation("c")), mirror()
+    )
     assert "the next is record 1; null starts with record 0" in note
 
 
@@ -257,7 +265,9 @@ def test_what_is_not_known_is_written_unchecked_only_where_that_is_asked_for() -
     facts = mirror(topics=None, logs={}, mirror=None)
     assert len(ask(facts, (ORDERS, '{"offset":1}'))) == 2  # neither its alias nor its log
     assert ask(facts, (ORDERS, '{"offset":1}'), allow_new=True) == []
-    request = OffsetsRequest("c", (PartitionOffset(ORDERS, '{"offset":1}'),), "c", allow_new=True)
+    request = OffsetsRequest(
+        "c", (PartitionOffset(ORDERS, '{"offset":1}'),), DocumentLocation("c"), allow_new=True
+    )
     (note,) = collect_notes(request, facts)
     assert "orders-0 has records of these offsets could not be read" in note
 
@@ -382,7 +392,9 @@ def test_a_connector_whose_offsets_nobody_reads_is_told_so(kind: str) -> None:
     assert len(ask(facts, (partition, '{"offset":false}'))) == 1
     assert ask(facts, (partition, None)) == []
     assert ask(replace(facts, present=()), (partition, '{"offset":0}')) == []  # put back
-    (note,) = collect_notes(OffsetsRequest("c", (PartitionOffset(partition, None),), "c"), facts)
+    (note,) = collect_notes(
+        OffsetsRequest("c", (PartitionOffset(partition, None),), DocumentLocation("c")), facts
+    )
     assert "this changes nothing" in note
 
 
@@ -397,7 +409,9 @@ def test_ten_thousand_wrong_partitions_are_all_told_and_the_first_with_what_was_
     assert "did you mean" in answer[0]
     assert answer[-1] == "c[9999].partition: never there before; --allow-new if it is to be made"
     request = OffsetsRequest(
-        "c", tuple(PartitionOffset(f'{{"s":{number}}}', None) for number in range(count)), "c"
+        "c",
+        tuple(PartitionOffset(f'{{"s":{number}}}', None) for number in range(count)),
+        DocumentLocation("c"),
     )
     (note,) = collect_notes(request, facts)
     assert "and 9995 more: has no offset" in note
@@ -406,5 +420,7 @@ def test_ten_thousand_wrong_partitions_are_all_told_and_the_first_with_what_was_
 def test_nothing_to_remove_is_said_and_not_refused() -> None:
     facts = replace(mirror(), present=())
     assert ask(facts, (ORDERS, None)) == []
-    (note,) = collect_notes(OffsetsRequest("c", (PartitionOffset(ORDERS, None),), "c"), facts)
+    (note,) = collect_notes(
+        OffsetsRequest("c", (PartitionOffset(ORDERS, None),), DocumentLocation("c")), facts
+    )
     assert "nothing to remove" in note

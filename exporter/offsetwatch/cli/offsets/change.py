@@ -55,9 +55,9 @@ from offsetwatch.toolbox.change import (
 from offsetwatch.toolbox.documents import (
     OffsetsDocument,
     OffsetsSection,
-    find_duplicate_partitions,
-    parse_pair,
+    parse_pairs,
 )
+from offsetwatch.toolbox.offset_locations import TypedPairsLocation
 from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.suggestions import find_nearest, format_names
 from offsetwatch.toolbox.validation import OffsetsRequest, ValidationProblem
@@ -121,7 +121,9 @@ def offsets_alter(
     if bool(partition) == (source.document is not None):
         raise click.UsageError("--partition with --offset, or --offsets")
     section = (
-        _parse_pairs(connector, tuple(zip(partition, offset, strict=True)))
+        _parse_typed_pairs(
+            connector, TypedPairsLocation(tuple(zip(partition, offset, strict=True)))
+        )
         if partition
         else _require_single_section(connector, source)
     )
@@ -130,20 +132,18 @@ def offsets_alter(
     return change_offsets(where, (request,), changing, typed=typed)
 
 
-def _parse_pairs(connector: str, pairs: tuple[tuple[str, str], ...]) -> OffsetsSection:
+def _parse_typed_pairs(connector: str, location: TypedPairsLocation) -> OffsetsSection:
     """Return the pairs as a section. Raises ConfigError with all their mistakes."""
-    parsed: list[PartitionOffset] = []
-    problems: list[ValidationProblem] = []
-    for index, (partition, offset) in enumerate(pairs):
-        pair = parse_pair(partition, offset, f"pair[{index}]")
-        if isinstance(pair, PartitionOffset):
-            parsed.append(pair)
+    pairs: list[PartitionOffset] = []
+    problems: list[str] = []
+    for parsed in parse_pairs(location):
+        if isinstance(parsed, PartitionOffset):
+            pairs.append(parsed)
         else:
-            problems.extend(pair)
-    problems += find_duplicate_partitions("pair", tuple(parsed))
+            problems.append(str(parsed))
     if problems:
-        raise ConfigError(tuple(str(problem) for problem in problems))
-    return OffsetsSection(connector, tuple(parsed), "pair")
+        raise ConfigError(tuple(problems))
+    return OffsetsSection(connector, tuple(pairs), location)
 
 
 def _require_single_section(connector: str, options: DocumentOptions) -> OffsetsSection:
@@ -316,7 +316,8 @@ def _print_prepared(prepared: list[PreparedChange], *, dry_run: bool) -> int | N
     rows = [(one.connector, change) for one in prepared for change in one.changes]
     problems = [(one.connector, problem) for one in prepared for problem in one.problems]
     for name, problem in problems:
-        output.print_error(str(problem) if str(problem).startswith(name) else f"{name}: {problem}")
+        named = problem.where.startswith(name) or f": {name}" in problem.where
+        output.print_error(str(problem) if named else f"{name}: {problem}")
     if problems and dry_run:
         print_changes("Changes", rows, after="then")
         output.print_error("dry run: nothing was written; the run itself would be refused")

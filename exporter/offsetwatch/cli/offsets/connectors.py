@@ -286,7 +286,9 @@ def connectors_create(
         if twice is not None:
             raise ConfigError((f"{twice}: leave one of them out",))
         if offsets_file is not None:
-            request = replace(request, offsets=_read_file(offsets_file, "--initial-offsets"))
+            raw = _read_file(offsets_file, "--initial-offsets")
+            offsets = lifecycle.InitialOffsets(raw, str(offsets_file), is_part=False)
+            request = replace(request, offsets=offsets)
         if initial_state is not None:
             request = replace(request, state=RequestedState(initial_state))
         prepare = partial(

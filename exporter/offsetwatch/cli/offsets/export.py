@@ -311,7 +311,8 @@ def _write_file(path: Path, text: str) -> None:
 def read_document(options: DocumentOptions, *, patch_of: str | None = None) -> OffsetsDocument:
     """Return the document with its renames applied. Raises ConfigError with all its mistakes."""
     raw = _read_raw_document(options)
-    document = parse_document(raw, patch_of=patch_of)
+    name = "standard input" if options.from_stdin else str(options.document)
+    document = parse_document(raw, name=name, patch_of=patch_of)
     if isinstance(document, OffsetsDocument):
         document = rename_document(document, dict(options.rename), dict(options.rename_alias))
     if not isinstance(document, OffsetsDocument):

@@ -52,6 +52,7 @@ from offsetwatch.toolbox.mirror.sync_topic_users import (
     inspect_connect_clusters,
     prepare_sync_deletion,
 )
+from offsetwatch.toolbox.offset_locations import StoredPairsLocation
 from offsetwatch.toolbox.rewind import prepare_rewind
 from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.store.worker_config import has_flows
@@ -120,7 +121,9 @@ def offsets_reset(connector: str | None, **options: Any) -> int:
         raise click.UsageError("a CONNECTOR or --flow, not both")
     if typed:
         raise click.UsageError(f"{typed[0]} goes with --flow, and without a CONNECTOR")
-    request = OffsetsRequest(connector, (), connector, allow_new=changing.allow_new)
+    request = OffsetsRequest(
+        connector, (), StoredPairsLocation(connector), allow_new=changing.allow_new
+    )
     whole = ConnectorChangeRequest(request, f"reset offsets of {connector}", whole=True)
     return change.change_offsets(where, (whole,), changing, typed=True)
 
@@ -297,7 +300,9 @@ def offsets_rewind(connector: str, moment: str, *, allow_skip: bool, **options: 
     document = parse_document(body, patch_of=connector)
     assert isinstance(document, OffsetsDocument)  # of what Connect itself once wrote
     (section,) = document.sections
-    request = OffsetsRequest(connector, section.pairs, connector, allow_new=changing.allow_new)
+    request = OffsetsRequest(
+        connector, section.pairs, StoredPairsLocation(connector), allow_new=changing.allow_new
+    )
 
     def prepare(store: OffsetStore) -> list[PreparedChange]:
         flow_change = prepare_rewind(

@@ -58,7 +58,8 @@ from offsetwatch.remedy.model.service_api import (
 )
 from offsetwatch.remedy.service import ServiceCallbacks
 from offsetwatch.state.snapshot_index import ConnectorKey
-from offsetwatch.toolbox.documents import parse_pair
+from offsetwatch.toolbox.documents import parse_pairs
+from offsetwatch.toolbox.offset_locations import TypedPairsLocation
 from offsetwatch.toolbox.suggestions import suggest_name
 
 _ACTIONS: Final = {
@@ -314,9 +315,10 @@ def _require_single_cluster(clusters: Collection[str]) -> str:
 
 
 def _parse_skip_pair(partition: str, offset: str) -> PartitionOffset:
-    pair = parse_pair(partition, offset, "--partition, --offset")
+    parsed = parse_pairs(TypedPairsLocation(((partition, offset),)))
+    pair = parsed[0]
     if not isinstance(pair, PartitionOffset):
-        raise ConfigError(tuple(str(problem) for problem in pair))
+        raise ConfigError(tuple(str(problem) for problem in parsed))
     if pair.offset is None:
         raise ConfigError(("--offset: null would remove it; a skip sets one",))
     return pair

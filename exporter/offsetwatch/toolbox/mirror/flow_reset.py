@@ -39,6 +39,7 @@ from offsetwatch.toolbox.mirror.copy_costs import (
     parse_mirror_pairs,
     recheck_costs,
 )
+from offsetwatch.toolbox.offset_locations import StoredPairsLocation
 from offsetwatch.toolbox.offset_shapes import ReadableRange
 from offsetwatch.toolbox.store.offset_store import OffsetStore
 from offsetwatch.toolbox.suggestions import find_nearest
@@ -438,7 +439,12 @@ def prepare_flow_reset(
     prepared = prepare_change(
         store,
         ConnectorChangeRequest(
-            OffsetsRequest(connector, offsets.pairs, request.flow, allow_new=request.allow_new),
+            OffsetsRequest(
+                connector,
+                offsets.pairs,
+                StoredPairsLocation(f"--flow {request.flow}"),
+                allow_new=request.allow_new,
+            ),
             verb=f"set the flow {request.flow} {request.to}"
             + (", clear its syncs" if step else ""),
             also=() if step is None else (step,),

@@ -209,7 +209,8 @@ def test_the_body_of_a_get_is_told_from_a_document(shell: Shell, worker: fake.Co
 def test_a_document_that_is_wrong_is_told_with_all_its_mistakes(shell: Shell) -> None:
     with pytest.raises(ConfigError) as refused:
         shell.change("import", stdin='{"src": [{"partition": {}}, null]}')
-    assert [mistake.split(":")[0] for mistake in refused.value.mistakes] == ["src[0]", "src[1]"]
+    places = [mistake.split(": ")[:2] for mistake in refused.value.mistakes]
+    assert places == [["standard input:1", "src[0]"], ["standard input:1", "src[1]"]]
 
 
 def test_nobody_confirms_where_the_offsets_come_from(shell: Shell, worker: fake.Connect) -> None:

@@ -13,6 +13,7 @@ from offsetwatch.toolbox.change import (
     prepare_change,
 )
 from offsetwatch.toolbox.lifecycle import prepare_delete, prepare_state
+from offsetwatch.toolbox.offset_locations import DocumentLocation
 from offsetwatch.toolbox.store.offset_store import StateBeforeChange
 from offsetwatch.toolbox.store.rest import RestOffsetStore
 from offsetwatch.toolbox.validation import OffsetsRequest, ValidationProblem
@@ -51,7 +52,9 @@ def test_while_a_worker_may_run_nothing_is_changed(kafka, properties):
     kafka.members["connect"] = ("worker-1",)
     kafka.produce("offsets", b'["c",{"filename":"/x"}]', b'{"position":1}', partition=0)
     expected = PartitionOffset('{"filename":"/x"}', '{"position":5}')
-    request = ConnectorChangeRequest(OffsetsRequest("c", (expected,), "$"), "import offsets")
+    request = ConnectorChangeRequest(
+        OffsetsRequest("c", (expected,), DocumentLocation("$")), "import offsets"
+    )
     result = prepare_change(place_of(kafka, properties), request, Author("p", 0.0, "me"))
     assert result.plan is None
     assert "may be running" in result.problems[0].wrong
