@@ -22,6 +22,7 @@ import msgspec
 
 from offsetwatch.clock import UnixClock
 from offsetwatch.errors import ConnectorBusy, JournalDamaged
+from offsetwatch.formatting import PROGRAM
 from offsetwatch.model.moments import Moment
 from offsetwatch.remedy.execute import runner
 from offsetwatch.remedy.journal import backups
@@ -342,8 +343,17 @@ class RemediationService:
             breakers=tuple(fleet.breakers.values()),
         )
 
-    def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded:
-        """Set the mode from now on."""
+    def set_mode(self, mode: Mode, by: str, because: str) -> ChangeRecorded | ProposalRefused:
+        """Set the mode from now on. A mode above the configured one is refused: it has no effect.
+
+        The configured mode itself ends an earlier lowering.
+        """
+        if lowest_mode(self._mode, mode) is not mode:
+            return ProposalRefused(
+                said=f"{mode.value} is above what the configuration allows (remedy.mode: "
+                f"{self._mode.value}), so it would have no effect. `{PROGRAM} mode "
+                f"{self._mode.value}` ends an earlier lowering"
+            )
         record = ModeSet(at=self._clock.now(), mode=mode.value, by=by, because=because)
         self._read().journal.control(record)
         return ChangeRecorded()

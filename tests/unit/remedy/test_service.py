@@ -442,6 +442,16 @@ def test_the_mode_that_was_set_is_told_by_every_process(bureau, office):
     assert office.propose(asked(), "ada").new  # a person's plan needs no mode
 
 
+def test_a_mode_above_the_configured_one_is_refused_and_not_recorded(office):
+    answer = office.set_mode(Mode.AUTO, "ada", "try")
+    assert isinstance(answer, service_api.ProposalRefused)
+    assert "remedy.mode: propose" in answer.said
+    assert office.journal(1, 10) == ()
+    office.set_mode(Mode.OBSERVE, "ada", "a release")
+    assert office.set_mode(Mode.PROPOSE, "ada", "it is over") == ChangeRecorded()
+    assert office.switches().mode is Mode.PROPOSE
+
+
 def test_a_pause_ends_by_the_clock_or_by_a_person(bureau, office):
     office.pause(bureau.clock.now() + 60.0, "ada", "a release")
     assert office.switches().pause.by == "ada"

@@ -206,6 +206,8 @@ def take_read_options(options: dict[str, Any]) -> ReadOptions:
     url = options.pop("url")
     if is_typed(context, "config_path") and not is_typed(context, "url"):
         url = None
+    if is_typed(context, "direct") and is_typed(context, "url"):
+        raise click.UsageError("--url names a daemon, and --direct asks none: leave one out")
     reading = ReadOptions(
         options.pop("config_path"), url, options.pop("timeout_s"), direct=options.pop("direct")
     )

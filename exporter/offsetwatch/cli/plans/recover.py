@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -55,6 +55,7 @@ plan_store_options = combine_options(
     click.option("--kafka", help="The cluster of --config that has the worker's topics."),
     click.option("--flow", help="The flow, if a MirrorMaker's file has several."),
 )
+_STORE_PARAMETERS: Final = ("connect", "kubeconfig", "strimzi", "worker_config", "kafka", "flow")
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,8 +166,9 @@ def _choose_strimzi(where: OffsetStoreOptions, store_name: str) -> OffsetStoreOp
 @listener_options
 def plan_resolve(plan_id: str, *, because: str, **where: Any) -> int:
     """Close an open plan and leave everything as it is now."""
-    for no_matter in ("flow", "kafka", "worker_config", "connect"):
-        del where[no_matter]
+    # They are taken so that the command of `plan recover` works with the other verb.
+    for name in _STORE_PARAMETERS:
+        del where[name]
     with open_service(build_service_access(**where)) as session:
         answer = session.service.resolve(plan_id, session.by, because)
         plan_details = session.service.plan(plan_id)

@@ -22,12 +22,13 @@ from offsetwatch.errors import ConfigError
 from offsetwatch.remedy.model.service_api import (
     Breaker,
     Mode,
+    ProposalRefused,
     RemediationPause,
     RequestTargetNotFound,
     Switches,
 )
 
-OK, FINDINGS = 0, 1
+OK, FINDINGS, DENIED = 0, 1, 3
 MODE_MEANINGS: Final = {
     Mode.OBSERVE: "reports what would be done, and does nothing",
     Mode.PROPOSE: "proposes plans, and carries out what an operator approves",
@@ -42,9 +43,9 @@ MODE_MEANINGS: Final = {
 @output_options
 def mode(
     *, wanted: str | None, because: str | None, output_format: OutputFormat, **where: Any
-) -> None:
+) -> int:
     """Print the mode of remediation, or lower or raise it until further notice: never above the
-    configured mode.
+    configured mode. Exit code 3 for a mode above that: it is refused.
     """
     access = build_service_access(**where)
     if access.listener is None and access.config_path is None:
@@ -56,20 +57,23 @@ def mode(
             output.print_document(output_format, switches)
         else:
             _print_switches(switches)
-        return
+        return OK
     if because is None:
         raise click.UsageError(
             "say --because: the journal needs a reason for every change of the mode"
         )
     requested = Mode(wanted)
     with open_service(access) as session:
-        session.service.set_mode(requested, session.by, because)
+        answer = session.service.set_mode(requested, session.by, because)
         now = session.service.switches().mode
+    if isinstance(answer, ProposalRefused):
+        output.print_error(answer.said, f"the mode is still {now.value}: {MODE_MEANINGS[now]}")
+        return DENIED
     output.print_error(f"the mode is {now.value}: {MODE_MEANINGS[now]}")
-    if now is not requested:
-        output.print_error(
-            f"{requested.value} is above what the configuration allows (remedy.mode: {now.value})"
-        )
+    if now is not requested:  # a daemon of an earlier version recorded it without effect
+        output.print_error(f"{requested.value} is above what that daemon's configuration allows")
+        return DENIED
+    return OK
 
 
 def _print_switches(switches: Switches) -> None:
@@ -130,9 +134,12 @@ def pause_remediation(
     if end is not None and end <= now:
         raise ConfigError((f"{output.format_moment(end)} is over already: nothing is paused",))
     with open_service(access) as session:
+        before = session.service.switches().pause
         session.service.pause(end, session.by, because)
     how_long = "until an operator ends it" if end is None else f"until {output.format_moment(end)}"
     output.print_error(f"no new plan begins {how_long}; a running plan ends safely")
+    if before is not None:
+        output.print_error(f"this replaces the pause {describe_pause(before)}")
 
 
 @click.command()

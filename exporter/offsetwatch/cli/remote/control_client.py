@@ -401,7 +401,9 @@ class RemoteRemediationService:
             return ChangeRecorded(row=self._client.decode(reply.body, PlanRow))
         return self._refusal(reply, expected)
 
-    def _refusal(self, reply: ControlClientReply, expected: UnionType) -> Refusal:
+    def _refusal(
+        self, reply: ControlClientReply, expected: UnionType | type[ProposalRefused]
+    ) -> Refusal:
         """Return the refusal. Raises ClientError for one that is not among the expected answers."""
         problem = self._client.decode(reply.body, ControlProblem)
         if problem.error in _REFUSALS:
@@ -424,10 +426,13 @@ class RemoteRemediationService:
         """See RemediationService."""
         return self._client.get("/mode", Switches)
 
-    def set_mode(self, mode: Mode, _by: str, because: str) -> ChangeRecorded:
+    def set_mode(self, mode: Mode, _by: str, because: str) -> ChangeRecorded | ProposalRefused:
         """See RemediationService."""
-        self._client.send("PUT", "/mode", {"mode": mode.value, "because": because})
-        return ChangeRecorded()
+        body = {"mode": mode.value, "because": because}
+        reply = self._client.send("PUT", "/mode", body, also=frozenset({422}))
+        if reply.fine:
+            return ChangeRecorded()
+        return cast(ProposalRefused, self._refusal(reply, ProposalRefused))
 
     def pause(self, until: float | None, _by: str, because: str) -> ChangeRecorded:
         """See RemediationService."""

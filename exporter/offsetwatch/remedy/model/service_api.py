@@ -228,7 +228,10 @@ class KeyReused(_ApiStruct, frozen=True):
 
 
 class ProposalRefused(_ApiStruct, frozen=True):
-    """Answer that no plan can be made, or not now. guards: those that do not pass."""
+    """Answer that no plan can be made, or not now, or that the configuration forbids a mode.
+
+    guards: those that do not pass.
+    """
 
     said: str
     guards: tuple[GuardAnswerRow, ...] = ()

@@ -337,7 +337,14 @@ ROUTES: Final[tuple[Route, ...]] = (
     ),
     Route("GET", "/mode", UserRole.VIEWER, "Mode, pause and open breakers.", _get_mode),
     Route(
-        "PUT", "/mode", UserRole.OPERATOR, "Set the mode.", _set_mode, body=WantMode, of_all=True
+        "PUT",
+        "/mode",
+        UserRole.OPERATOR,
+        "Set the mode, at most the configured one.",
+        _set_mode,
+        body=WantMode,
+        of_all=True,
+        statuses=(200, 422),
     ),
     Route(
         "POST",
@@ -419,7 +426,7 @@ _REASONS: Final = {
     409: "The state has changed in the meantime.",
     413: "The body is too large.",
     415: "The body is not JSON.",
-    422: "No plan can be made.",
+    422: "No plan can be made, or the configuration forbids this mode.",
     429: "Too many requests.",
     503: "The journal cannot be used: nothing is changed.",
 }

@@ -21,7 +21,7 @@ from offsetwatch.cli.plans.approve import ApprovalOptions
 from offsetwatch.cli.plans.print import describe_next_step
 from offsetwatch.cli.plans.service_access import ServiceAccess, find_operator_name, open_service
 from offsetwatch.daemon.state_dir import StateDir
-from offsetwatch.errors import ConfigError, PlanUnfinished, RemoteRefusal
+from offsetwatch.errors import ConfigError, PlanUnfinished, RemoteRefusal, TargetUnreachable
 from offsetwatch.model.findings import EvidenceItem
 from offsetwatch.remedy.journal.journal import Journal
 from offsetwatch.remedy.model.driver import AttemptResult, Outcome, StepInspection, StepStatus
@@ -113,6 +113,13 @@ def test_a_proposal_has_nothing_to_recover_or_to_resolve(bureau):
     done = typed("plan", "resolve", "p1", "--because", "gone", bureau=bureau)
     assert "never begun (proposed)" in done.stderr
     assert state(bureau) is PlanStatus.PROPOSED
+
+
+def test_a_plan_is_resolved_elsewhere_with_the_options_of_recover(bureau):
+    arguments = ["plan", "resolve", "20261129-000000-abcdef", "--because", "gone"]
+    url = ["--url", "http://127.0.0.1:1", "--strimzi", "kafka/connect", "--connect", "lab"]
+    done = CliRunner().invoke(cli, [*arguments, *url])
+    assert isinstance(done.exception, TargetUnreachable)
 
 
 # --- approving ------------------------------------------------------------------------------------

@@ -60,8 +60,11 @@ def test_a_mode_is_set_with_who_and_why(bureau):
 
 def test_a_mode_above_what_is_configured_is_said_to_have_no_effect(bureau):
     done = typed("mode", "auto", "--because", "try", bureau=bureau)
-    assert "the mode is propose" in done.stderr
+    assert done.exit_code == 3
+    assert "the mode is still propose" in done.stderr
     assert "auto is above what the configuration allows (remedy.mode: propose)" in done.stderr
+    assert "`offsetwatch mode propose`" in done.stderr
+    assert bureau.bench.journal.tail(1) == ()
 
 
 @pytest.mark.parametrize(
@@ -119,6 +122,13 @@ def test_a_pause_ends_when_it_is_said_to(bureau, inputs, until, capsys):
     assert (record.paused, record.until) == (True, until)
     when = "until an operator ends it" if until is None else "until 2027-01-15 10:00:00Z"
     assert f"no new plan begins {when}" in capsys.readouterr().err
+
+
+def test_a_pause_that_replaces_another_one_says_so(bureau):
+    typed("pause", "--indefinitely", "--because", "a release", bureau=bureau)
+    done = typed("pause", "--for", "10m", "--because", "try", bureau=bureau)
+    assert "this replaces the pause until an operator ends it" in done.stderr
+    assert "a release" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -47,6 +47,7 @@ from offsetwatch.remedy.model.service_api import (
     PlanHashMismatch,
     ProposalAccepted,
     ProposalExpired,
+    ProposalRefused,
     RequestTargetNotFound,
     SelfApproval,
     Wish,
@@ -268,6 +269,9 @@ def test_every_no_of_the_desk_is_told_as_that(elsewhere):
 def test_switches_are_set_from_afar(elsewhere):
     ada = elsewhere.desk("ada")
     now = elsewhere.bureau.clock.now()
+    refused = ada.set_mode(Mode.AUTO, "", "try")
+    assert isinstance(refused, ProposalRefused)
+    assert "remedy.mode: propose" in refused.said
     ada.set_mode(Mode.OBSERVE, "", "a release")
     ada.pause(now + 10.25, "", "a release")
     result = ada.switches()
