@@ -159,7 +159,10 @@ class FakeAdmin:
     def close(self) -> None:
         pass
 
-    def compacted(self, topics: Collection[str]) -> frozenset[str]:
+    def compacted(
+        self, topics: Collection[str], *, refused: dict[str, ClientError]
+    ) -> frozenset[str]:
+        del refused
         return frozenset(self._kafka.compacted & set(topics))
 
     def identities_now(self, topics: Collection[str]) -> dict[str, tuple[str | None, int]]:

@@ -2,7 +2,8 @@
 
 A Connect cluster that has no offsets topic configured uses the one compacted topic that decodes to
 this cluster's connectors. A bounded sample from the end of every compacted topic is decoded. No
-match and several matches are errors that say what to configure. So is a match that is MirrorMaker's
+match and several matches are errors that say what to configure. So is one match beside a topic that
+could not be read and may be another. So is a match that is MirrorMaker's
 copy of another Connect cluster's topic: MM2's default for topics.exclude lets `connect-offsets` be
 copied, and connectors of two Connect clusters may have the same names.
 
@@ -24,8 +25,8 @@ from offsetwatch.clients.kafka.inspector import KafkaInspector, TopicShape
 from offsetwatch.clock import UnixClock
 from offsetwatch.decode.source_offsets import decode_key
 from offsetwatch.errors import (
-    AccessDenied,
     ClientError,
+    LeaderNotAvailable,
     OffsetsTopicNotIdentified,
     RemoteRefusal,
     ResponseTimeout,
@@ -46,6 +47,7 @@ from offsetwatch.state.internal_topics import (
 from offsetwatch.state.snapshot import Snapshot
 
 _ALIAS_TOPICS: Final = ("heartbeats", "checkpoints.internal")
+UNREAD_LISTED_MAX: Final = 5
 SAMPLE_PER_PARTITION: Final = 20  # transaction markers, other connectors' commits take some
 SAMPLE_DEADLINE_S = 10.0
 CANDIDATE_PARTITIONS_MAX = 20_000
@@ -74,14 +76,12 @@ def find_offsets_topic(
     `dedicated` are topics of single connectors (offsets.storage.topic); they hold the same keys and
     are not the cluster's. `copied_as` are the prefixes that known flows give to copies on this
     Kafka cluster. Raises OffsetsTopicNotIdentified, SeveralOffsetsTopics if several topics match,
-    or the error of the cluster.
+    the error of a topic that could not be read if it may be a match, or the error of the cluster.
     """
     topics, _ = admin.topics()
     named = [name for name in topics if not name.startswith("__") and name not in dedicated]
-    try:
-        compacted = admin.compacted(named)
-    except AccessDenied as exc:
-        raise _explain_topic_error(exc, exc.detail) from exc
+    unread: dict[str, ClientError] = {}
+    compacted = admin.compacted(named, refused=unread)
     partitions = [
         TopicPartition(name, number) for name in sorted(compacted) for number in range(topics[name])
     ]
@@ -91,9 +91,17 @@ def find_offsets_topic(
             f"too many compacted partitions to search ({len(partitions)}): name the offsets topic "
             "in connect[].offsets_topic",
         )
-    matching = _find_matching_topics(admin, open_reader, partitions, connectors, clock)
+    matching = _find_matching_topics(admin, open_reader, partitions, connectors, clock, unread)
     copies = sorted(topic for topic in matching if is_copy(topic, topics, copied_as))
     matches = sorted(matching.difference(copies))
+    # A copy is no match, whatever it holds, and a match needs no more evidence.
+    rivals = [
+        error
+        for topic, error in sorted(unread.items())
+        if topic not in matching and not is_copy(topic, topics, copied_as)
+    ]
+    if rivals and len(matches) < 2:
+        raise _build_unread_error(rivals, matches)
     if len(matches) == 1:
         return KafkaTopic(kafka=admin.name, topic=matches[0])
     if matches:
@@ -139,15 +147,19 @@ def _find_matching_topics(
     partitions: list[TopicPartition],
     connectors: Collection[str],
     clock: UnixClock,
+    unread: dict[str, ClientError],
 ) -> set[str]:
     """Return topics with at least one key of these connectors in the sample.
 
-    Raises if the sample could not be read to its end: the unread part may hold a second match.
+    `unread` receives the errors of topics of which a part could not be read.
     """
     refused: dict[TopicPartition, ClientError] = {}
     bounds = admin.bounds(partitions, stable=True, refused=refused)
-    for partition, error in refused.items():
-        raise _explain_topic_error(error, f"topic {partition.topic}: {error.detail}")
+    for partition in partitions:
+        if partition not in bounds and partition not in refused:
+            refused[partition] = LeaderNotAvailable(
+                admin.name, f"partition {partition.partition} has no leader"
+            )
     starts = {
         partition: max(log.start, log.stable_end - SAMPLE_PER_PARTITION)
         for partition, log in bounds.items()
@@ -162,24 +174,31 @@ def _find_matching_topics(
         starts,
         open_ends,
         lambda: 0 < deadline - clock.now() <= SAMPLE_DEADLINE_S,
-        _explain_topic_error,
+        refused,
     ):
         decoded = decode_key(key)
         if isinstance(decoded, SourceKey) and decoded.connector in connectors:
             topics.add(partition.topic)
-    if open_ends:
-        raise ResponseTimeout(
-            admin.name,
-            f"{len(open_ends)} compacted partitions could not be sampled within "
-            f"{SAMPLE_DEADLINE_S:.0f} s: name the offsets topic in connect[].offsets_topic",
+    for partition in open_ends:
+        refused[partition] = ResponseTimeout(
+            admin.name, f"it could not be sampled within {SAMPLE_DEADLINE_S:.0f} s"
         )
+    for partition, error in refused.items():
+        detail = f"topic {partition.topic}: {error.detail}"
+        unread.setdefault(partition.topic, type(error)(error.target, detail, error.advice))
     return topics
 
 
-def _explain_topic_error(error: ClientError, detail: str) -> ClientError:
-    """Return the error of one topic, which ends the search, with how to do without a search."""
+def _build_unread_error(rivals: list[ClientError], matches: list[str]) -> ClientError:
+    """Build the error of topics that may be the offsets topic, with how to do without a search."""
+    details = "; ".join(error.detail for error in rivals[:UNREAD_LISTED_MAX])
+    if len(rivals) > UNREAD_LISTED_MAX:
+        details = f"{details}; and {len(rivals) - UNREAD_LISTED_MAX} more topics"
+    if matches:
+        details = f"{matches[0]} holds offsets of these connectors, and others may ({details})"
+    first = rivals[0]
     how = "name the offsets topic in connect[].offsets_topic"
-    return type(error)(error.target, f"{detail}: {how}", error.advice)
+    return type(first)(first.target, f"{details}: {how}", first.advice)
 
 
 def read_keys(
@@ -187,12 +206,12 @@ def read_keys(
     starts: Mapping[TopicPartition, int],
     open_ends: dict[TopicPartition, int],
     in_time: Callable[[], bool],
-    explain: Callable[[ClientError, str], ClientError] | None = None,
+    refused: dict[TopicPartition, ClientError] | None = None,
 ) -> Iterator[tuple[TopicPartition, bytes]]:
     """Yield the keys of all records from these offsets to `open_ends`, while it is `in_time`.
 
-    The ends that were reached are removed from `open_ends`. `explain` returns the error to raise
-    for that of one partition and its detail.
+    The ends that were reached are removed from `open_ends`. `refused` receives the errors of
+    partitions, which are removed as well; without it the first is raised.
     """
     if not starts:
         return
@@ -205,9 +224,11 @@ def read_keys(
                 try:
                     position = parse_end_of_partition(message)
                 except ClientError as exc:
-                    if explain is None:
+                    if refused is None or partition not in starts:
                         raise
-                    raise explain(exc, f"topic {partition.topic}: {exc.detail}") from exc
+                    refused[partition] = exc
+                    open_ends.pop(partition, None)
+                    continue
                 if position is None:
                     position = (message.offset() or 0) + 1
                     key = message.key()

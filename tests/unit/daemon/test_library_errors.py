@@ -327,7 +327,7 @@ QUESTIONS: dict[str, tuple[str, Callable[[KafkaInspector], object]]] = {
     "topic_ids": ("describe_topics", lambda admin: admin.topic_ids(["a"])),
     "identities_now": ("describe_topics", lambda admin: admin.identities_now(["a"])),
     "topic_id_now": ("describe_topics", lambda admin: admin.topic_id_now("a")),
-    "compacted": ("describe_configs", lambda admin: admin.compacted(["a"])),
+    "compacted": ("describe_configs", lambda admin: admin.compacted(["a"], refused={})),
     "policies": ("describe_configs", lambda admin: admin.policies(["a"])),
     "message_bytes_max": ("describe_configs", lambda admin: admin.message_bytes_max("a")),
     "offsets_at": (

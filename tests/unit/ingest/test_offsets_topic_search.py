@@ -8,9 +8,11 @@ from offsetwatch.decode.java.hash_map import build_connect_key
 from offsetwatch.errors import (
     AccessDenied,
     ClientError,
+    LeaderNotAvailable,
     NotFound,
     OffsetsTopicNotIdentified,
     ResponseTimeout,
+    SeveralOffsetsTopics,
     TopicChanged,
 )
 from offsetwatch.ingest.internal_topics import (
@@ -159,21 +161,92 @@ def test_a_cluster_that_does_not_answer_is_an_error_of_its_own_kind(kafka):
         find(kafka)
 
 
-def test_a_topic_that_ends_the_search_is_named_and_so_is_the_way_without_one(kafka, monkeypatch):
-    def refuse(_, __, *, stable, refused):
-        refused[TopicPartition("connect-status", 1)] = AccessDenied("east", "not authorized")
-        return {}
+HOW = r"name the offsets topic in connect\[\]\.offsets_topic$"
 
-    how = r"not authorized: name the offsets topic in connect\[\]\.offsets_topic$"
-    monkeypatch.setattr(FakeAdmin, "bounds", refuse)
-    with pytest.raises(AccessDenied, match=f"topic connect-status: {how}"):
+
+@pytest.fixture
+def deny(monkeypatch):
+    """Deny the bounds of these partitions, or leave them out if they have no leader."""
+
+    def deny(*partitions, error=None):
+        error = AccessDenied("east", "not authorized") if error is None else error
+        bounds = FakeAdmin.bounds
+
+        def refuse(self, requested, *, stable, refused):
+            if error != "no leader":
+                refused |= dict.fromkeys(partitions, error)
+            left = [item for item in requested if item not in partitions]
+            return bounds(self, left, stable=stable, refused=refused)
+
+        monkeypatch.setattr(FakeAdmin, "bounds", refuse)
+
+    return deny
+
+
+def test_without_a_match_the_topics_that_were_not_read_are_named(kafka, deny):
+    deny(TopicPartition("connect-status", 1))
+    with pytest.raises(AccessDenied, match=f"topic connect-status: not authorized: {HOW}"):
         find(kafka)
 
-    def deny(_, __):
-        raise AccessDenied("east", "DescribeConfigs of topic orders: not authorized")
 
-    monkeypatch.setattr(FakeAdmin, "compacted", deny)
-    with pytest.raises(AccessDenied, match=f"DescribeConfigs of topic orders: {how}"):
+def test_one_match_is_not_taken_while_another_topic_may_be_one(kafka, deny):
+    kafka.produce("connect-offsets", key(), b"{}")
+    deny(TopicPartition("connect-status", 1))
+    what = r"connect-offsets holds .*, and others may \(topic connect-status: not authorized\): "
+    with pytest.raises(AccessDenied, match=f"{what}{HOW}"):
+        find(kafka)
+
+
+def test_a_topic_without_a_leader_may_be_another(kafka, deny):
+    kafka.produce("connect-offsets", key(), b"{}")
+    deny(TopicPartition("connect-status", 1), error="no leader")
+    with pytest.raises(LeaderNotAvailable, match="topic connect-status: partition 1 has no leader"):
+        find(kafka)
+
+
+def test_two_matches_are_two_whatever_was_not_read(kafka, deny):
+    kafka.create("old-offsets")
+    for topic in ("connect-offsets", "old-offsets"):
+        kafka.produce(topic, key(), b"{}")
+    deny(TopicPartition("connect-status", 1))
+    with pytest.raises(SeveralOffsetsTopics, match="connect-offsets, old-offsets"):
+        find(kafka)
+
+
+def test_a_copy_that_cannot_be_read_is_no_rival(kafka, deny):
+    kafka.create("west.connect-offsets", 1)
+    kafka.produce("connect-offsets", key(), b"{}")
+    deny(TopicPartition("west.connect-offsets", 0))
+    assert find(kafka).topic == "connect-offsets"
+
+
+def test_a_match_needs_no_more_evidence_from_a_partition_that_cannot_be_read(kafka, deny):
+    kafka.produce("connect-offsets", key(), b"{}", partition=0)
+    deny(TopicPartition("connect-offsets", 2))
+    assert find(kafka).topic == "connect-offsets"
+
+
+def test_a_topic_whose_policy_may_not_be_read_may_be_a_match(kafka, monkeypatch):
+    compacted = FakeAdmin.compacted
+
+    def refuse(self, topics, *, refused):
+        detail = "DescribeConfigs of topic orders: not authorized"
+        refused["orders"] = AccessDenied("east", detail)
+        return compacted(self, topics, refused=refused)
+
+    monkeypatch.setattr(FakeAdmin, "compacted", refuse)
+    kafka.produce("connect-offsets", key(), b"{}")
+    what = r"connect-offsets holds .*DescribeConfigs of topic orders: not authorized\): "
+    with pytest.raises(AccessDenied, match=f"{what}{HOW}"):
+        find(kafka)
+
+
+def test_many_topics_that_cannot_be_read_are_cut(kafka, deny):
+    names = [f"t{number}" for number in range(7)]
+    for name in names:
+        kafka.create(name, 1)
+    deny(*(TopicPartition(name, 0) for name in names))
+    with pytest.raises(AccessDenied, match=r"topic t4: not authorized; and 2 more topics: name"):
         find(kafka)
 
 
@@ -229,7 +302,7 @@ class _Cut(FakeReader):
 
 def test_a_partition_that_cannot_be_read_is_no_partition_without_a_match(kafka):
     kafka.produce("connect-offsets", key(), b"{}")
-    with pytest.raises((TopicChanged, NotFound)) as caught:
+    with pytest.raises((TopicChanged, NotFound), match="topic connect-offsets") as caught:
         find(kafka, reader=_Cut(kafka))
     assert isinstance(caught.value, ClientError)
 

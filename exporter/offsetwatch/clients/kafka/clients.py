@@ -186,8 +186,13 @@ class KafkaAdmin:
             raise build_no_brokers_error(self.name)
         return list_broker_addresses(metadata)
 
-    def compacted(self, topics: Collection[str]) -> frozenset[str]:
-        """Return those of `topics` whose cleanup.policy includes compact."""
+    def compacted(
+        self, topics: Collection[str], *, refused: dict[str, ClientError]
+    ) -> frozenset[str]:
+        """Return those of `topics` whose cleanup.policy includes compact.
+
+        `refused` receives the errors of those whose configuration may not be read.
+        """
         compacted = set()
         for name, future in self._describe_configs(topics).items():
             try:
@@ -196,7 +201,8 @@ class KafkaAdmin:
                 continue
             except AccessDenied as exc:
                 detail = f"DescribeConfigs of topic {name}: {exc.detail}"
-                raise AccessDenied(self.name, detail) from exc
+                refused[name] = AccessDenied(self.name, detail)
+                continue
             if "compact" in str(policy).split(","):
                 compacted.add(name)
         return frozenset(compacted)
