@@ -30,10 +30,10 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
             "tests/real/test_stories_memory.py",
             "tests/real/test_stories_resets.py",
             "tests/real/test_stories_stalls.py",
-            "tests/real/test_stories_told.py",
+            "tests/real/test_stories_explained.py",
         ),
         (
-            "tests/real/test_fates.py",
+            "tests/real/test_losses.py",
             "tests/real/test_changes.py",
             "tests/real/test_runbooks.py",
             "tests/history/test_audit_real.py",
@@ -76,7 +76,7 @@ SIXTHS: Final[tuple[tuple[tuple[str, ...], tuple[str, ...]], ...]] = (
         (
             "tests/real/test_contract.py",
             "tests/real/test_lab.py",
-            "tests/real/test_hostile_site.py",
+            "tests/real/test_unusual_cluster.py",
             "tests/history/test_full_disk.py",
             "tests/history/test_stream_outage.py",
         ),

@@ -6,7 +6,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from lab.waiting import NotYet
-from tests.contract.sites import Answer, Pair, Site, Work
+from tests.contract.clusters import Answer, Pair, Site, Work
 
 # Answers that mean: not just now. What was asked for has not happened.
 _NOT_NOW: Final = ("rebalance is expected", "stale configuration", "can be safely retried")

@@ -11,25 +11,26 @@ from pathlib import Path
 from typing import Final
 
 from lab import Lab, LabOptions
-from tests.contract import odd
-from tests.real.contract_site import RealSite
+from tests.contract import malformed_bodies
+from tests.real.contract_cluster import RealSite
 
 GOLDEN: Final = Path(__file__).parents[1] / "golden" / "connect-odd-bodies.json"
 
 
-def recorded(version: str) -> dict[str, list[odd.Told]]:
+def recorded(version: str) -> dict[str, list[malformed_bodies.Told]]:
     """By kind of connector, on a lab of its own."""
     with Lab(LabOptions(kafka_version=version, connectors=False)) as lab:
         cluster = RealSite(lab, version)
-        with ThreadPoolExecutor(len(odd.KINDS)) as pool:
+        with ThreadPoolExecutor(len(malformed_bodies.KINDS)) as pool:
             reports = {
-                kind: pool.submit(odd.told, cluster, kind, f"odd-{kind}") for kind in odd.KINDS
+                kind: pool.submit(malformed_bodies.told, cluster, kind, f"odd-{kind}")
+                for kind in malformed_bodies.KINDS
             }
         cluster.close()
     return {kind: each.result() for kind, each in reports.items()}
 
 
-def written(result: dict[str, dict[str, list[odd.Told]]]) -> str:
+def written(result: dict[str, dict[str, list[malformed_bodies.Told]]]) -> str:
     """One line for each, so that a change shows as one."""
     lines = [
         json.dumps([version, kind, *reports], ensure_ascii=False)

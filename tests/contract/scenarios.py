@@ -26,8 +26,8 @@ from tests.contract.acts import (
     resume,
     stop,
 )
+from tests.contract.clusters import Answer, Site
 from tests.contract.scenarios_trouble import TROUBLE, Scenario
-from tests.contract.sites import Answer, Site
 
 # --- states ---------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from tests.contract.acts import (
     resume,
     stop,
 )
-from tests.contract.sites import Site, Work
+from tests.contract.clusters import Site, Work
 
 Scenario = Callable[[Site, str], None]
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from lab.waiting import NotYet
 from tests.contract import acts
-from tests.contract.sites import FLUSH_S, ModelSite, Site, Work
+from tests.contract.clusters import FLUSH_S, ModelSite, Site, Work
 
 LENGTH_MAX: Final = 12
 # What comes of these does not depend on whether a task has noticed yet what went before.

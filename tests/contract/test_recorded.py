@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract import normal, odd
-from tests.contract.sites import ModelSite
+from tests.contract import malformed_bodies, normal
+from tests.contract.clusters import ModelSite
 from tests.fakes.connect_model import (
     FILE_SINK,
     FILE_SOURCE,
@@ -143,11 +143,11 @@ ODD = Path(__file__).parents[1] / "golden" / "connect-odd-bodies.json"
 ODD_BODIES = [tuple(entry) for entry in json.loads(ODD.read_text())]
 
 
-@pytest.mark.parametrize("kind", list(odd.KINDS))
+@pytest.mark.parametrize("kind", list(malformed_bodies.KINDS))
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])
 def test_odd_bodies_are_answered_as_they_were_recorded(version, kind):
     recorded = [entry[2:] for entry in ODD_BODIES if entry[:2] == (version, kind)]
-    report = odd.told(ModelSite(version), kind, f"odd-{kind}")
+    report = malformed_bodies.told(ModelSite(version), kind, f"odd-{kind}")
     assert [reports.label for reports in report] == [label for label, *_ in recorded]
     for model, real in zip(report, recorded, strict=True):
         assert model == real

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract import scenarios, scenarios_trouble
-from tests.contract.sites import ModelSite
+from tests.contract.clusters import ModelSite
 
 
 @pytest.mark.parametrize("version", ["4.3.1", "3.9.2"])

@@ -8,8 +8,8 @@ from collections import Counter
 
 import pytest
 
-from tests.contract import odd, sequences
-from tests.contract.sites import ModelSite
+from tests.contract import malformed_bodies, sequences
+from tests.contract.clusters import ModelSite
 
 SEEDS = 60
 
@@ -35,6 +35,6 @@ def test_the_sequences_do_everything_there_is_to_do_and_see_every_kind_of_answer
 
 @pytest.mark.parametrize("kind", ["source", "sink", "mirror"])
 def test_no_odd_body_is_anybody_elses_fault(kind):
-    for reports in odd.told(ModelSite(), kind, "odd"):
+    for reports in malformed_bodies.told(ModelSite(), kind, "odd"):
         assert reports.status in {200, 400, 500}, reports
         assert reports.said, reports

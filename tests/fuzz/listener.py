@@ -29,9 +29,9 @@ from offsetwatch.serve.control.dispatcher import (
     ControlWorkers,
 )
 from tests.fakes.clock import VirtualClock
-from tests.fakes.desk import MemoryDesk, plan_row
+from tests.fakes.remediation_service import MemoryDesk, plan_row
 from tests.fuzz.targets import Parts, Target
-from tests.unit.remedy.offices import Bureau
+from tests.unit.remedy.services import Bureau
 from tests.unit.serve.control.stage import BECAUSE, ROLES, SKIP, alert, control, payload, token
 
 _PREFIX: Final = "/api/v1"

@@ -17,7 +17,7 @@ from offsetwatch.errors import HistoryError
 from offsetwatch.history.pipeline import commits
 from offsetwatch.history.tables.schemas import TABLES
 from tests.history.delta import refine_plainly, write
-from tests.history.pasts import NOON, usual
+from tests.history.past_hour import NOON, usual
 
 VERBS = {
     "as-of": ("--connector", "mm2", "--time", str(NOON + 600)),

@@ -24,7 +24,7 @@ from offsetwatch.history.tables.schemas import GOLD_FLOWS
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicRouter
 from tests.changed import replace
 from tests.history.delta import write
-from tests.history.pasts import CHECKED, FLOW, NOON, SYNCS, Past, usual
+from tests.history.past_hour import CHECKED, FLOW, NOON, SYNCS, Past, usual
 
 
 def told(base: Path, *, since: float = 0, until: float = 600, groups: str = "") -> Report:

@@ -16,7 +16,7 @@ from offsetwatch.cli import cli
 from offsetwatch.errors import ConfigError, HistoryError
 from offsetwatch.history.failover_report.files import SCHEMA, write_page
 from offsetwatch.history.failover_report.html import STEPS_MAX, PlotLine, plot, render_page
-from tests.history.pasts import NOON, Past, usual
+from tests.history.past_hour import NOON, Past, usual
 from tests.history.test_failover_report import told
 
 HOSTILE = "<script>alert('1')</script>&"

@@ -25,7 +25,7 @@ from lab.waiting import NotYet, until
 from tests.image.building import Image
 from tests.image.container import USER, Container, Volume, running, writable
 from tests.image.secret import Secret
-from tests.real.seen import MIRRORED, becomes, scraped, settled
+from tests.real.daemon_series import MIRRORED, becomes, scraped, settled
 
 pytestmark = [pytest.mark.image, pytest.mark.real, pytest.mark.full]
 

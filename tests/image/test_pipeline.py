@@ -18,7 +18,7 @@ from offsetwatch.history.tables import reader
 from tests.image.building import Image
 from tests.image.container import USER, Container, Volume, running, writable
 from tests.image.secret import Secret
-from tests.real.seen import MIRRORED
+from tests.real.daemon_series import MIRRORED
 
 pytestmark = [pytest.mark.image, pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import format_value
 from offsetwatch.model.observations import CONNECT_REST, LOG_ENDS, InputFailed, InputId
-from tests.unit.judge.plays import BAD, Play, connector, task
+from tests.unit.judge.register_runs import BAD, Play, connector, task
 from tests.unit.state.worlds import FILE, SYNCS, mirror, mirrors, orders, source
 
 STATES = st.sampled_from(("running", "failed", "paused", "stopped", "unassigned"))

@@ -27,7 +27,7 @@ from offsetwatch.remedy.model.policy import (
     update_mass_failure,
 )
 from offsetwatch.remedy.model.service_api import Breaker, Mode
-from tests.unit.remedy.guarded import (
+from tests.unit.remedy.permitting_facts import (
     APPROVED,
     CONNECT,
     CONNECTOR,

@@ -20,7 +20,7 @@ from offsetwatch.history.tables import reader
 from offsetwatch.model.observations import LogBounds
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, TopicPartition
 from offsetwatch.state.mirror.offset_translation import PartitionSyncs
-from tests.history.pasts import NOON, Past
+from tests.history.past_hour import NOON, Past
 from tests.unit.state.test_failover import answered, checkpoint, checkpointed, readable
 
 FLOW = MirrorFlow(

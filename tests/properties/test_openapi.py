@@ -17,7 +17,7 @@ from schemathesis.specs.openapi import checks
 
 from offsetwatch.remedy.model.plan import PlanStatus
 from offsetwatch.serve.control.routes import build_document
-from tests.fakes.desk import MemoryDesk, plan_row
+from tests.fakes.remediation_service import MemoryDesk, plan_row
 from tests.unit.serve.control.stage import DEADLINE_S, Stage, serving, token
 
 SCHEMA = schemathesis.openapi.from_dict(build_document())

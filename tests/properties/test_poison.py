@@ -26,7 +26,7 @@ from offsetwatch.remedy.locate.search import (
 from offsetwatch.remedy.locate.sinks import find_in_sink, parse_sink_position
 from offsetwatch.remedy.locate.sources import find_in_mirror
 from offsetwatch.remedy.model.plan import PartitionOffset
-from tests.unit.remedy.standstills import (
+from tests.unit.remedy.stalled_connectors import (
     AVRO,
     BAD,
     GOOD,

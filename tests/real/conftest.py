@@ -22,11 +22,11 @@ from lab.processes.ports import free_port
 from lab.product.offsetwatch import Product
 from lab.product.read_only_daemon import onlooker, unchanged
 from lab.product.toolbox import Toolbox
-from tests.real.acting import ACTS
-from tests.real.beds import Beds
-from tests.real.refusing import REFUSES
-from tests.real.stage import INTERVAL_S, Lookout, Stage
-from tests.real.telling import Stories
+from tests.real.lab_order import Beds
+from tests.real.observed_findings import INTERVAL_S, Lookout, Stage
+from tests.real.refused_failures import REFUSES
+from tests.real.remediable_failures import ACTS
+from tests.real.remediation_stories import Stories
 
 # A test does not wait for a production rhythm: everything is asked for every second, and what does
 # not answer is given up after five.

@@ -16,7 +16,7 @@ from lab.product.remediating_daemon import ALERTS, PERSON
 from lab.stories import cluster_actions, poison
 from lab.stories.alerted_poison import FAILED, GOOD_BEFORE, POISON, Alerted, alerted, good
 from lab.stories.sinks import NOT_JSON
-from tests.real.telling import SKIP, Told, asked, looks_again, plan_of
+from tests.real.remediation_stories import SKIP, Told, asked, looks_again, plan_of
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 

@@ -15,7 +15,7 @@ from lab import Lab
 from lab.processes.ports import free_port
 from lab.product.offsetwatch import Product
 from tests.real.conftest import FAST
-from tests.real.seen import becomes, eventually, samples, total
+from tests.real.daemon_series import becomes, eventually, samples, total
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 

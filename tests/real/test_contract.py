@@ -12,10 +12,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import pytest
 
 from lab import Lab
-from tests.contract import odd, scenarios, scenarios_trouble, sequences
-from tests.contract.sites import ModelSite
+from tests.contract import malformed_bodies, scenarios, scenarios_trouble, sequences
+from tests.contract.clusters import ModelSite
 from tests.real.conftest import KAFKA
-from tests.real.contract_site import RealSite
+from tests.real.contract_cluster import RealSite
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]
 
@@ -44,7 +44,7 @@ def acted(site: RealSite) -> Iterator[dict[object, Future[object]]]:
     """
     jobs: dict[object, Job] = {}
     for kind in KINDS:
-        jobs[kind] = lambda kind=kind: odd.told(site, kind, f"odd-{kind}")
+        jobs[kind] = lambda kind=kind: malformed_bodies.told(site, kind, f"odd-{kind}")
     for name in [item.__name__ for item in scenarios.ALL]:
         jobs[name] = _scenario(site, name)
     for seed in SEEDS:
@@ -62,7 +62,7 @@ def _scenario(cluster: RealSite, name: str) -> Job:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_odd_bodies_are_answered_by_the_model_as_by_real_connect(acted, kind):
-    model = odd.told(ModelSite(KAFKA), kind, f"odd-{kind}")
+    model = malformed_bodies.told(ModelSite(KAFKA), kind, f"odd-{kind}")
     for real, reports in zip(acted[kind].result(), model, strict=True):
         assert reports == real
 

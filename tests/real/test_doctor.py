@@ -13,7 +13,7 @@ from lab import Lab
 from lab.processes.ports import free_port
 from lab.product.offsetwatch import Product
 from lab.product.read_only_daemon import unchanged
-from tests.real.seen import becomes, eventually, settled, total
+from tests.real.daemon_series import becomes, eventually, settled, total
 
 pytestmark = pytest.mark.real
 

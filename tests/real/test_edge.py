@@ -15,7 +15,7 @@ from lab import Lab, Load
 from lab.check import compare
 from lab.cluster.connector_configs import file_source
 from lab.product.offsetwatch import Product
-from tests.real.seen import MIRRORED, becomes, eventually, samples, scraped, settled, total
+from tests.real.daemon_series import MIRRORED, becomes, eventually, samples, scraped, settled, total
 from tools.promtool import check_metrics
 
 pytestmark = pytest.mark.real

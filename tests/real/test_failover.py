@@ -29,7 +29,7 @@ from lab.processes.java import tool
 from lab.product.offsetwatch import Product
 from lab.product.program import ROOT
 from lab.waiting import NotYet, until
-from tests.real.seen import WAIT_S_MAX, samples
+from tests.real.daemon_series import WAIT_S_MAX, samples
 
 pytestmark = pytest.mark.real
 

@@ -25,7 +25,7 @@ from lab.waiting import NotYet, until
 from offsetwatch.history.failover_report import inputs
 from offsetwatch.history.failover_report.replay import FailoverOutcome, replay_samples
 from offsetwatch.history.tables import reader
-from tests.real.seen import WAIT_S_MAX
+from tests.real.daemon_series import WAIT_S_MAX
 from tests.real.test_failover import log, moved, same_count, settled_landing, write
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]

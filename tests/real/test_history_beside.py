@@ -24,7 +24,7 @@ from offsetwatch.history.tables.schemas import (
     BRONZE_RECORDS,
     Table,
 )
-from tests.real.seen import WAIT_S_MAX
+from tests.real.daemon_series import WAIT_S_MAX
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 

@@ -8,7 +8,7 @@ import pytest
 
 from lab.product.offsetwatch import Product
 from offsetwatch.history.tables import pipeline_status, reader
-from tests.real.seen import becomes, eventually, samples, total
+from tests.real.daemon_series import becomes, eventually, samples, total
 
 pytestmark = [pytest.mark.real, pytest.mark.spark, pytest.mark.full]
 

@@ -16,7 +16,7 @@ from lab.cluster.connector_configs import MM2_SOURCE, file_sink
 from lab.cluster.kafka_client import settings
 from lab.moments import seconds
 from lab.product.offsetwatch import Product
-from tests.real.seen import MIRRORED, becomes, eventually, settled, total
+from tests.real.daemon_series import MIRRORED, becomes, eventually, settled, total
 
 pytestmark = pytest.mark.real
 

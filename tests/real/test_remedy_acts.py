@@ -8,7 +8,7 @@ import pytest
 
 from lab.stories import cluster_actions
 from lab.stories.sinks import NOT_JSON
-from tests.real.telling import SKIP, Stories, Told, asked
+from tests.real.remediation_stories import SKIP, Stories, Told, asked
 
 pytestmark = [pytest.mark.real, pytest.mark.proof]
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.real.stage import Stage
-from tests.real.telling import Stories
+from tests.real.observed_findings import Stage
+from tests.real.remediation_stories import Stories
 
 pytestmark = [pytest.mark.real, pytest.mark.proof]
 

@@ -9,8 +9,8 @@ import pytest
 from lab.cluster.connector_configs import FILE_SINK, FILE_SOURCE, MM2_HEARTBEAT, MM2_SOURCE
 from lab.product.remediating_daemon import reasons
 from lab.waiting import NotYet, until
-from tests.real.stage import Stage
-from tests.real.telling import SEEN_S_MAX, SKIP, Stories, asked, guarded, looks_again
+from tests.real.observed_findings import Stage
+from tests.real.remediation_stories import SEEN_S_MAX, SKIP, Stories, asked, guarded, looks_again
 
 pytestmark = [pytest.mark.real, pytest.mark.proof]
 

@@ -29,9 +29,9 @@ from lab.stories import cluster_actions, poison, sinks
 from lab.stories.sinks import NOT_JSON, Sink
 from lab.waiting import NotYet, until
 from offsetwatch.remedy.journal.journal import ChainLine, Journal
-from tests.real.acting import kept_of, knows
-from tests.real.seen import becomes, total
-from tests.real.telling import QUARANTINE, SKIP, asked
+from tests.real.daemon_series import becomes, total
+from tests.real.remediable_failures import kept_of, knows
+from tests.real.remediation_stories import QUARANTINE, SKIP, asked
 
 # A lab, and for each moment two minutes in which a request without an answer is waited for.
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.full]

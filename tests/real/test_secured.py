@@ -26,7 +26,7 @@ from offsetwatch.errors import AccessDenied, TargetUnreachable
 from offsetwatch.model.topology import TopicPartition
 from tests.fakes.tokens import unsigned
 from tests.real.conftest import FAST, FAST_CONNECT
-from tests.real.seen import becomes, eventually, samples, total
+from tests.real.daemon_series import becomes, eventually, samples, total
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 

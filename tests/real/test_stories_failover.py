@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lab.stories import failover
-from tests.real.seen import eventually, samples
-from tests.real.stage import Stage, said
+from tests.real.daemon_series import eventually, samples
+from tests.real.observed_findings import Stage, said
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 

@@ -11,7 +11,7 @@ from lab.check import compare
 from lab.cluster.connector_configs import MM2_HEARTBEAT, MM2_SOURCE
 from lab.cluster.lab import WEST_GROUP
 from lab.stories import Flow, losses, stalls
-from tests.real.stage import INTERVAL_S, Found, Stage, named
+from tests.real.observed_findings import INTERVAL_S, Found, Stage, named
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 

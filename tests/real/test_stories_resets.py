@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lab.stories import losses, resets
-from tests.real.stage import Stage, said
+from tests.real.observed_findings import Stage, said
 
 pytestmark = pytest.mark.real
 

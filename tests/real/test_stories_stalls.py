@@ -6,8 +6,8 @@ import pytest
 
 from lab import Load
 from lab.stories import sinks, stalls
-from tests.real.seen import becomes
-from tests.real.stage import Stage, said
+from tests.real.daemon_series import becomes
+from tests.real.observed_findings import Stage, said
 
 pytestmark = pytest.mark.real
 

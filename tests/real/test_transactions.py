@@ -18,7 +18,7 @@ from lab.cluster.kafka_client import settings
 from lab.json_text import text
 from lab.product.offsetwatch import Product
 from lab.waiting import NotYet, until
-from tests.real.seen import WAIT_S_MAX, becomes, eventually, samples, total
+from tests.real.daemon_series import WAIT_S_MAX, becomes, eventually, samples, total
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 

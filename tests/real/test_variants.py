@@ -26,7 +26,7 @@ from lab.processes.ports import free_port
 from lab.product.offsetwatch import Product
 from lab.product.read_only_daemon import onlooker
 from tests.real.conftest import FAST, FAST_CONNECT, SITES
-from tests.real.seen import MIRRORED, becomes, eventually, settled, total
+from tests.real.daemon_series import MIRRORED, becomes, eventually, settled, total
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 

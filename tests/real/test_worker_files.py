@@ -15,7 +15,7 @@ from lab.product.remediating_daemon import Guarded
 from lab.stories import cluster_actions
 from lab.stories.flow import failed_again, task_trace
 from lab.waiting import NotYet, until
-from tests.real.telling import QUARANTINE, SEEN_S_MAX, SKIP, asked
+from tests.real.remediation_stories import QUARANTINE, SEEN_S_MAX, SKIP, asked
 
 pytestmark = [pytest.mark.real, pytest.mark.proof]
 

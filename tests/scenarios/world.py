@@ -14,7 +14,7 @@ from offsetwatch.errors import TargetUnreachable
 from offsetwatch.model.topology import TopicPartition
 from tests.scenarios.brokers import Cluster, Internal, Log, Topic, partitions_of
 from tests.scenarios.connect import Connector, Sink, Site, Source
-from tests.scenarios.hostile import HostileVerbs
+from tests.scenarios.disturbances import HostileVerbs
 from tests.scenarios.mirrors import Checkpoints, Mirror, routes_of
 from tests.scenarios.script import (
     BEGINNING,

@@ -17,8 +17,8 @@ import click
 from lab.kills.seeded_kills import commit
 from tests.sim.bugs import BUGS, hunted
 from tests.sim.campaign import at_random, crashes
+from tests.sim.schedule_runner import told
 from tests.sim.schedules import named
-from tests.sim.theatre import told
 
 
 @click.command(help=__doc__)

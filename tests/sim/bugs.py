@@ -13,8 +13,8 @@ from typing import Any, Final
 from tests.fakes.connect_model import Fault, How
 from tests.sim import plants
 from tests.sim.plants import Put
+from tests.sim.schedule_runner import Run, carried_out, singles
 from tests.sim.schedules import FAILOVER, Happening, Schedule, random_schedule
-from tests.sim.theatre import Run, carried_out, singles
 
 SINK, MIRROR = "skip at a sink", "skip at a mirror"
 SCHEDULES_MAX: Final = 400

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from tests.sim.schedule_runner import Run, carried_out, frozen_at, pairs_of, singles
 from tests.sim.schedules import Schedule, random_schedule
-from tests.sim.theatre import Run, carried_out, frozen_at, pairs_of, singles
 from tests.sim.world import CASES
 
 T = TypeVar("T")

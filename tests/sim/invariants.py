@@ -1,5 +1,5 @@
 """What must hold of every run, looked at whenever something happens: at each record of the journal,
-at each request, and (endings.py) once all is quiet. The numbers are those of the design.
+at each request, and (final_checks.py) once all is quiet. The numbers are those of the design.
 
 I1   no change without a backup, no skip without a copy
 I2   one effect at a time, one process at work

@@ -9,8 +9,8 @@ import pytest
 from tests.fakes.connect_model import Fault, How
 from tests.sim.bugs import BUGS, hunted
 from tests.sim.campaign import at_random, crashes
+from tests.sim.schedule_runner import carried_out
 from tests.sim.schedules import Happening, Schedule, named, random_schedule
-from tests.sim.theatre import carried_out
 from tests.sim.world import CASES
 
 SEED = 8

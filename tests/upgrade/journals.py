@@ -1,7 +1,7 @@
 """A journal with every kind of plan, as the code that it is run with writes one: by its own runner,
 engine and records, on a connector in memory. Run by make.py.
 
-Plans of the toolbox are here, those of guarded remediation in remedied.py.
+Plans of the toolbox are here, those of guarded remediation in remediation_journals.py.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from offsetwatch.remedy.model.plan import (
     ToState,
     Write,
 )
-from tests.unit.remedy.mortal import Killed
+from tests.unit.remedy.killed_processes import Killed
 from tests.unit.remedy.plans import Bench, plan_of
 
 Misbehaviour = Callable[[Bench], Callable[[AnyStep], Any]]

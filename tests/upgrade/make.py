@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from tests.upgrade import journals, lakes, memories, remedied, topics, usual
+from tests.upgrade import baselines, journals, lakes, remediation_journals, state_files, topics
 
 MADE = Path(__file__).parent / "made"
 # A journal names its backups by path, and its records cannot be edited: one path for everybody.
@@ -33,7 +33,7 @@ def main(name: str, *only: str) -> None:
 def _journal(into: Path) -> None:
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir()
-    expected = journals.write(WORK / "state", journals.cases() | remedied.cases())
+    expected = journals.write(WORK / "state", journals.cases() | remediation_journals.cases())
     _text(into / "journal.sql", "\n".join(journals.dumped(WORK / "state")) + "\n")
     _json(into / "expected.json", expected)
     shutil.copytree(WORK / "state" / "backups", into / "backups")
@@ -50,14 +50,14 @@ def _topic(into: Path) -> None:
 
 
 def _state(into: Path) -> None:
-    remaining, observed = memories.act()
+    remaining, observed = state_files.act()
     for part, document in remaining.items():
         _text(into / f"{part}.json", document.decode())
     _json(into / "expected.json", observed)
 
 
 def _baselines(into: Path) -> None:
-    document, observed = usual.learn()
+    document, observed = baselines.learn()
     _text(into / "baselines.json", document.decode())
     _json(into / "expected.json", observed)
 

@@ -8,7 +8,8 @@ import pytest
 
 from offsetwatch.errors import HistoryError
 from offsetwatch.history.tables import pipeline_status
-from tests.upgrade import opened, usual
+from tests.upgrade import baselines as usual
+from tests.upgrade import opened
 
 ALL = opened.milestones("baselines")
 

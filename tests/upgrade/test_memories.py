@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from offsetwatch.daemon.state_dir import StateDir
-from tests.upgrade import memories, opened
+from tests.upgrade import opened, state_files
 
 ALL = opened.milestones("state")
 NAMES = ("findings", "judge", "notify", "replication")
@@ -22,17 +22,17 @@ def milestone(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="module")
 def seen(milestone: str) -> dict[str, Any]:
     """What a daemon of today shows, that found what one of then has left."""
-    return memories.act(opened.state(milestone))[1]
+    return state_files.act(opened.state(milestone))[1]
 
 
 @pytest.fixture(scope="module")
 def forgetful() -> dict[str, Any]:
     """What one shows that found nothing."""
-    return memories.act({})[1]
+    return state_files.act({})[1]
 
 
 @pytest.mark.parametrize("what", ["findings", "verdicts", "lost", "losses", "recreations", "told"])
-@pytest.mark.parametrize("moment", memories.LOOKS)
+@pytest.mark.parametrize("moment", state_files.LOOKS)
 def test_a_daemon_goes_on_from_an_older_memory_as_the_older_one_would_have(
     milestone, seen, moment, what
 ):
@@ -56,7 +56,7 @@ def fields_of(now: list[str], then: list[str]) -> list[str]:
 @pytest.mark.parametrize("what", ["findings", "verdicts", "lost", "losses", "recreations", "told"])
 def test_nothing_of_it_could_be_known_without_that_memory(forgetful, what):
     then = opened.expected(ALL[-1], "state")
-    assert any(forgetful[moment][what] != then[moment][what] for moment in memories.LOOKS)
+    assert any(forgetful[moment][what] != then[moment][what] for moment in state_files.LOOKS)
 
 
 def test_no_older_memory_is_put_aside(milestone, tmp_path):
@@ -67,7 +67,7 @@ def test_no_older_memory_is_put_aside(milestone, tmp_path):
     try:
         for name in NAMES:
             state.save(name, documents[name])
-        for name, into in memories.parts().items():
+        for name, into in state_files.parts().items():
             state.recall(name, into)
             refused += [item.name for item in (tmp_path / "state").glob("*.damaged.json")]
     finally:
@@ -84,7 +84,7 @@ def test_a_memory_of_a_newer_version_is_put_aside_as_it_is_and_begun_anew(name, 
     state = StateDir(tmp_path / "state")
     try:
         state.save(name, document)
-        state.recall(name, memories.parts()[name])
+        state.recall(name, state_files.parts()[name])
     finally:
         state.close()
     assert not (tmp_path / "state" / f"{name}.json").exists()
@@ -94,5 +94,5 @@ def test_a_memory_of_a_newer_version_is_put_aside_as_it_is_and_begun_anew(name, 
 def test_a_story_has_every_kind_of_memory_in_it():
     """Otherwise nothing would be proven of what is missing."""
     for milestone in ALL:
-        then = opened.expected(milestone, "state")[memories.REPLACED]
+        then = opened.expected(milestone, "state")[state_files.REPLACED]
         assert all(then[what] for what in ("findings", "verdicts", "losses", "recreations", "told"))

@@ -16,7 +16,7 @@ from offsetwatch.remedy.journal.journal import ChainLine, Journal
 from offsetwatch.remedy.model.journal_records import LeadershipTaken
 from offsetwatch.remedy.replicas.topic_copy import JournalTopicCopy, encode_line
 from tests.unit.remedy.plans import Bench, plan_of
-from tests.upgrade import journals, remedied
+from tests.upgrade import journals, remediation_journals
 
 TOPIC, TOPIC_ID = "offsetwatch-journal", "7Gk0bN6pQ0yX1nZs8H3dVw"
 # What a topic adds is around the records, which journals.py has of every kind.
@@ -26,7 +26,7 @@ _ALL = 100_000
 
 def write(folder: Path) -> tuple[list[bytes], dict[str, Any]]:
     """The values of the topic's records in order, and what this code says of the copy."""
-    result = journals.cases() | remedied.cases()
+    result = journals.cases() | remediation_journals.cases()
     for name in ALONE:
         journals.played(folder, journals.named(result[name].plan, name), result[name])
     with closing(Journal(folder)) as journal:

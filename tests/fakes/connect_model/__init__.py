@@ -7,8 +7,7 @@ reach it through a Door.
 
 from tests.fakes.connect_model.broker import At, Broker, Record, Trouble
 from tests.fakes.connect_model.cluster import Effect, FakeConnect, Timing
-from tests.fakes.connect_model.doors import Door, Fault, How, Seen, conflict, error, page
-from tests.fakes.connect_model.people import Operator, Person
+from tests.fakes.connect_model.outside_changes import Operator, Person
 from tests.fakes.connect_model.plugins import (
     FILE_SINK,
     FILE_SOURCE,
@@ -19,6 +18,7 @@ from tests.fakes.connect_model.plugins import (
     SINK,
 )
 from tests.fakes.connect_model.timeline import Timeline
+from tests.fakes.connect_model.transports import Door, Fault, How, Seen, conflict, error, page
 
 __all__ = [
     "FILE_SINK",

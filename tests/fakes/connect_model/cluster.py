@@ -1,7 +1,7 @@
 """FakeConnect: the Connect cluster as one object, and what can be done to it from outside.
 
-Set it up, ask it through `door()` (doors.py), let time pass with `advance`, and look at what came
-of it.
+Set it up, query it through `door()` (transports.py), let time pass with `advance`, and inspect the
+result.
 Everything in it is one real thread's work on virtual time: the same calls give the same trace.
 """
 
@@ -15,7 +15,6 @@ from tests.fakes.connect_model import traces
 from tests.fakes.connect_model.answers import Refusal
 from tests.fakes.connect_model.broker import At, Broker, Record
 from tests.fakes.connect_model.configs import STARTED, ConfigRecord, of_target
-from tests.fakes.connect_model.doors import Door, Seen
 from tests.fakes.connect_model.files import Files
 from tests.fakes.connect_model.membership import Membership, TaskId
 from tests.fakes.connect_model.mirror import Sync
@@ -23,6 +22,7 @@ from tests.fakes.connect_model.offsets import GLOBAL, OffsetsTopics, Pairs, Stor
 from tests.fakes.connect_model.plugins import PLUGINS, Plugin
 from tests.fakes.connect_model.tasks import Behaviour, Task
 from tests.fakes.connect_model.timeline import Timeline
+from tests.fakes.connect_model.transports import Door, Seen
 from tests.fakes.connect_model.worker import Worker
 
 UPSTREAM: Final = "west"

@@ -7,7 +7,7 @@ from pathlib import Path
 from click.testing import CliRunner, Result
 
 from offsetwatch.cli import cli
-from tests.unit.remedy.offices import Bureau
+from tests.unit.remedy.services import Bureau
 
 
 def configure(folder: Path) -> None:

@@ -28,7 +28,7 @@ from offsetwatch.cli.plans.service_access import (
 )
 from offsetwatch.errors import ConfigError, HistoryError
 from offsetwatch.history.spark.jars import cache_directory
-from tests.unit.remedy.offices import Bureau
+from tests.unit.remedy.services import Bureau
 
 CONFIG = """\
 kafka:

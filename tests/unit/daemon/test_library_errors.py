@@ -74,7 +74,7 @@ from tests.unit.daemon.test_supervisor_library_errors import (
     named,
     subclasses,
 )
-from tests.unit.ingest.following import Following, Story, whole
+from tests.unit.ingest.driven_tails import Following, Story, whole
 
 
 def _kind(error: Exception) -> type[ClientError]:

@@ -23,7 +23,7 @@ from offsetwatch.model.topology import KafkaTopic
 from tests.fakes.kafka import FakeKafka, FakeReader
 from tests.unit.ingest.test_topic_readers import sync
 
-from .following import TOPIC, Following, checked, failed, live, whole
+from .driven_tails import TOPIC, Following, checked, failed, live, whole
 
 KEY = b'["files",{"filename":"/a"}]'
 OTHER = b'["files",{"filename":"/b"}]'

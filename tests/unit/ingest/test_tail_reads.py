@@ -16,7 +16,7 @@ from offsetwatch.model.observations import InputFailed, TailRead
 from offsetwatch.model.topology import KafkaTopic
 from tests.fakes.broker import MockBroker
 from tests.fakes.kafka import FakeKafka, FakeReader
-from tests.unit.ingest.following import TOPIC, Following, checked, failed, live, whole
+from tests.unit.ingest.driven_tails import TOPIC, Following, checked, failed, live, whole
 from tests.unit.ingest.test_tail import KEY, value
 
 

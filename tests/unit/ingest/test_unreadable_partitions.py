@@ -17,7 +17,7 @@ from offsetwatch.model.topology import TopicPartition
 from tests.fakes.kafka import FakeKafka, FakeReader
 from tests.unit.daemon.test_supervisor_library_errors import CODES
 
-from .following import TOPIC, Following, checked, live, whole
+from .driven_tails import TOPIC, Following, checked, live, whole
 
 SICK = TopicPartition(TOPIC.topic, 1)
 WHY = {

@@ -10,7 +10,7 @@ from offsetwatch.ingest.unreadable_partitions import OPEN_MAX_S, PEEK_S, PEEKS_M
 from offsetwatch.model.observations import TailRead
 from offsetwatch.model.topology import TopicPartition
 from tests.fakes.kafka import FakeKafka, FakeReader
-from tests.unit.ingest.following import TOPIC, Following, checked, live, whole
+from tests.unit.ingest.driven_tails import TOPIC, Following, checked, live, whole
 
 FILES = b'["files",{"filename":"/a"}]'
 OTHER = b'["files",{"filename":"/b"}]'

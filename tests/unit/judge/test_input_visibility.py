@@ -33,7 +33,7 @@ from offsetwatch.state.snapshot import (
 )
 from tests.changed import replace
 
-from .watches import FLOW, MM2
+from .observed_rewinds import FLOW, MM2
 
 OFFSETS = KafkaTopic("east", "connect-offsets")
 CONFIGS, STATUS = KafkaTopic("east", "configs"), KafkaTopic("east", "status")

@@ -29,7 +29,7 @@ from offsetwatch.remedy.model.plan import (
     ToState,
 )
 from tests.fakes.clock import VirtualClock
-from tests.fakes.remedied import World, WorldDriver
+from tests.fakes.memory_connector import World, WorldDriver
 
 OLD = {'{"file":"a"}': '{"position":10}', '{"file":"b"}': '{"position":20}'}
 NEW = {'{"file":"a"}': '{"position":3}', '{"file":"c"}': '{"position":5}'}

@@ -22,7 +22,7 @@ from offsetwatch.remedy.model.policy import Rule
 from offsetwatch.remedy.model.service_api import Mode
 from tests.contract.worlds import SINK_NAME, TOPIC, bad, numbers, state
 from tests.fakes.connect_model import Fault, How, Person, Trouble
-from tests.unit.remedy.agency import ENDED, POLICY, VOID, Agency, FirstRecord, phase_of
+from tests.unit.remedy.loops import ENDED, POLICY, VOID, Agency, FirstRecord, phase_of
 
 AUTO = replace(
     POLICY,

@@ -14,7 +14,7 @@ from offsetwatch.remedy.model.plan import Action, PlanStatus
 from offsetwatch.remedy.model.policy import Policy
 from offsetwatch.remedy.model.service_api import Mode
 from tests.contract.worlds import SINK_NAME, TOPIC, numbers, state
-from tests.unit.remedy.agency import ENDED, POLICY, VOID, Agency
+from tests.unit.remedy.loops import ENDED, POLICY, VOID, Agency
 from tests.unit.remedy.test_loop import failing, only
 
 STRICTER = replace(POLICY, failures=3)

@@ -43,8 +43,8 @@ from offsetwatch.remedy.service import (
     PROPOSAL_S,
     RemediationService,
 )
-from tests.unit.remedy.offices import Bureau, asked, hint
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, plan_of, skip_of
+from tests.unit.remedy.services import Bureau, asked, hint
 
 PATCH = (
     f'PATCH /connectors/orders/offsets {{"offsets":[{{"partition":{PARTITION},"offset":{NEXT}}}]}}'

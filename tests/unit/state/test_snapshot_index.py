@@ -8,7 +8,7 @@ from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, Topology
 from offsetwatch.state.book import Book
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
-from tests.unit.judge.watches import FLOW, MM2, copied, counted
+from tests.unit.judge.observed_rewinds import FLOW, MM2, copied, counted
 
 OWN, SHARED = KafkaTopic("west", "own"), KafkaTopic("west", "shared")
 

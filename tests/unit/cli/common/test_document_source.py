@@ -30,7 +30,7 @@ from offsetwatch.serve.metrics.families import ConfigReloadStatus
 from offsetwatch.state.snapshot import ConnectorView, InputView, Snapshot
 from tests.changed import replace
 from tests.fakes.connect import Made, serving
-from tests.unit.remedy.offices import Bureau
+from tests.unit.remedy.services import Bureau
 from tests.unit.serve.documents.test_findings import FOUND, JUDGED, SNAPSHOT
 from tests.unit.state.worlds import FILE, files
 

@@ -35,9 +35,9 @@ from offsetwatch.remedy.model.journal_records import (
 from offsetwatch.remedy.model.service_api import Mode
 from tests.changed import replace
 from tests.contract.worlds import SINK_NAME
-from tests.unit.remedy.agency import POLICY, Agency
-from tests.unit.remedy.offices import Bureau
+from tests.unit.remedy.loops import POLICY, Agency
 from tests.unit.remedy.plans import AT, PARTITION, skip_of
+from tests.unit.remedy.services import Bureau
 
 
 @pytest.fixture

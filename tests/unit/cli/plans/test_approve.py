@@ -35,9 +35,9 @@ from offsetwatch.remedy.model.journal_records import (
     PlanProposed,
 )
 from offsetwatch.remedy.model.plan import Alter, Plan, PlanStatus
-from tests.unit.remedy.agency import ENDED, Agency
-from tests.unit.remedy.offices import TOLD, Bureau
+from tests.unit.remedy.loops import ENDED, Agency
 from tests.unit.remedy.plans import AT, PARTITION, plan_of, skip_of
+from tests.unit.remedy.services import TOLD, Bureau
 
 
 @pytest.fixture

@@ -19,8 +19,8 @@ from offsetwatch.remedy.model.plan import PartitionOffset
 from offsetwatch.remedy.model.service_api import RequestTargetNotFound, Wish
 from offsetwatch.remedy.service import ServiceCallbacks
 from tests.unit.cli.journal_host import configure, typed
-from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import NEXT, PARTITION
+from tests.unit.remedy.services import Bureau
 
 SKIP = (
     *("plan", "create", "skip", "--connector", "orders", "--because", "it is poison"),
@@ -104,7 +104,7 @@ def test_a_dry_run_ends_with_3_if_a_guard_would_not_let_it_begin(bureau, monkeyp
         GuardAnswer(9, "running", "deny", "it is paused"),
         GuardAnswer(1, "mode", "unknown", "?"),
     )
-    monkeypatch.setattr("tests.unit.remedy.offices.TOLD", answers)
+    monkeypatch.setattr("tests.unit.remedy.services.TOLD", answers)
     assert typed(*SKIP, "--dry-run", bureau=bureau).exit_code == 3
     done = typed(*SKIP, bureau=bureau)
     assert "as it is now it could not begin: running, mode" in done.stderr

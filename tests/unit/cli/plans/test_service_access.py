@@ -10,7 +10,7 @@ from offsetwatch.cli.plans import create
 from offsetwatch.cli.plans.service_access import ServiceAccess
 from offsetwatch.cli.remote.control_client import ControlEndpoint
 from offsetwatch.errors import ConfigError, ResponseTimeout
-from tests.unit.remedy.offices import Bureau
+from tests.unit.remedy.services import Bureau
 
 KEY = ("lab", "files")
 

@@ -17,8 +17,8 @@ from offsetwatch.remedy.model.journal_records import ModeSet, PauseSet
 from offsetwatch.remedy.model.service_api import Mode
 from tests.fakes.clock import VirtualClock
 from tests.unit.cli.journal_host import configure, typed
-from tests.unit.remedy.offices import Bureau
 from tests.unit.remedy.plans import AT, PARTITION, skip_of
+from tests.unit.remedy.services import Bureau
 
 NOW = 1_800_000_000.0
 

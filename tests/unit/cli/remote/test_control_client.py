@@ -56,8 +56,8 @@ from offsetwatch.remedy.service import RemediationService
 from offsetwatch.serve.control.listener_thread import ControlServer
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
-from tests.unit.remedy.offices import Bureau, asked
 from tests.unit.remedy.plans import AT, NEXT, PARTITION, skip_of
+from tests.unit.remedy.services import Bureau, asked
 
 PEOPLE = {"ada": "operator", "bob": "operator", "eve": "viewer"}
 WISH = asked(pair=PartitionOffset(PARTITION, NEXT))

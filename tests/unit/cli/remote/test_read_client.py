@@ -13,7 +13,7 @@ from offsetwatch.cli.remote import read_client
 from offsetwatch.cli.remote.read_client import ReadListener, fetch_document
 from offsetwatch.config import load
 from offsetwatch.errors import AccessDenied, TargetUnreachable
-from tests.unit.serve.web_config.sites import ADA, PASSWORD, Site
+from tests.unit.serve.web_config.listeners import ADA, PASSWORD, Site
 
 
 @pytest.fixture

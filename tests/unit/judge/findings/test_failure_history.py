@@ -28,9 +28,9 @@ from offsetwatch.model.connectors import (
 from offsetwatch.model.findings import FailureRun
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, SinkPartitionView, Snapshot
 from tests.changed import replace
+from tests.unit.judge.observed_rewinds import MM2, copied, counted
 from tests.unit.judge.test_input_visibility import ASKED, REST, heard
 from tests.unit.judge.test_input_visibility import FILES as LISTED
-from tests.unit.judge.watches import MM2, copied, counted
 
 BAD = "org.example.Bad in Files.poll"
 BAD_ELSEWHERE = "org.example.Bad in Files.commit"

@@ -30,7 +30,7 @@ from offsetwatch.state.history_documents import BaselinesView
 from offsetwatch.state.snapshot import GroupView, Loss, TopicRecreation
 from tests.changed import replace
 from tests.evidence import pairs, texts
-from tests.unit.judge.plays import BAD, INTERVAL_S, Play, connector, failed, task
+from tests.unit.judge.register_runs import BAD, INTERVAL_S, Play, connector, failed, task
 from tests.unit.state.worlds import (
     FILE,
     OFFSETS,

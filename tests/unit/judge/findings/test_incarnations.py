@@ -21,7 +21,7 @@ from offsetwatch.state.snapshot import (
     SourcePartitionView,
 )
 from tests.changed import replace
-from tests.unit.judge.watches import BEGAN, counted
+from tests.unit.judge.observed_rewinds import BEGAN, counted
 
 FILES = ("lab", "files")
 TOPIC = "east/connect-offsets"

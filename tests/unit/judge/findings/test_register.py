@@ -35,7 +35,16 @@ from tests.unit.judge.findings.test_finding_rules import (
     the_syncs_are_deleted,
     three_connectors_go_back,
 )
-from tests.unit.judge.plays import BAD, INTERVAL_S, LOOK_S, SETTINGS, STATUS, Play, failed, task
+from tests.unit.judge.register_runs import (
+    BAD,
+    INTERVAL_S,
+    LOOK_S,
+    SETTINGS,
+    STATUS,
+    Play,
+    failed,
+    task,
+)
 from tests.unit.state.worlds import FILE, OFFSETS, SYNCS, World, files, mirror, orders, source
 
 REST = InputId(CONNECT_REST, connect_cluster="lab")

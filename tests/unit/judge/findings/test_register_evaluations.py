@@ -14,8 +14,8 @@ from offsetwatch.model.connectors import Task
 from offsetwatch.model.findings import EvidenceItem, Finding, FindingName, Severity
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
+from tests.unit.judge.observed_rewinds import BEGAN
 from tests.unit.judge.test_input_visibility import ASKED, FILES, READ, REST, heard
-from tests.unit.judge.watches import BEGAN
 
 SETTINGS = JudgeSettings(interval_s=60.0)
 ILL = replace(FILES, tasks=(Task(0, "failed"),))

@@ -20,8 +20,7 @@ from offsetwatch.model.findings import Judgement, Scope, Verdict
 from offsetwatch.model.topology import Topology
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
-from tests.unit.judge.test_input_visibility import FILES
-from tests.unit.judge.watches import (
+from tests.unit.judge.observed_rewinds import (
     BEGAN,
     FLOW,
     INTERVAL_S,
@@ -37,6 +36,7 @@ from tests.unit.judge.watches import (
     sync,
     watch,
 )
+from tests.unit.judge.test_input_visibility import FILES
 
 # --- who went back together ----------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.findings import EvidenceItem, Finding, FindingName, Severity
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
-from tests.unit.judge.watches import BEGAN, MM2
+from tests.unit.judge.observed_rewinds import BEGAN, MM2
 
 
 def seen_at(now: float, memory: RuleMemory) -> RuleContext:

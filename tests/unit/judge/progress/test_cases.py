@@ -24,8 +24,8 @@ from offsetwatch.model.observations import LOG_ENDS, InputId
 from offsetwatch.model.topology import KAFKA_NOT_CONFIGURED, SinkGroup, Topology
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, SinkPartitionView
 from tests.changed import replace
+from tests.unit.judge.observed_rewinds import FLOW, MM2, copied, counted
 from tests.unit.judge.test_input_visibility import heard
-from tests.unit.judge.watches import FLOW, MM2, copied, counted
 
 SETTINGS = JudgeSettings(interval_s=60.0)
 CASE = VerdictCase(patience_s=180.0, rhythm_s=100.0)  # late after three times that

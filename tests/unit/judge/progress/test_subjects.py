@@ -26,8 +26,8 @@ from offsetwatch.state.snapshot import (
     SourcePartitionView,
 )
 from tests.changed import replace
+from tests.unit.judge.observed_rewinds import BEGAN, MM2, copied, counted
 from tests.unit.judge.test_input_visibility import FILES
-from tests.unit.judge.watches import BEGAN, MM2, copied, counted
 
 UNSEEN = Decision(Verdict.UNKNOWN, UNAVAILABLE_INPUT_RULE, "an input tells nothing")
 MOVES = Decision(Verdict.OK, 8, "it advances")

@@ -24,11 +24,11 @@ from offsetwatch.state.snapshot import (
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.scenarios.steadiness import APART_S, FIRST, unsteady
-from tests.unit.judge.desks import Desk, connector, read, silent
 from tests.unit.judge.findings.test_finding_rules import FOUND
+from tests.unit.judge.judged_snapshots import Desk, connector, read, silent
+from tests.unit.judge.observed_rewinds import BEGAN
 from tests.unit.judge.progress.test_verdict_rules import TABLE
 from tests.unit.judge.test_input_visibility import ASKED, REST, heard
-from tests.unit.judge.watches import BEGAN
 
 NOW = 1_800_000_000.0
 

@@ -44,7 +44,7 @@ from offsetwatch.remedy.model.plan import (
     RequestedState,
     ToState,
 )
-from tests.unit.remedy.moved import (
+from tests.unit.remedy.next_moves import (
     ALTERING,
     FREEZING,
     FROZEN,

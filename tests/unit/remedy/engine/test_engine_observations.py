@@ -32,7 +32,7 @@ from offsetwatch.remedy.model.plan import (
     RequestedState,
     ToState,
 )
-from tests.unit.remedy.moved import (
+from tests.unit.remedy.next_moves import (
     ALTERING,
     FROZEN,
     LIMITS,

@@ -24,7 +24,7 @@ from offsetwatch.remedy.model.journal_records import (
 )
 from offsetwatch.remedy.model.plan import Alter, PlanStatus, RequestedState, ToState
 from tests.fakes.clock import SetClock
-from tests.unit.remedy.mortal import Killed
+from tests.unit.remedy.killed_processes import Killed
 from tests.unit.remedy.plans import AFTER, ALTER, OLD, Bench, plan_of
 
 

@@ -30,7 +30,7 @@ from offsetwatch.remedy.model.plan import (
     Reset,
     ToState,
 )
-from tests.unit.remedy.mortal import FragileJournal, Fuse, Killed
+from tests.unit.remedy.killed_processes import FragileJournal, Fuse, Killed
 from tests.unit.remedy.plans import AFTER, ALTER, NEW, OLD, Bench, plan_of
 
 pytestmark = pytest.mark.slow

@@ -29,7 +29,15 @@ from tests.changed import replace
 from tests.fakes.batches import batch, record, store
 from tests.fakes.broker import MockBroker
 from tests.fakes.clock import VirtualClock
-from tests.unit.remedy.standstills import BAD, GOOD, JSON, STRING, log_line, mirror_pair, sink_pair
+from tests.unit.remedy.stalled_connectors import (
+    BAD,
+    GOOD,
+    JSON,
+    STRING,
+    log_line,
+    mirror_pair,
+    sink_pair,
+)
 
 SINK = "org.example.OwnSink"
 TOPIC = "orders"

@@ -12,7 +12,7 @@ from offsetwatch.remedy.gather.poison_locator import OBSERVATIONS_MAX, FailurePo
 from offsetwatch.remedy.locate.converters import Converter
 from offsetwatch.remedy.locate.search import ReadPosition, read_mirror_facts, read_sink_facts
 from offsetwatch.remedy.locate.sinks import LOG_CHARS_MAX
-from tests.unit.remedy.standstills import AT, JSON, STRING
+from tests.unit.remedy.stalled_connectors import AT, JSON, STRING
 
 WHOSE = ("west", "c")
 AT_7, AT_9 = ReadPosition(AT, 7), ReadPosition(AT, 9)

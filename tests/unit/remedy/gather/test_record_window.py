@@ -31,7 +31,7 @@ from tests.fakes.batches import batch, store
 from tests.fakes.batches import record as in_batch
 from tests.fakes.broker import MockBroker
 from tests.fakes.clock import VirtualClock
-from tests.unit.remedy.standstills import (
+from tests.unit.remedy.stalled_connectors import (
     AT,
     BAD,
     BY_JSON,

@@ -15,7 +15,7 @@ from offsetwatch.remedy.model.fleet_state import RecordSkip
 from offsetwatch.remedy.model.plan import Action, RecordLocation
 from offsetwatch.remedy.model.policy import MassFailure, Policy, Window
 from offsetwatch.remedy.model.service_api import Breaker, Mode
-from tests.unit.remedy.guarded import (
+from tests.unit.remedy.permitting_facts import (
     APPROVED,
     CONNECT,
     CONNECTOR,

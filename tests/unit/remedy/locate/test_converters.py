@@ -30,7 +30,7 @@ from offsetwatch.remedy.locate.sinks import (
     find_contradiction,
     has_unknown_converter,
 )
-from tests.unit.remedy.standstills import (
+from tests.unit.remedy.stalled_connectors import (
     AT,
     AVRO,
     BAD,

@@ -19,7 +19,7 @@ from offsetwatch.remedy.locate.search import (
 )
 from offsetwatch.remedy.locate.sinks import find_in_sink
 from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation
-from tests.unit.remedy.standstills import (
+from tests.unit.remedy.stalled_connectors import (
     AT,
     AVRO,
     BAD,

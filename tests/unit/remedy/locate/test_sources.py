@@ -24,7 +24,7 @@ from offsetwatch.remedy.locate.sources import (
     find_in_mirror,
 )
 from offsetwatch.remedy.model.plan import PartitionOffset, RecordLocation
-from tests.unit.remedy.standstills import (
+from tests.unit.remedy.stalled_connectors import (
     AT,
     ID,
     Failed,

@@ -23,7 +23,7 @@ from offsetwatch.remedy.model.plan import (
 )
 from offsetwatch.remedy.model.service_api import Mode
 from offsetwatch.remedy.views import plan_view
-from tests.unit.remedy.agency import POLICY, Agency
+from tests.unit.remedy.loops import POLICY, Agency
 
 AT = 1_800_000_000.0
 PLAN = Plan(

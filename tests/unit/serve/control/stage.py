@@ -18,7 +18,7 @@ from offsetwatch.serve.control.listener_thread import ControlServer
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, Snapshot
 from tests.changed import replace
 from tests.fakes.clock import VirtualClock
-from tests.fakes.desk import MemoryDesk, plan_row
+from tests.fakes.remediation_service import MemoryDesk, plan_row
 from tests.waiting import DEADLINE_S
 
 ROLES = ("viewer", "proposer", "approver", "operator", "hook")

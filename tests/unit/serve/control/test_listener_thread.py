@@ -23,7 +23,7 @@ from offsetwatch.serve.control.dispatcher import _list_host_names
 from tests.unit.serve.control.bad.table import status_of
 from tests.unit.serve.control.bad.tls import CLIENTS, NAME, ask, secured, trusting, web_file
 from tests.unit.serve.control.stage import BECAUSE, Stage, control, serving, token
-from tests.unit.serve.web_config.sites import HASH, OTHER_HASH, PASSWORD
+from tests.unit.serve.web_config.listeners import HASH, OTHER_HASH, PASSWORD
 from tests.waiting import until
 
 

@@ -23,8 +23,8 @@ from offsetwatch.remedy.model.service_api import (
 )
 from offsetwatch.serve.control import routes
 from offsetwatch.serve.control.routes import ROUTES
-from tests.fakes.desk import GUARD
-from tests.unit.serve.control.bad import bodies, callers, http, names, plans, tls, world
+from tests.fakes.remediation_service import GUARD
+from tests.unit.serve.control.bad import bodies, callers, http, inputs, names, plans, tls
 from tests.unit.serve.control.bad.table import HOSTILE, ROWS, SECRET, TAKEN, Row
 from tests.unit.serve.control.stage import BECAUSE, ROLES, SKIP, V1, Stage, control, serving
 
@@ -378,7 +378,7 @@ def test_two_who_approve_at_once_are_one_who_did_and_one_who_came_late(stage: St
 
 # --- bad inputs ----------------------------------------------------------------------------------
 
-TABLES = (callers, bodies, names, plans, http, world, tls)
+TABLES = (callers, bodies, names, plans, http, inputs, tls)
 ELSEWHERE = {57}  # a policy that is edited while a plan is carried out: tests of remedy's guards
 NOT_HERE = {*range(7, 14), 60}
 

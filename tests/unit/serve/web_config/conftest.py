@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from .sites import Site
+from .listeners import Site
 
 
 @pytest.fixture

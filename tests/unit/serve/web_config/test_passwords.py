@@ -22,7 +22,7 @@ from offsetwatch.serve.web_config.passwords import (
     PasswordRejection,
 )
 
-from .sites import HASH, PASSWORD
+from .listeners import HASH, PASSWORD
 
 USERS = {"ada": SecretStr(HASH)}
 

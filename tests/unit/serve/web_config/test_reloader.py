@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from lab.cluster.certificates import Authority
 from offsetwatch.serve.web_config.reloader import WebConfigReloader
 
-from .sites import ADA, OTHER_HASH, Site, basic, status
+from .listeners import ADA, OTHER_HASH, Site, basic, status
 
 Change = Callable[[Site], object]
 

@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from lab.cluster.certificates import Authority
 from offsetwatch.errors import ConfigError
 from offsetwatch.serve.web_config.passwords import FAILURES_MAX
-from tests.unit.serve.web_config.sites import (
+from tests.unit.serve.web_config.listeners import (
     ADA,
     HASH,
     OTHER_HASH,

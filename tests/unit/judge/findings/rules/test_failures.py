@@ -20,7 +20,7 @@ from offsetwatch.model.observations import LogBounds, SinkOffset
 from offsetwatch.model.topology import TopicPartition
 from tests.changed import replace
 from tests.evidence import pairs, texts
-from tests.unit.judge.plays import BAD, SETTINGS, Play, connector
+from tests.unit.judge.register_runs import BAD, SETTINGS, Play, connector
 from tests.unit.state.worlds import FILE, World, files, mirrors, orders, sink, source
 
 WORSE = "org.example.Worse in Files.poll"

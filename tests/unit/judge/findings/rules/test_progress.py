@@ -15,9 +15,9 @@ from offsetwatch.model.connectors import StateChange, StateHistory, Task
 from offsetwatch.model.findings import Scope, Verdict
 from offsetwatch.model.observations import LOG_ENDS, InputId
 from tests.evidence import pairs, texts
-from tests.unit.judge.desks import Desk, connector, fails, mirrored, read, silent
+from tests.unit.judge.judged_snapshots import Desk, connector, fails, mirrored, read, silent
+from tests.unit.judge.observed_rewinds import BEGAN, counted
 from tests.unit.judge.test_input_visibility import ASKED, REST, heard
-from tests.unit.judge.watches import BEGAN, counted
 
 # --- the sum -------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from offsetwatch.state.snapshot import Loss, TopicRecreation
 from tests.changed import replace
 from tests.evidence import pairs, texts
 from tests.unit.judge.findings.test_finding_rules import what_is_usual
-from tests.unit.judge.plays import INTERVAL_S, LOOK_S, Play
+from tests.unit.judge.register_runs import INTERVAL_S, LOOK_S, Play
 from tests.unit.state.worlds import mirrors, orders
 
 TOLD_S = REPORT_INTERVALS * INTERVAL_S

@@ -33,7 +33,7 @@ from offsetwatch.remedy.model.plan import (
 )
 from tests.fakes import connect as fake
 from tests.fakes.clock import VirtualClock
-from tests.unit.remedy.mortal import FragileJournal, Fuse, Killed
+from tests.unit.remedy.killed_processes import FragileJournal, Fuse, Killed
 
 REMNANTS = {'{"filename":"/old"}': {"position": 77}, '{"filename":"/a"}': {"position": 99}}
 WANTED = {'{"filename":"/a"}': {"position": 5}}

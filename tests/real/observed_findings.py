@@ -21,7 +21,7 @@ from lab.moments import seconds
 from lab.product.offsetwatch import Product
 from lab.stories import Flow, begin, end
 from lab.waiting import NotYet, until
-from tests.real.seen import becomes
+from tests.real.daemon_series import becomes
 
 # Connect's flush interval in these labs is a second, so three of these are three flushes and more.
 INTERVAL_S = 3.0

@@ -35,7 +35,7 @@ from offsetwatch.remedy.model.plan import (
     ToState,
 )
 from tests.fakes.logs import AWAY, SETTINGS, FakeLogs
-from tests.fakes.remedied import World, WorldDriver
+from tests.fakes.memory_connector import World, WorldDriver
 
 KEY = "a" * 64
 OFFSET = 2

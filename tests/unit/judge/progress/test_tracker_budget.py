@@ -22,7 +22,7 @@ from offsetwatch.model.observations import LOG_ENDS, InputId
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
 from tests.evidence import pairs
-from tests.unit.judge.desks import SETTINGS, Desk, connector, read, silent
+from tests.unit.judge.judged_snapshots import SETTINGS, Desk, connector, read, silent
 from tests.unit.judge.test_input_visibility import ASKED, REST, heard
 
 

@@ -12,7 +12,7 @@ from offsetwatch.remedy.locate.sinks import (
     parse_dead_letters,
     parse_error_log,
 )
-from tests.unit.remedy.standstills import AT, JSON, letter, log_line
+from tests.unit.remedy.stalled_connectors import AT, JSON, letter, log_line
 
 SAID = frozenset({Coordinates(AT, 1234, "converter_value", JSON)})
 

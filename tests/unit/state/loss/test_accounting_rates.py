@@ -14,7 +14,7 @@ from offsetwatch.state.loss.accounting import (
     PartitionRates,
 )
 from offsetwatch.state.mirror.offset_syncs import SyncsSinceLastPoll
-from tests.unit.state.loss.test_partition import Watched, steady, synced
+from tests.unit.state.loss.test_accounting_partitions import Watched, steady, synced
 
 FLUSH_S = 60.0
 

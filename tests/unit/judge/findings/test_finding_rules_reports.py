@@ -15,7 +15,7 @@ from offsetwatch.state.internal_topics import NOT_COMPACTED, OVERSIZE
 from offsetwatch.state.snapshot import GroupView, TopicProblem
 from tests.changed import replace
 from tests.evidence import pairs, texts
-from tests.unit.judge.plays import Play
+from tests.unit.judge.register_runs import Play
 from tests.unit.state.connect.test_topic_listing import CONFIGS, listing
 from tests.unit.state.worlds import (
     FILE,

@@ -12,8 +12,8 @@ from lab.product.remediating_daemon import Guarded
 from lab.stories import Flow, begin, cluster_actions, end, poison, resets, sinks, stalls
 from lab.stories.sinks import Sink
 from lab.waiting import NotYet, until
-from tests.real.seen import becomes, total
-from tests.real.telling import (
+from tests.real.daemon_series import becomes, total
+from tests.real.remediation_stories import (
     QUARANTINE,
     SEEN_S_MAX,
     Json,

@@ -15,7 +15,7 @@ from offsetwatch.judge.settings import JudgeSettings
 from offsetwatch.model.topology import Topology
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, MirrorPartitionView, Snapshot, SyncView
 from tests.changed import replace
-from tests.unit.judge.watches import BEGAN, FLOW, WHERE, copied, sync
+from tests.unit.judge.observed_rewinds import BEGAN, FLOW, WHERE, copied, sync
 
 SETTINGS = JudgeSettings(interval_s=60.0)
 

@@ -1,5 +1,5 @@
 """Stories of daemons that may act: what each was shown, what it made of that, and what reached
-Connect. What acting.py and refusing.py have in common.
+Connect. What remediable_failures.py and refused_failures.py have in common.
 
 A skip waits for a quarter of a minute by design, so several stories are told at the same time, each
 with a daemon of its own: what fails in one of them is nothing that another one knows of.
@@ -20,7 +20,7 @@ from lab.product.remediating_daemon import Guarded
 from lab.stories import sinks
 from lab.stories.sinks import Sink
 from lab.waiting import NotYet, until
-from tests.real.seen import total
+from tests.real.daemon_series import total
 
 Json = dict[str, Any]
 

@@ -24,7 +24,7 @@ from lab.product.read_only_daemon import onlooker
 from lab.product.toolbox import Toolbox
 from lab.waiting import NotYet, until
 from tests.real.conftest import FAST, FAST_CONNECT
-from tests.real.seen import becomes, eventually, samples, total
+from tests.real.daemon_series import becomes, eventually, samples, total
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 

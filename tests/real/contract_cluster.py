@@ -19,7 +19,7 @@ from lab.kills import sample_connectors
 from lab.stories import cluster_actions
 from lab.waiting import until
 from tests.contract import normal
-from tests.contract.sites import (
+from tests.contract.clusters import (
     BAD,
     LARGE,
     PATIENCE_S,

@@ -9,8 +9,8 @@ import json
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from tests.fakes.connect_model.doors import Door
 from tests.fakes.connect_model.timeline import Steps
+from tests.fakes.connect_model.transports import Door
 
 if TYPE_CHECKING:
     from tests.fakes.connect_model.cluster import FakeConnect

@@ -12,7 +12,7 @@ from lab.stories import cluster_actions, poison, sinks
 from lab.stories.operators import Operator
 from lab.stories.sinks import NOT_JSON, Sink
 from lab.waiting import until
-from tests.real.telling import (
+from tests.real.remediation_stories import (
     SEEN_S_MAX,
     Json,
     Story,

@@ -22,9 +22,9 @@ from offsetwatch.remedy.model.journal_records import ModeSet, PlanEnded, PlanPar
 from offsetwatch.remedy.model.policy import Mode, Policy, Rule
 from tests.fakes.clock import SetClock
 from tests.sim.bounds import Bounds, done_before
-from tests.sim.endings import at_the_end
-from tests.sim.happenings import Others
+from tests.sim.final_checks import at_the_end
 from tests.sim.invariants import Broken, Watch
+from tests.sim.outside_changes import Others
 from tests.sim.process import Fuse, Instance, Killed, SimJournal, mortal_backups
 from tests.sim.schedules import FAILOVER, RESTART, WAYS, Schedule
 from tests.sim.world import NAME, PLACE, World

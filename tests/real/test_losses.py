@@ -13,7 +13,7 @@ from lab.product.offsetwatch import Product
 from lab.product.read_only_daemon import onlooker
 from lab.stories import Flow, begin, end, losses
 from tests.real.conftest import FAST_CONNECT
-from tests.real.seen import becomes, eventually, total
+from tests.real.daemon_series import becomes, eventually, total
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 

@@ -9,7 +9,7 @@ import pytest
 
 from lab import Load
 from lab.stories import Flow, stalls
-from tests.real.stage import Stage, named
+from tests.real.observed_findings import Stage, named
 
 pytestmark = [pytest.mark.real, pytest.mark.full]
 

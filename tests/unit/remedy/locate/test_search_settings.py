@@ -11,7 +11,7 @@ from offsetwatch.remedy.locate.search import (
     read_mirror_facts,
     read_sink_facts,
 )
-from tests.unit.remedy.standstills import JSON
+from tests.unit.remedy.stalled_connectors import JSON
 
 SECRETS = {
     "connection.password": "hunter2",

@@ -13,8 +13,8 @@ from offsetwatch.model.topology import KafkaTopic, OffsetsTopic, Topology
 from offsetwatch.state.failover import build_groups_input
 from offsetwatch.state.snapshot import EMPTY_SNAPSHOT
 from tests.changed import replace
+from tests.unit.judge.observed_rewinds import FLOW
 from tests.unit.judge.test_input_visibility import ASKED, FILES, OFFSETS, READ, REST, heard, world
-from tests.unit.judge.watches import FLOW
 
 SYNCS = InputId(TAIL, kafka="west", topic="syncs")
 ENDS = InputId(LOG_ENDS, kafka="west")

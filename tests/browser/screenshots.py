@@ -1,4 +1,4 @@
-"""Draw the pictures of the status page: `python -m tests.browser.pictures docs/status-page`."""
+"""Draw the pictures of the status page: `python -m tests.browser.screenshots docs/status-page`."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from lab.waiting import NotYet
 from tests.contract import acts
-from tests.contract.sites import Pair, Site, Work
+from tests.contract.clusters import Pair, Site, Work
 
 Body = Callable[[Work], Any]
 

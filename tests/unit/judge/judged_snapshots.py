@@ -12,7 +12,7 @@ from offsetwatch.state.snapshot import EMPTY_SNAPSHOT, ConnectorView, SinkPartit
 from tests.changed import replace
 from tests.unit.judge.test_input_visibility import ASKED, REST, heard
 
-from .watches import BEGAN, FLOW, copied
+from .observed_rewinds import BEGAN, FLOW, copied
 
 INTERVAL_S = 60.0
 SETTINGS = JudgeSettings(interval_s=INTERVAL_S)

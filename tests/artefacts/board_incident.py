@@ -1,5 +1,5 @@
 """What the pictures of the boards are drawn from: an incident in virtual time, with remedies and a
-history that are made up. `python -m tests.artefacts.pictured docs/boards` draws them anew.
+history that are made up. `python -m tests.artefacts.board_incident docs/boards` draws them anew.
 
 MirrorMaker stops copying after twenty minutes and claims to run; the daemon is the real one of
 tests/scenarios.
