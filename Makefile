@@ -36,7 +36,7 @@ $(STAMP): pyproject.toml constraints.txt
 		|| { echo "the lab and the pipeline need Java 17 and Maven:"; \
 		     echo "  apt-get install openjdk-17-jdk-headless maven"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[history,dev]'
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[history,postgresql,mysql,sql,dev]'
 	@touch $@
 
 install: $(STAMP)

@@ -79,6 +79,12 @@ PLANTS = {
     "Kafka's client": Plant(
         "sockets", "import confluent_kafka", "confluent_kafka", allowed=("offsetwatch.clients",)
     ),
+    **{
+        f"the client {library}": Plant(
+            "sockets", f"import {library}", library, allowed=("offsetwatch.clients",)
+        )
+        for library in ("psycopg",)
+    },
     "an HTTP client": Plant(
         "http", "import httpx", "httpx", allowed=("offsetwatch.clients", "offsetwatch.cli.remote")
     ),

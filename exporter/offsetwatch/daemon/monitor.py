@@ -16,6 +16,7 @@ import structlog
 
 from offsetwatch.clients.connect.offsets_sweep import sweep_of
 from offsetwatch.clients.connect.reader import ConnectReader, reader_of
+from offsetwatch.clients.databases import build_source_reader
 from offsetwatch.clients.kafka.clients import TailReader
 from offsetwatch.clients.kafka.inspector import KafkaInspector
 from offsetwatch.clock import SystemClock, UnixClock
@@ -42,6 +43,7 @@ from offsetwatch.ingest.connect_rest import (
 from offsetwatch.ingest.internal_topics import TopicMemory, poll_topic_facts
 from offsetwatch.ingest.log_ends_poll import LogEndsPoll
 from offsetwatch.ingest.polls import Batch, poll_brokers, poll_groups
+from offsetwatch.ingest.source_ends import SourceEndPoll, find_request
 from offsetwatch.ingest.tail import Tail
 from offsetwatch.ingest.topic_readers import TopicReader
 from offsetwatch.ingest.unreadable_partitions import OpenTransactions
@@ -60,6 +62,7 @@ from offsetwatch.model.observations import (
     InputRetired,
     Observation,
     build_rest_offsets_input,
+    build_source_end_input,
 )
 from offsetwatch.model.source_ends import SourceKind
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup, TopicPartition
@@ -77,6 +80,7 @@ FACTS_DUE_S = 5.0  # how soon a topic that was just found is described; then it 
 RECORD_AGES_S_MAX = 3.0  # a catch-up is one without them
 PUT_TIMEOUT_S = 5.0  # a poll drops its batch rather than wait longer for the loop
 STOP_TIMEOUT_S = 15.0
+SOURCE_ENDS_S_MAX = 3.0  # the same; a database that does not answer is not waited for
 SOURCE_END_STALE_S = 60.0  # where a success does not say how long it lasts
 TAIL_STALE_S = 20.0  # ten of its own checks
 MISSED_POLLS = 3  # how many attempts in a row may fail before the result of a poll is withdrawn
@@ -129,12 +133,16 @@ class ClusterMonitor:
         self._discovery = Discovery(config, self._admins, self._open_reader, self._put, self._clock)
         self._probes = RecordAgeProbes(config, self._clock, self._stop.is_set)
         self._failover = FailoverPolls(self._admins, lambda: self.snapshot, self._put, self._clock)
+        self._source_polls = [
+            SourceEndPoll(source.name, build_source_reader(source), source.interval, self._clock)
+            for source in config.sources
+        ]
         base = Path(config.history.path)
         self._pipeline = PipelineStatusFile(base, self._put)
         self._baselines = BaselinesFile(base, self._put)
         self._loop = Loop(build_book(config), build_judge(config), self._clock, config.tick_s)
         # A thread for each poll that can block, so that one slow input does not delay the others.
-        threads = 4 + 6 * len(config.connect) + 4 * len(config.kafka)
+        threads = 4 + 6 * len(config.connect) + 4 * len(config.kafka) + len(config.sources)
         self._scheduler = JobScheduler(self._clock, threads, self._job_failed)
 
     @property
@@ -180,6 +188,8 @@ class ClusterMonitor:
             self._schedule_connect(connect)
         for admin in self._admins.values():
             self._schedule_kafka(admin)
+        for poll in self._source_polls:
+            self._schedule_source(poll)
         self._schedule_rest()
         self._scheduler.start()
 
@@ -201,6 +211,8 @@ class ClusterMonitor:
         for reader in self._readers.values():
             reader.close()
         self._probes.close()
+        for poll in self._source_polls:
+            poll.close()
         for admin in self._admins.values():
             admin.close()
 
@@ -229,6 +241,17 @@ class ClusterMonitor:
                 return
             self._stop.wait(min(0.1, self._config.tick_s))
 
+    def wait_for_source_ends(self, timeout_s: float = SOURCE_ENDS_S_MAX) -> None:
+        """Wait after a catch-up until each source has answered or failed, up to the timeout."""
+        deadline = time.monotonic() + min(timeout_s, SOURCE_ENDS_S_MAX)
+        while time.monotonic() < deadline:
+            requests = self.snapshot.source_requests
+            if all(
+                poll.answered == find_request(requests, poll.name) for poll in self._source_polls
+            ):
+                return
+            self._stop.wait(min(0.1, self._config.tick_s))
+
     # --- polls -----------------------------------------------------------------------------------
 
     def _every(
@@ -246,6 +269,15 @@ class ClusterMonitor:
         guarded = self._supervisor.guard(name, job, inputs, partial=partial, retires=retires)
         self._scheduler.every(seconds, guarded, delayed=delayed)
         return guarded
+
+    def _schedule_source(self, poll: SourceEndPoll) -> None:
+        input_id = build_source_end_input(poll.name)
+        self._every(
+            poll.interval_s,
+            f"end of {poll.name}",
+            lambda: self._put(poll.read(find_request(self.snapshot.source_requests, poll.name))),
+            lambda: [input_id],
+        )
 
     def _schedule_connect(self, connect: Connect) -> None:
         name, poll = connect.name, connect.poll

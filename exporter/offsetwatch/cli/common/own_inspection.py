@@ -196,6 +196,7 @@ def _inspect_clusters(
         _wait_until_settled(monitor, probe, config, deadline)
         complete = _is_complete(monitor.snapshot, probe.silent(), config, needed_by)
         if complete:
+            monitor.wait_for_source_ends(max(0.0, deadline - time.monotonic()))
             monitor.wait_for_ages(max(0.0, deadline - time.monotonic()))
             if needed_by is not None:
                 _wait_for_state_changes(monitor, config, needed_by[0], deadline)

@@ -1,0 +1,262 @@
+"""Reader of the end of a PostgreSQL server's WAL and of its logical replication slots.
+
+It works on PostgreSQL 10 and later, on a primary and on a standby. Rights: a login; for the
+position that a walsender has sent, `pg_monitor`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from offsetwatch.clients.databases.settings import (
+    ANSWER_TIMEOUT_S,
+    APPLICATION,
+    CONNECT_TIMEOUT_S,
+    STATEMENT_TIMEOUT_S,
+    import_library,
+    read_source_secret,
+    shorten_server_text,
+)
+from offsetwatch.config.schema.sources import Source
+from offsetwatch.errors import (
+    AccessDenied,
+    ClientError,
+    IncompleteResponse,
+    MalformedResponse,
+    NotFound,
+    RemoteRefusal,
+    ResponseTimeout,
+    ServerError,
+    SettingsRefused,
+    TargetUnreachable,
+    TooManyRequests,
+)
+from offsetwatch.model.source_ends import PostgresqlEnd, ReplicationSlot, SourceEndRequest
+
+if TYPE_CHECKING:
+    import psycopg
+
+_Result = TypeVar("_Result")
+
+_LIBRARY: Final = "psycopg"
+_SSL_MODES: Final = {"full": "verify-full", "ca": "verify-ca", "none": "require"}
+_SETTINGS: Final = (
+    f"SET statement_timeout = '{STATEMENT_TIMEOUT_S}s'",
+    f"SET lock_timeout = '{STATEMENT_TIMEOUT_S}s'",
+    "SET default_transaction_read_only = on",
+)
+# The end comes first: what a walsender has sent after it covers it.
+_END: Final = """
+SELECT pg_is_in_recovery(), current_database(),
+    CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_lsn() END
+        - '0/0'::pg_lsn,
+    CASE WHEN NOT pg_is_in_recovery() THEN pg_walfile_name(pg_current_wal_lsn()) END
+"""
+_SLOTS: Final = """
+SELECT slots.slot_name, slots.database, slots.active,
+    slots.confirmed_flush_lsn - '0/0'::pg_lsn, slots.restart_lsn - '0/0'::pg_lsn,
+    senders.sent_lsn - '0/0'::pg_lsn, {since_13}
+FROM pg_catalog.pg_replication_slots AS slots
+LEFT JOIN pg_catalog.pg_stat_replication AS senders ON senders.pid = slots.active_pid
+WHERE slots.slot_type = 'logical'
+"""
+_SYSTEM_ID: Final = "SELECT system_identifier FROM pg_control_system()"
+_TIMELINE: Final = "SELECT timeline_id FROM pg_control_checkpoint()"
+_FIRST_WITH_WAL_STATUS: Final = 130000
+
+# libpq tells no SQLSTATE of a connection that was refused. Where the server speaks another language
+# than English, the refusal has no class of its own.
+_REFUSALS: Final[tuple[tuple[str, type[ClientError]], ...]] = (
+    (r"authentication failed|no pg_hba\.conf entry|permission denied|not permitted", AccessDenied),
+    (r'role ".*" does not exist|no password supplied|pg_hba\.conf rejects', AccessDenied),
+    (r'database ".*" does not exist', NotFound),
+    (r"too many (clients|connections)|connection slots are reserved", TooManyRequests),
+    (r"is starting up|is shutting down|in recovery mode|not accepting connections", ServerError),
+)
+_ADVICE: Final[dict[type[ClientError], str]] = {
+    AccessDenied: "check user and password, and the server's pg_hba.conf; docs/acls.md has the "
+    "rights of this user",
+    NotFound: "correct the name of the database",
+    TooManyRequests: "this user needs one connection: free one, or raise max_connections",
+}
+
+
+class PostgresqlReader:
+    """Reader of the end of one PostgreSQL server."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._connection: psycopg.Connection[Any] | None = None
+        self._secrets: tuple[str | None, ...] = ()
+        self._system_id: str | None = None
+
+    def read(self, _request: SourceEndRequest) -> PostgresqlEnd:
+        """Return the end of the WAL now. Raises ClientError."""
+        done = False
+        try:
+            end = self._read()
+            done = True
+        finally:
+            if not done:
+                self.close()
+        return end
+
+    def close(self) -> None:
+        """Close the connection; the next read opens one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _read(self) -> PostgresqlEnd:
+        connection = self._connection
+        if connection is None:
+            connection = self._connection = self._connect()
+            for setting in _SETTINGS:
+                self._execute(connection, setting)
+            self._system_id = self._read_permitted(connection, _SYSTEM_ID)
+        in_recovery, database, wal_end, wal_file = self._execute(connection, _END)[0]
+        if wal_end is None:
+            raise ServerError(
+                self._source.name, "it is a standby that has not replayed anything yet"
+            )
+        if in_recovery:
+            timeline = self._read_permitted(connection, _TIMELINE)
+        else:  # the newest checkpoint may be from before a promotion
+            timeline = str(int(wal_file[:8], 16))
+        since_13 = "NULL, NULL"
+        if connection.info.server_version >= _FIRST_WITH_WAL_STATUS:
+            since_13 = "slots.wal_status, slots.safe_wal_size"
+        rows = self._execute(connection, _SLOTS.format(since_13=since_13))
+        return PostgresqlEnd(
+            wal_end=int(wal_end),
+            slots={row[0]: _build_slot(row) for row in rows},
+            system_id=self._system_id,
+            timeline=None if timeline is None else int(timeline),
+            in_recovery=in_recovery,
+            database=database,
+        )
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        import_library(self._source, _LIBRARY)
+        from offsetwatch.clients.databases import bounded_psycopg  # noqa: PLC0415 - of an extra
+
+        settings = _build_settings(self._source)
+        self._secrets = (settings.get("password"), settings.get("conninfo"))
+        return self._attempt(
+            lambda: bounded_psycopg.connect(settings, ANSWER_TIMEOUT_S), connecting=True
+        )
+
+    def _execute(self, connection: psycopg.Connection[Any], statement: str) -> list[Sequence[Any]]:
+        def execute() -> list[Sequence[Any]]:
+            cursor = connection.execute(statement.encode())
+            return cursor.fetchall() if cursor.description is not None else []
+
+        return self._attempt(execute)
+
+    def _read_permitted(self, connection: psycopg.Connection[Any], statement: str) -> str | None:
+        """Return the one value of a statement; None without the right to read it."""
+        try:
+            return str(self._execute(connection, statement)[0][0])
+        except AccessDenied:
+            return None
+
+    def _attempt(self, call: Callable[[], _Result], *, connecting: bool = False) -> _Result:
+        """Call psycopg. Raises ClientError without a reference to psycopg's own error, which holds
+        the password.
+        """
+        import psycopg  # noqa: PLC0415 - of an extra
+
+        try:
+            return call()
+        except psycopg.Error as exc:
+            error = self._translate(exc, connecting=connecting)
+        raise error
+
+    def _translate(self, error: psycopg.Error, *, connecting: bool) -> ClientError:
+        import psycopg  # noqa: PLC0415 - of an extra
+
+        name = self._source.name
+        said = (error.diag.message_primary or str(error)).partition("\n\tIs the server running")[0]
+        text = shorten_server_text(said, *self._secrets)
+        if isinstance(error, psycopg.errors.ConnectionTimeout):
+            return ResponseTimeout(name, f"no connection within {CONNECT_TIMEOUT_S} s")
+        if isinstance(error, psycopg.errors.QueryCanceled):
+            return ResponseTimeout(name, f"a statement took longer than {STATEMENT_TIMEOUT_S} s")
+        if isinstance(error, psycopg.errors._WaitTimeout):  # noqa: SLF001 - it has no other name
+            return ResponseTimeout(name, f"no answer within {ANSWER_TIMEOUT_S:g} s")
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            return AccessDenied(name, text, _ADVICE[AccessDenied])
+        if connecting:
+            return _classify_connection_error(name, error, text)
+        if isinstance(error, psycopg.OperationalError):
+            return IncompleteResponse(name, f"the connection broke: {text}")
+        return MalformedResponse(name, f"{type(error).__name__}: {text}")
+
+
+def _classify_connection_error(name: str, error: psycopg.Error, text: str) -> ClientError:
+    import psycopg  # noqa: PLC0415 - of an extra
+
+    if not isinstance(error, psycopg.OperationalError):
+        return SettingsRefused(
+            name,
+            "libpq does not accept its address",
+            "write it as postgresql://user:password@host:5432/database, with %40 for an @ in a "
+            "password, %2F for a /, and so on",
+        )
+    refusal = re.search(r"(?:FATAL|PANIC|fe_sendauth): +(.*)", text)
+    if refusal is None:
+        return TargetUnreachable(name, text.removeprefix("connection failed: "))
+    for pattern, kind in _REFUSALS:
+        if re.search(pattern, refusal[1]):
+            return kind(name, refusal[1], _ADVICE.get(kind))
+    return RemoteRefusal(name, refusal[1])
+
+
+def _build_settings(source: Source) -> dict[str, str]:
+    """Return the settings of a connection, by their names in libpq, and the address as conninfo."""
+    settings = {
+        "connect_timeout": str(CONNECT_TIMEOUT_S),
+        "application_name": APPLICATION,
+        "client_encoding": "UTF8",
+    }
+    dsn = read_source_secret(source, "dsn")
+    if dsn is not None:
+        settings["conninfo"] = dsn
+    for name, value in (
+        ("host", source.host),
+        ("port", source.port),
+        ("dbname", source.database),
+        ("user", source.user),
+        ("password", read_source_secret(source, "password")),
+    ):
+        if value is not None:
+            settings[name] = str(value)
+    tls = source.tls
+    if tls is not None:
+        settings["sslmode"] = _SSL_MODES[tls.verify]
+        if tls.verify != "none":
+            settings["sslrootcert"] = "system" if tls.ca_file is None else str(tls.ca_file)
+        if tls.cert_file is not None:
+            settings["sslcert"] = str(tls.cert_file)
+            settings["sslkey"] = str(tls.key_file or tls.cert_file)
+    return settings
+
+
+def _build_slot(row: Sequence[Any]) -> ReplicationSlot:
+    name, database, active, confirmed, restart, sent, wal_status, safe_wal_size = row
+    return ReplicationSlot(
+        name=name,
+        database=database,
+        active=active,
+        confirmed_flush=_read_number(confirmed),
+        restart=_read_number(restart),
+        wal_status=wal_status,
+        safe_wal_size=_read_number(safe_wal_size),
+        sent=_read_number(sent),
+    )
+
+
+def _read_number(value: Any) -> int | None:
+    return None if value is None else int(value)

@@ -1,0 +1,60 @@
+"""Poll of the end of one source: a database, or files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from offsetwatch.clients.databases import READ_TIMEOUT_S, SourceReader
+from offsetwatch.clock import UnixClock
+from offsetwatch.errors import ClientError
+from offsetwatch.ingest.polls import Batch, build_failure
+from offsetwatch.model.observations import (
+    InputSucceeded,
+    SourceEndRead,
+    build_source_end_input,
+)
+from offsetwatch.model.source_ends import SourceEndRequest
+
+MISSED_READS = 3  # how many in a row may fail before an end is withdrawn
+
+
+class SourceEndPoll:
+    """Poll of one source, every `interval_s` seconds.
+
+    `answered` is the request that was last answered, by an end or by an error; None before.
+    """
+
+    def __init__(
+        self, name: str, reader: SourceReader, interval_s: float, clock: UnixClock
+    ) -> None:
+        self.name = name
+        self.interval_s = interval_s
+        self.answered: SourceEndRequest | None = None
+        self._reader = reader
+        self._clock = clock
+
+    def read(self, request: SourceEndRequest) -> Batch:
+        """Return the end of the source, or why it could not be read."""
+        input_id = build_source_end_input(self.name)
+        # What was committed before the request is at most at this end.
+        at = self._clock.now()
+        try:
+            end = self._reader.read(request)
+        except ClientError as exc:
+            return (build_failure(input_id, exc),)
+        finally:
+            self.answered = request
+        lasts_s = MISSED_READS * self.interval_s + READ_TIMEOUT_S
+        return (
+            SourceEndRead(self.name, end, at),
+            InputSucceeded(input_id, at=at, lasts_s=lasts_s),
+        )
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._reader.close()
+
+
+def find_request(requests: Iterable[SourceEndRequest], name: str) -> SourceEndRequest:
+    """Return what a source is to be asked for; nothing but its end if no request names it."""
+    return next((request for request in requests if request.source == name), SourceEndRequest(name))

@@ -1,0 +1,70 @@
+"""Poll of a source's end: what one attempt puts into the queue, its failure among it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from offsetwatch.errors import AccessDenied, ClientError
+from offsetwatch.ingest.source_ends import SourceEndPoll, find_request
+from offsetwatch.model.observations import (
+    InputFailed,
+    InputSucceeded,
+    SourceEndRead,
+    build_source_end_input,
+)
+from offsetwatch.model.source_ends import ColumnQuery, SourceEnd, SourceEndRequest, SqlEnd
+from tests.fakes.clock import VirtualClock
+
+SHOP = build_source_end_input("shop")
+END = SqlEnd({})
+REQUEST = SourceEndRequest("shop", columns=(ColumnQuery("orders", "id"),))
+
+
+@dataclass
+class FakeReader:
+    clock: VirtualClock
+    answer: SourceEnd | ClientError = END
+    requests: list[SourceEndRequest] = field(default_factory=list)
+    closed: bool = False
+
+    def read(self, request: SourceEndRequest) -> SourceEnd:
+        self.requests.append(request)
+        self.clock.advance(3)
+        if isinstance(self.answer, ClientError):
+            raise self.answer
+        return self.answer
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def test_an_end_is_of_the_time_before_the_request_and_lasts_three_intervals() -> None:
+    clock = VirtualClock()
+    reader = FakeReader(clock)
+    poll = SourceEndPoll("shop", reader, 15.0, clock)
+    before = clock.now()
+    batch = poll.read(REQUEST)
+    assert batch == (
+        SourceEndRead("shop", END, before),
+        InputSucceeded(SHOP, at=before, lasts_s=57.0),
+    )
+    assert reader.requests == [REQUEST]
+
+
+def test_a_failure_is_of_the_input_and_answers_the_request_too() -> None:
+    clock = VirtualClock()
+    poll = SourceEndPoll("shop", FakeReader(clock, AccessDenied("shop", "no")), 15.0, clock)
+    assert poll.answered is None
+    assert poll.read(REQUEST) == (InputFailed(SHOP, "denied", "no"),)
+    assert poll.answered == REQUEST
+
+
+def test_closing_the_poll_closes_its_connection() -> None:
+    reader = FakeReader(VirtualClock())
+    SourceEndPoll("shop", reader, 15.0, reader.clock).close()
+    assert reader.closed
+
+
+def test_a_source_that_no_request_names_is_asked_for_its_end_alone() -> None:
+    assert find_request((REQUEST,), "shop") is REQUEST
+    assert find_request((REQUEST,), "books") == SourceEndRequest("books")
