@@ -21,19 +21,22 @@ _EARLIEST_S, _LATEST_S = 315_532_800.0, 4_102_444_800.0
 
 _BINLOG = re.compile(r"(?P<base>.*)\.(?P<number>[0-9]{1,18})", re.ASCII | re.DOTALL)
 _MYSQL_GTIDS = re.compile(
-    r"(?P<source>[0-9a-f-]{36})(?P<runs>(:[0-9]{1,18}(-[0-9]{1,18})?)+)", re.ASCII | re.IGNORECASE
+    r"(?P<source>[0-9a-f-]{36})(?P<runs>(:(?:[0-9]{1,18}(?:-[0-9]{1,18})?|[a-z_][a-z0-9_]{0,31}))+)",
+    re.ASCII | re.IGNORECASE,
 )
 _MARIADB_GTID = re.compile(r"(?P<domain>[0-9]{1,10})-[0-9]{1,10}-(?P<number>[0-9]{1,19})", re.ASCII)
-_GTIDS_CHARS_MAX = 4_000
+GTIDS_CHARS_MAX = 4_000
 _SQL_SERVER_LSN = re.compile(r"[0-9a-f]{8}:[0-9a-f]{8}:[0-9a-f]{4}", re.ASCII | re.IGNORECASE)
 _NANOS = 1_000_000_000
+_NO_SNAPSHOT = frozenset({None, False, "false", "last", "incremental"})
 
 
 @dataclass(frozen=True, slots=True)
 class GtidSet:
     """Set of transactions that were read, by source server or domain; ordered by inclusion.
 
-    runs    first and last number of each unbroken run, ascending
+    runs    first and last number of each unbroken run, ascending. A source of MySQL is a server, or
+            `server:tag` (tagged GTIDs, MySQL 8.3)
     """
 
     runs: Mapping[str, tuple[tuple[int, int], ...]]
@@ -66,10 +69,14 @@ def _count_common(one: tuple[tuple[int, int], ...], other: tuple[tuple[int, int]
 
 
 class OrderKey(NamedTuple):
-    """Order key of an offset, comparable with keys of an equal scope (`compare_order_keys`)."""
+    """Order key of an offset, comparable with keys of an equal scope (`compare_order_keys`).
+
+    within      position within the transaction that follows `place`; () if it is not known
+    """
 
     scope: tuple[Scalar, ...]
     place: tuple[int, ...] | GtidSet
+    within: tuple[int, ...] = ()
 
 
 def compare_order_keys(was: OrderKey, now: OrderKey) -> Order:
@@ -80,7 +87,11 @@ def compare_order_keys(was: OrderKey, now: OrderKey) -> Order:
     have been set.
     """
     before, after = was.place, now.place
-    if was.scope != now.scope or before == after:
+    if was.scope != now.scope:
+        return Order.UNORDERED
+    if before == after:
+        before, after = was.within, now.within
+    if before == after or not before or not after:
         return Order.UNORDERED
     if isinstance(before, tuple) and isinstance(after, tuple):
         return Order.AHEAD if after > before else Order.BEHIND
@@ -125,20 +136,27 @@ def order_mysql(fields: Fields) -> OrderKey | None:
     of Debezium's own HistoryRecordComparator. Files of another base name, or events that another
     server wrote, are in another binlog. With GTIDs the connector may resume from another server
     with other coordinates, so coordinates do not count there; GTID sets are ordered by inclusion,
-    MariaDB's within each domain.
+    MariaDB's within each domain, and equal ones by the counters.
     """
-    if fields.get("gtids") is not None:
-        return _order_gtids(fields)
-    file, pos = fields.get("file"), read_long(fields, "pos")
-    name = _BINLOG.fullmatch(file) if isinstance(file, str) else None
     # Debezium leaves out a counter at zero.
     event, row = (
         0 if fields.get(field) is None else read_long(fields, field) for field in ("event", "row")
     )
+    if fields.get("gtids") is not None:
+        return _order_gtids(fields, () if event is None or row is None else (event, row))
+    file, pos = fields.get("file"), read_long(fields, "pos")
+    name = parse_binlog_name(file)
     if name is None or pos is None or event is None or row is None:
         return None
-    scope = (name["base"], fields.get("server_id"), *_read_snapshot_scope(fields))
-    return OrderKey(scope, (int(name["number"]), pos, event, row))
+    base, number = name
+    scope = (base, fields.get("server_id"), *_read_snapshot_scope(fields))
+    return OrderKey(scope, (number, pos, event, row))
+
+
+def parse_binlog_name(value: Scalar) -> tuple[str, int] | None:
+    """Return the base name and the number of a binlog file; None for anything else."""
+    name = _BINLOG.fullmatch(value) if isinstance(value, str) else None
+    return None if name is None else (name["base"], int(name["number"]))
 
 
 def order_postgres(fields: Fields) -> OrderKey | None:
@@ -146,17 +164,32 @@ def order_postgres(fields: Fields) -> OrderKey | None:
 
     That is the end of the last transaction that was read whole. Transactions come in the order of
     their commits, but the `lsn` of a change is where it was written: from one transaction to the
-    next it goes back and forth.
+    next it goes back and forth. Within the transaction that follows it grows. While nothing comes,
+    the newest transaction is such a one, unless transaction metadata are on (`messageType`).
     """
     committed = read_long(fields, "lsn_commit")
-    return None if committed is None else OrderKey(_read_snapshot_scope(fields), (committed,))
+    if committed is None:
+        return None
+    return OrderKey(_read_snapshot_scope(fields), (committed,), _order_within_transaction(fields))
+
+
+def _order_within_transaction(fields: Fields) -> tuple[int, ...]:
+    """Return the place of a PostgreSQL offset after `lsn_commit`.
+
+    A message that is part of no transaction (pg_logical_emit_message) has none. Debezium before 2.0
+    does not say what its newest change was, and its `lsn` may be that of the commit.
+    """
+    lsn, kind = read_long(fields, "lsn"), fields.get("messageType")
+    if lsn is None or not isinstance(kind, str) or kind == "MESSAGE":
+        return ()
+    return (0, 0) if kind == "COMMIT" else (1, lsn)
 
 
 def order_sql_server(fields: Fields) -> OrderKey | None:
     """Return the key of a Debezium SQL Server offset (TxLogPosition).
 
-    It is `commit_lsn`, and within one transaction `change_lsn`. Right after a snapshot there is no
-    change yet ("NULL"): such an offset is ordered by the commit alone.
+    It is `commit_lsn`, within one transaction `change_lsn`, and of one change its events. Right
+    after a snapshot there is no change yet ("NULL"): such an offset is ordered by the commit alone.
     """
     commit, change = fields.get("commit_lsn"), fields.get("change_lsn")
     if not is_sql_server_lsn(commit):
@@ -165,8 +198,11 @@ def order_sql_server(fields: Fields) -> OrderKey | None:
         return OrderKey(("commit", *_read_snapshot_scope(fields)), _parse_lsn(commit))
     if not is_sql_server_lsn(change):
         return None
+    serial = read_long(fields, "event_serial_no")
     return OrderKey(
-        ("change", *_read_snapshot_scope(fields)), (*_parse_lsn(commit), *_parse_lsn(change))
+        ("change", *_read_snapshot_scope(fields)),
+        (*_parse_lsn(commit), *_parse_lsn(change)),
+        () if serial is None else (serial,),
     )
 
 
@@ -234,7 +270,7 @@ def read_mongodb_time(fields: Fields) -> float | None:
     return None if sec is None else _drop_implausible_time(float(sec))
 
 
-def _order_gtids(fields: Fields) -> OrderKey | None:
+def _order_gtids(fields: Fields, within: tuple[int, ...]) -> OrderKey | None:
     """Return the key of an offset with GTIDs.
 
     MySQL writes `source:1-9:11,…`, a set; MariaDB `domain-server-number,…`, the last transaction of
@@ -247,7 +283,7 @@ def _order_gtids(fields: Fields) -> OrderKey | None:
         parsed = parse_gtids(gtids, mariadb=mariadb)
         if parsed is not None and parsed.runs:
             scope = ("mariadb" if mariadb else "mysql", *_read_snapshot_scope(fields))
-            return OrderKey(scope, parsed)
+            return OrderKey(scope, parsed, within)
     return None
 
 
@@ -256,29 +292,67 @@ def parse_gtids(text: str, *, mariadb: bool) -> GtidSet | None:
 
     An empty text is a server without transactions.
     """
-    if len(text) > _GTIDS_CHARS_MAX:
+    if len(text) > GTIDS_CHARS_MAX:
         return None
     parse = _parse_mariadb_runs if mariadb else _parse_mysql_runs
-    members = [member.strip() for member in text.split(",") if text.strip()]
-    parsed = [parse(member) for member in members]
-    runs = dict(each for each in parsed if each is not None)
-    return GtidSet(runs) if len(runs) == len(members) else None  # no source is there twice
+    runs: dict[str, tuple[tuple[int, int], ...]] = {}
+    for member in text.split(",") if text.strip() else ():
+        parsed = parse(member.strip())
+        if parsed is None or parsed.keys() & runs.keys():  # no source is there twice
+            return None
+        runs |= parsed
+    return GtidSet(runs)
 
 
-def _parse_mysql_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
+def _parse_mysql_runs(member: str) -> dict[str, tuple[tuple[int, int], ...]] | None:
+    """Return the runs of one server, and of each of its tags."""
     match = _MYSQL_GTIDS.fullmatch(member)
     if match is None:
         return None
-    parts = (run.partition("-") for run in match["runs"].removeprefix(":").split(":"))
-    # Runs that touch are not joined: a server writes them joined.
-    return match["source"].lower(), tuple(
-        sorted((int(first), int(last or first)) for first, _, last in parts)
-    )
+    source = server = match["source"].lower()
+    runs: dict[str, list[tuple[int, int]]] = {}
+    for part in match["runs"].removeprefix(":").split(":"):
+        if not part[0].isdigit():
+            source = f"{server}:{part.lower()}"
+            if source in runs:
+                return None
+            runs[source] = []
+            continue
+        first, _, last = part.partition("-")
+        runs.setdefault(source, []).append((int(first), int(last or first)))
+    if not all(runs.values()):
+        return None  # a tag without transactions
+    return {name: _join_runs(each) for name, each in runs.items()}
 
 
-def _parse_mariadb_runs(member: str) -> tuple[str, tuple[tuple[int, int], ...]] | None:
+def _join_runs(runs: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Return runs in order, those that touch as one. A server writes them so, a person may not."""
+    joined: list[tuple[int, int]] = []
+    for first, last in sorted(runs):
+        if joined and first <= joined[-1][1] + 1:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    return tuple(joined)
+
+
+def _parse_mariadb_runs(member: str) -> dict[str, tuple[tuple[int, int], ...]] | None:
     match = _MARIADB_GTID.fullmatch(member)
-    return None if match is None else (match["domain"], ((1, int(match["number"])),))
+    return None if match is None else {match["domain"]: ((1, int(match["number"])),)}
+
+
+def is_snapshot(fields: Fields) -> bool:
+    """Check whether a Debezium offset was written during its initial snapshot.
+
+    `snapshot` is true or "true" until Debezium 2, the kind of the snapshot since 3, and "last" or
+    absent afterwards; on MongoDB `initsync`. The offset of the last row says so itself, by a field
+    whose name depends on the version. The offset does not advance before that. An incremental
+    snapshot (`incremental_snapshot_*`) runs beside the changes, which go on.
+    """
+    done = fields.get("snapshot_completed") is True or fields.get("last_snapshot_record") is True
+    if done or fields.get("initsync") is True:
+        return not done
+    return fields.get("snapshot") not in _NO_SNAPSHOT
 
 
 def _read_snapshot_scope(fields: Fields) -> tuple[Scalar, ...]:

@@ -148,6 +148,8 @@ def test_a_position_is_an_integer_whose_order_the_connector_guarantees(dialect, 
 ONE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 TWO = "4f11fa47-71ca-11e1-9e33-c80aa9429562"
 
+COMMITTED = {**POSTGRES, "lsn": 200, "lsn_proc": 200, "messageType": "COMMIT"}
+
 AHEAD = [
     pytest.param("mirror_source", {"offset": 5}, {"offset": 6}, id="mm2"),
     pytest.param("file_stream", {"position": 5}, {"position": 60}, id="file"),
@@ -237,6 +239,42 @@ AHEAD = [
         {**MYSQL, "gtids": "0-1-100,1-8-20"},
         {**MYSQL, "gtids": "1-8-20,0-2-101"},
         id="mariadb-gtids-within-their-domains",
+    ),
+    pytest.param(
+        "debezium",
+        {**MYSQL, "gtids": f"{ONE}:1-9:tag:1-3"},
+        {**MYSQL, "gtids": f"{ONE}:TAG:1-4,{ONE}:1-9"},
+        id="mysql-tagged-gtids",
+    ),
+    pytest.param(
+        "debezium",
+        {**MYSQL, "gtids": f"{ONE}:1-9"},
+        {**MYSQL, "gtids": f"{ONE}:1-9:10-12"},
+        id="mysql-runs-that-touch",
+    ),
+    pytest.param(
+        "debezium",
+        {**MYSQL, "gtids": "0-1-100", "event": 2, "row": 1},
+        {**MYSQL, "gtids": "0-1-100", "event": 3},
+        id="mariadb-within-the-transaction-that-follows",
+    ),
+    pytest.param(
+        "debezium",
+        COMMITTED,
+        {**COMMITTED, "lsn": 150, "messageType": "INSERT"},
+        id="postgres-a-transaction-that-began-before-the-last-commit",
+    ),
+    pytest.param(
+        "debezium",
+        {**COMMITTED, "lsn": 150, "messageType": "INSERT"},
+        {**COMMITTED, "lsn": 260, "messageType": "UPDATE"},
+        id="postgres-within-the-transaction-that-follows",
+    ),
+    pytest.param(
+        "debezium",
+        SQL_SERVER,
+        {**SQL_SERVER, "event_serial_no": 2},
+        id="sqlserver-events-of-one-change",
     ),
     pytest.param("debezium", {"scn": "999"}, {"scn": "1000"}, id="oracle-by-number"),
     pytest.param(
@@ -341,8 +379,20 @@ def test_an_order_that_the_connector_keeps_is_vouched_for_both_ways(dialect, bef
         pytest.param(
             "debezium",
             {**MYSQL, "gtids": f"{ONE}:tag:1-9"},
-            {**MYSQL, "gtids": f"{ONE}:tag:1-10"},
-            id="mysql-tags-are-not-read",
+            {**MYSQL, "gtids": f"{ONE}:other:1-10"},
+            id="mysql-another-tag",
+        ),
+        pytest.param(
+            "debezium",
+            {**MYSQL, "gtids": f"{ONE}:1-9:tag"},
+            {**MYSQL, "gtids": f"{ONE}:1-10:tag"},
+            id="mysql-a-tag-without-transactions",
+        ),
+        pytest.param(
+            "debezium",
+            {**COMMITTED, "messageType": "MESSAGE", "lsn": 240},
+            {**COMMITTED, "messageType": "INSERT", "lsn": 230},
+            id="postgres-a-message-of-no-transaction",
         ),
         pytest.param(
             "debezium",

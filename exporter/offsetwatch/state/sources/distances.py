@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from offsetwatch.decode.offset_order import (
+    GTIDS_CHARS_MAX,
     Fields,
+    GtidSet,
+    parse_binlog_name,
     parse_gtids,
     read_long,
 )
@@ -27,7 +30,6 @@ from offsetwatch.model.source_ends import (
 
 _NANOS_PER_MS: Final = 1_000_000
 _NANOS: Final = 1_000_000_000
-_NO_SNAPSHOT: Final = frozenset({None, False, "false", "last"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Distance:
 
     position, end   numbers in one order: `position` of the offset, `end` of the source; None where
                     they have no order
+    resume          position from which a task of this offset resumes, if it is not `position`
     handed          position up to which the source has handed out all that it has, to a connection
                     that is open now; at most `end`; None where the source does not say
     unit            what `end` - `position` counts: bytes, transactions or rows; "" for times
@@ -50,11 +53,13 @@ class Distance:
     headroom_bytes  bytes that the source may still write or remove until `lost`; None: no limit
     connected       a connection of the connector is open; None where the source does not say
     exact           an end beyond the position means that something waits
+    is_partial      what counts as done may be the beginning of a transaction
     retained_bytes  bytes that the slot makes the server retain
     """
 
     position: int | None = None
     end: int | None = None
+    resume: int | None = None
     handed: int | None = None
     unit: str = "bytes"
     bytes: int | None = None
@@ -68,32 +73,31 @@ class Distance:
     headroom_bytes: int | None = None
     connected: bool | None = None
     exact: bool = False
+    is_partial: bool = False
     retained_bytes: int | None = None
-
-
-def is_snapshot(fields: Fields) -> bool:
-    """Check whether a Debezium offset was written during its initial snapshot.
-
-    The offset of the last row says so itself, by a field whose name depends on the version. It does
-    not advance before that.
-    """
-    if fields.get("snapshot") in _NO_SNAPSHOT:
-        return False
-    return fields.get("snapshot_completed") is not True and (
-        fields.get("last_snapshot_record") is not True
-    )
 
 
 def parse_wal_position(fields: Fields) -> int | None:
     """Return how far a Debezium PostgreSQL offset is, in bytes of WAL.
 
-    `lsn_commit` may be one transaction behind `lsn` while it is idle, and `lsn` behind `lsn_commit`
-    within a transaction: the greater one is what was read.
+    Transactions come in the order of their commits. `lsn_commit` may be one transaction behind
+    `lsn` while it is idle, and `lsn` behind `lsn_commit` within a transaction that began earlier:
+    the greater one is what was read.
     """
-    read = read_long(fields, "lsn_proc")
-    found = read if read is not None else read_long(fields, "lsn")
-    numbers = [number for number in (found, read_long(fields, "lsn_commit")) if number is not None]
-    return max(numbers, default=None)
+    numbers = (read_long(fields, name) for name in ("lsn", "lsn_proc", "lsn_commit"))
+    return max((number for number in numbers if number is not None), default=None)
+
+
+def parse_resume_position(fields: Fields) -> int | None:
+    """Return the WAL position from which a task resumes, which Debezium compares with its slot.
+
+    It is also the position that the task confirms to the slot.
+    """
+    committed = read_long(fields, "lsn_commit")
+    if committed is not None:
+        return committed
+    processed = read_long(fields, "lsn_proc")
+    return processed if processed is not None else read_long(fields, "lsn")
 
 
 def format_wal_position(position: int) -> str:
@@ -111,6 +115,8 @@ def measure_postgresql(
     mismatch = lost = None
     if position is None:
         mismatch = "its offset has no lsn"
+    elif name is not None and slot is None and end.in_recovery:
+        mismatch = f"this server is a standby without the replication slot {name}"
     elif name is not None and slot is None:
         lost = f"the replication slot {name} does not exist on this server"
     elif slot is not None:
@@ -120,6 +126,7 @@ def measure_postgresql(
     return Distance(
         position=position,
         end=end.wal_end,
+        resume=parse_resume_position(fields),
         handed=None if handed is None else min(handed, end.wal_end),
         fields=(("lsn", end.wal_end),),
         end_text=format_wal_position(end.wal_end),
@@ -148,58 +155,29 @@ def _find_slot_loss(slot: ReplicationSlot) -> str | None:
     return None
 
 
-def measure_mysql(fields: Fields, end: MysqlEnd, settings: DatabaseSettings | None) -> Distance:
+def measure_mysql(
+    fields: Fields, end: MysqlEnd, settings: DatabaseSettings | None, *, removed: int = 0
+) -> Distance:
     """Return the distance of a Debezium MySQL or MariaDB offset from the end of the binlog.
 
     By GTIDs where the offset has some, since the connector may resume on another server; otherwise
-    by file and position.
+    by file and position. `removed` are the bytes of binlog files that the server has removed since
+    positions of it are compared.
     """
     connected, handed_all = _find_connection(end, settings)
-    binlog_bytes = _measure_binlog(fields, end)
-    logs = end.logs or ()
-    begun = 1 if (read_long(fields, "event") or 0) > 0 or (read_long(fields, "row") or 0) > 0 else 0
+    binlog = _measure_binlog(fields, end, removed)
     if fields.get("gtids") is not None:
-        distance = _measure_gtids(
-            fields, end, begun=begun, handed_all=handed_all, in_bytes=binlog_bytes
-        )
-        return replace(distance, connected=connected)
-    name, pos = fields.get("file"), read_long(fields, "pos")
-    if not isinstance(name, str) or pos is None:
-        return Distance(mismatch="its offset has no binlog file and position")
-    if end.file is None or end.position is None:
-        return Distance(unreadable="the server does not tell its binlog file and position")
-    mismatch = None
-    server_id = fields.get("server_id")
-    if server_id not in {None, 0, end.server_id}:
-        mismatch = f"its offset is of server_id {server_id}, and this server is {end.server_id}"
-    lost = None
-    names = {log.name for log in logs}
-    if logs and name not in names:
-        lost = f"the server no longer has its binlog file {name}: the oldest is {logs[0].name}"
-    total = None if binlog_bytes is None else binlog_bytes.total
-    position = None if binlog_bytes is None else binlog_bytes.position
-    return Distance(
-        position=position,
-        end=total,
-        handed=None if handed_all is None else total if handed_all else position,
-        fields=(("pos", end.position),),
-        end_text=f"{end.file}:{end.position}",
-        ahead=0
-        if total is None or position is None or mismatch is not None
-        else max(0, position - total),
-        floor=0 if logs else None,
-        lost=lost,
-        mismatch=mismatch,
-        headroom_bytes=None if binlog_bytes is None or not logs else binlog_bytes.before,
-        connected=connected,
-    )
+        distance = _measure_gtids(fields, end, handed_all=handed_all, binlog=binlog)
+    else:
+        distance = _measure_coordinates(fields, end, handed_all=handed_all, binlog=binlog)
+    return replace(distance, connected=connected)
 
 
 @dataclass(frozen=True, slots=True)
 class _BinlogBytes:
-    """Binlog in bytes from the start of its oldest file: position of an offset, and the end.
+    """Binlog in bytes from the start of the first file that was known: an offset, and the end.
 
-    `before` are the bytes of files older than the one of the offset.
+    `before` are the bytes of files that are older than the one of the offset, and still there.
     """
 
     position: int
@@ -207,25 +185,78 @@ class _BinlogBytes:
     before: int
 
 
-def _measure_binlog(fields: Fields, end: MysqlEnd) -> _BinlogBytes | None:
+def _measure_coordinates(
+    fields: Fields, end: MysqlEnd, *, handed_all: bool | None, binlog: _BinlogBytes | None
+) -> Distance:
+    name, pos = fields.get("file"), read_long(fields, "pos")
+    if not isinstance(name, str) or pos is None:
+        return Distance(mismatch="its offset has no binlog file and position")
+    if end.file is None or end.position is None:
+        return Distance(unreadable="the server does not tell its binlog file and position")
+    distance = Distance(fields=(("pos", end.position),), end_text=f"{end.file}:{end.position}")
+    if _is_of_other_server(fields, end):
+        # An event has the id of the server that wrote it first: this one may be its replica.
+        return replace(
+            distance,
+            unreadable=f"its offset has no GTIDs and is of server_id {fields['server_id']}, and "
+            f"this server is {end.server_id}",
+        )
+    if binlog is None:
+        mismatch, lost = _explain_missing_file(name, end)
+        return replace(distance, mismatch=mismatch, lost=lost)
+    return replace(
+        distance,
+        position=binlog.position,
+        end=binlog.total,
+        handed=None
+        if handed_all is None
+        else binlog.total
+        if handed_all
+        else min(binlog.position, binlog.total),
+        ahead=max(0, binlog.position - binlog.total),
+        headroom_bytes=binlog.before if end.logs else None,
+    )
+
+
+def _explain_missing_file(name: str, end: MysqlEnd) -> tuple[str | None, str | None]:
+    """Return why the server does not have a binlog file: a mismatch, or else a loss.
+
+    Both are None where its files are not known.
+    """
+    assert end.file is not None
+    wanted, newest = parse_binlog_name(name), parse_binlog_name(end.file)
+    if wanted is None or newest is None or wanted[0] != newest[0]:
+        return f"its binlog file is {name}, and this server writes {end.file}", None
+    if wanted[1] > newest[1]:
+        return f"its binlog file {name} does not exist yet: the newest is {end.file}", None
+    if not end.logs:
+        return None, None
+    oldest = end.logs[0].name
+    return None, f"the server no longer has its binlog file {name}: the oldest is {oldest}"
+
+
+def _is_of_other_server(fields: Fields, end: MysqlEnd) -> bool:
+    """Check whether another server wrote the last event; no id, and 0, may be of any server."""
+    return end.server_id is not None and fields.get("server_id") not in {None, 0, end.server_id}
+
+
+def _measure_binlog(fields: Fields, end: MysqlEnd, removed: int) -> _BinlogBytes | None:
     """Return the binlog in bytes; None where a file of the offset is not among those of the end."""
     name, pos = fields.get("file"), read_long(fields, "pos")
     if not isinstance(name, str) or pos is None or end.file is None or end.position is None:
         return None
-    if fields.get("server_id") not in {None, 0, end.server_id}:
+    if _is_of_other_server(fields, end):
         return None
     logs = end.logs if end.logs is not None else _guess_logs(name, end)
-    before = 0
     start: int | None = None
-    total = 0
+    total = removed
     for log in logs:
         if log.name == name:
             start = total
-            before = total
         total += end.position if log.name == end.file else log.size
         if log.name == end.file:
             break
-    return None if start is None else _BinlogBytes(start + pos, total, before)
+    return None if start is None else _BinlogBytes(start + pos, total, start - removed)
 
 
 def _guess_logs(name: str, end: MysqlEnd) -> tuple[BinlogFile, ...]:
@@ -248,80 +279,99 @@ def _find_connection(
 
 
 def _measure_gtids(
-    fields: Fields,
-    end: MysqlEnd,
-    *,
-    begun: int,
-    handed_all: bool | None,
-    in_bytes: _BinlogBytes | None,
+    fields: Fields, end: MysqlEnd, *, handed_all: bool | None, binlog: _BinlogBytes | None
 ) -> Distance:
-    read = parse_gtids(str(fields["gtids"]), mariadb=end.mariadb)
+    """Return the distance by GTIDs.
+
+    The offset has those of the transactions before the one that `event` and `row` are in, also
+    while that is done and nothing follows. Whether it is done only the server can tell.
+    """
+    unit, text = "transactions", str(fields["gtids"])
+    if max(len(text), len(end.gtids or "")) > GTIDS_CHARS_MAX:
+        return Distance(unit=unit, unreadable="its GTIDs are too many to be compared")
+    read = parse_gtids(text, mariadb=end.mariadb)
     if read is None:
         kind = "MariaDB" if end.mariadb else "MySQL"
-        return Distance(mismatch=f"its GTIDs are not of {kind}", unit="transactions")
+        return Distance(unit=unit, mismatch=f"its GTIDs are not of {kind}")
     executed = None if end.gtids is None else parse_gtids(end.gtids, mariadb=end.mariadb)
     if executed is None:
-        return Distance(unit="transactions", unreadable="the server does not tell its GTIDs")
-    purged = None if end.purged is None else parse_gtids(end.purged, mariadb=end.mariadb)
+        return Distance(unit=unit, unreadable="the server does not tell its GTIDs")
     unknown = sorted(read.runs.keys() - executed.runs.keys())
     mismatch = None
     if unknown:
         what = "domain" if end.mariadb else "server"
         mismatch = f"it has read transactions of {what} {unknown[0]}, and this server has none"
-    missing, beyond = executed.count_missing(read), read.count_missing(executed)
-    lost = None
-    if mismatch is None and purged is not None:
-        removed = purged.count_missing(read)
-        if removed > begun:
-            lost = f"the server has removed {removed - begun} transactions that it has not read"
-    total = executed.count()
-    position = total - max(0, missing - begun)
-    handed = None if handed_all is None else total if handed_all else position
+    total, missing = executed.count(), executed.count_missing(read)
+    begun = any((read_long(fields, name) or 0) > 0 for name in ("event", "row"))
+    is_partial = begun and missing > 0 and handed_all is None
+    position = total - missing + is_partial
     return Distance(
         position=position,
         end=total,
-        handed=handed,
-        unit="transactions",
-        bytes=None if in_bytes is None else max(0, in_bytes.total - in_bytes.position),
+        handed=None if handed_all is None else total if handed_all else position,
+        unit=unit,
+        bytes=None if binlog is None else max(0, binlog.total - binlog.position),
         fields=(() if end.position is None else (("pos", end.position),)),
         end_text=end.gtids or "",
-        ahead=0 if mismatch is not None else beyond,
-        floor=None if purged is None else purged.count(),
-        lost=lost,
+        ahead=0 if mismatch is not None else read.count_missing(executed),
+        lost=None if mismatch is not None else _find_purged(read, end, begun=begun),
         mismatch=mismatch,
-        headroom_bytes=None if in_bytes is None or not end.logs else in_bytes.before,
+        headroom_bytes=None if binlog is None or not end.logs else binlog.before,
+        is_partial=is_partial,
     )
+
+
+def _find_purged(read: GtidSet, end: MysqlEnd, *, begun: bool) -> str | None:
+    """Return in words which transactions the server no longer has and the offset needs.
+
+    Sources that the offset lacks altogether do not count: a filter may leave them out.
+    """
+    purged = None if end.purged is None else parse_gtids(end.purged, mariadb=end.mariadb)
+    if purged is None:
+        return None
+    shared = GtidSet({name: runs for name, runs in purged.runs.items() if name in read.runs})
+    count = shared.count_missing(read) - begun
+    if count <= 0:
+        return None
+    return f"the server has removed {count} transaction(s) that it has not read"
 
 
 def measure_column(fields: Fields, column: ColumnEnd) -> Distance:
-    """Return the distance of a JDBC offset from the greatest value of its column."""
+    """Return the distance of a JDBC offset from the greatest value of its column.
+
+    Nothing waits in a table without rows.
+    """
+    unit = "" if column.is_time else "rows"
     if column.error is not None:
-        return Distance(unit="rows", unreadable=column.error)
-    end, by_time = column.value, column.is_time
-    if by_time:
-        position = _parse_jdbc_nanos(fields)
-        name = "timestamp"
-    else:
-        position = read_long(fields, "incrementing")
-        name = "incrementing"
-    shown = end if end is None or not by_time else end // _NANOS_PER_MS
+        return Distance(unit=unit, unreadable=column.error)
+    name = "timestamp" if column.is_time else "incrementing"
+    position, end = read_long(fields, name), column.value
+    shown = end
+    if column.is_time:
+        position, per = _parse_jdbc_nanos(fields)
+        end = None if end is None else end // per * per
+        shown = None if end is None else end // _NANOS_PER_MS
+    if position is None:
+        return Distance(unit=unit, unreadable=f"its offset has no {name}")
     return Distance(
         position=position,
-        end=end,
+        end=position if end is None else end,
         exact=True,
-        unit="" if by_time else "rows",
+        unit=unit,
         fields=() if shown is None else ((name, shown),),
-        end_text="" if shown is None else str(shown),
-        ahead=0 if end is None or position is None else max(0, position - end),
+        end_text="no rows" if shown is None else str(shown),
+        ahead=0 if end is None else max(0, position - end),
     )
 
 
-def _parse_jdbc_nanos(fields: Fields) -> int | None:
+def _parse_jdbc_nanos(fields: Fields) -> tuple[int | None, int]:
+    """Return the timestamp in Unix nanoseconds, and how many of them it is exact to."""
     millis, nanos = read_long(fields, "timestamp"), read_long(fields, "timestamp_nanos")
     if millis is None:
-        return None
-    within = nanos if nanos is not None and 0 <= nanos < _NANOS else millis % 1000 * _NANOS_PER_MS
-    return millis // 1000 * _NANOS + within
+        return None, 1
+    if nanos is not None and 0 <= nanos < _NANOS:
+        return millis // 1000 * _NANOS + nanos, 1
+    return millis * _NANOS_PER_MS, _NANOS_PER_MS
 
 
 def measure_file(fields: Fields, file: FileState) -> Distance:
@@ -329,12 +379,15 @@ def measure_file(fields: Fields, file: FileState) -> Distance:
     if file.error is not None:
         return Distance(unreadable=file.error)
     position, end = read_long(fields, "position"), file.size
+    if position is None or end is None:
+        what = "its offset has no position" if position is None else "the file has no size"
+        return Distance(unreadable=what)
     return Distance(
         position=position,
         end=end,
         exact=True,
-        fields=() if end is None else (("position", end),),
-        end_text="" if end is None else str(end),
-        ahead=0 if end is None or position is None else max(0, position - end),
+        fields=(("position", end),),
+        end_text=str(end),
+        ahead=max(0, position - end),
         floor=0,
     )

@@ -25,10 +25,11 @@ from offsetwatch.decode.dialects import (
     parse_offset_fields,
 )
 from offsetwatch.decode.json_text import parse_json
-from offsetwatch.decode.offset_order import Fields
+from offsetwatch.decode.offset_order import Fields, is_snapshot
 from offsetwatch.model.connectors import Connector, DatabaseSettings
 from offsetwatch.model.observations import SourceEndRead, build_source_end_input
 from offsetwatch.model.source_ends import (
+    BinlogFile,
     ColumnQuery,
     FileEnd,
     MysqlEnd,
@@ -44,7 +45,6 @@ from offsetwatch.state.mirror.lag import thin_ends
 from offsetwatch.state.snapshot import SourceEndView, SourcePartitionView
 from offsetwatch.state.sources.distances import (
     Distance,
-    is_snapshot,
     measure_column,
     measure_file,
     measure_mysql,
@@ -58,6 +58,8 @@ _DIALECTS: Final = {
     SourceKind.SQL: JDBC.name,
     SourceKind.FILE: FILE_STREAM.name,
 }
+# A table may have lost its newest rows: an offset beyond those that are left is no mistake.
+_COUNTED_UNITS: Final = frozenset({"bytes", "transactions"})
 _DEBEZIUM: Final = frozenset({DEBEZIUM_POSTGRES.name, DEBEZIUM_MYSQL.name})
 
 FindConnector = Callable[[str, str], Connector | None]
@@ -84,39 +86,45 @@ class _Track:
 
     samples     ends in ascending order, each with the time at which it was last seen
     previous    end at the read before the newest
-    position    of the newest offset; `text` is that offset, first seen at the read of `since`
+    position    of the newest offset; `text` is that offset, first seen at the read number `since`
     handed      position up to which everything is handed out now
     pending     the same of an earlier read, and its time: it becomes `done` after a flush
     done        position up to which everything was handed out a flush ago
     shown_at    when its partition was last shown, by the time of a read
-    replaced    why an offset cannot be compared with this server, in words, and that offset
+    replaced    why offsets cannot be compared with this server, in words
     """
 
     samples: list[tuple[int, float]] = field(default_factory=list)
     previous: int | None = None
     position: int | None = None
     text: str = ""
-    since: float = 0.0
+    since: int = 0
     handed: int | None = None
     pending: tuple[int, float] | None = None
     done: int | None = None
-    replaced: tuple[str, str] | None = None
+    replaced: str | None = None
     shown_at: float = 0.0
 
     def replace(self, why: str) -> None:
         """Forget all positions: they are of another server, as the present offset is."""
+        self.forget()
+        self.replaced = why
+
+    def forget(self) -> None:
+        """Forget all ends: they cannot be compared with those that follow."""
         self.samples.clear()
         self.previous = self.handed = self.pending = self.done = None
-        self.replaced = (why, self.text)
 
-    def move(self, distance: Distance, text: str, at: float) -> None:
-        """Apply the newest offset; `at` is the time of the newest read of the end."""
+    def move(self, distance: Distance, text: str, read_number: int) -> None:
+        """Apply the newest offset; `read_number` is that of the newest read of the end."""
         if text != self.text:
-            self.text, self.since = text, at
-            self.replaced = None
+            self.text, self.since = text, read_number
+            if distance.connected is not False:
+                self.replaced = None  # it is of the server that its connector is connected to
         before, self.position = self.position, distance.position
         if before is not None and (distance.position is None or distance.position < before):
-            self.pending = self.done = None  # it went back: what was done is done again
+            # It went back: what was done is done again.
+            self.handed = self.pending = self.done = None
 
     def read(self, distance: Distance, at: float, flush_s: float) -> None:
         """Apply a new read of the end."""
@@ -133,41 +141,53 @@ class _Track:
 
     def _sample(self, end: int, at: float) -> None:
         newest = self.samples[-1] if self.samples else None
-        if newest is not None and (end < newest[0] or at < newest[1]):
-            self.samples.clear()  # a file was truncated, a table emptied, or a clock set back
-            self.done = self.pending = newest = None
+        if newest is not None and end < newest[0]:
+            self.forget()  # a file was truncated, a table emptied, or a binlog begun again
+            newest = None
+        elif newest is not None and at < newest[1]:
+            self.samples.clear()  # the clock was set back
         self.previous = None if newest is None else newest[0]
-        if newest is not None and newest[0] == end:
+        if self.samples and self.samples[-1][0] == end:
             self.samples[-1] = (end, at)
         else:
             self.samples.append((end, at))
-        passed = self._count_reached()
-        del self.samples[: max(0, passed - 1)]
+        passed = self._count_samples(self._find_reached(self.position, self.done))
+        del self.samples[: max(0, passed - 1)]  # what is handed out may yet be lost
         self.samples = thin_ends(self.samples)
 
-    def _count_reached(self) -> int:
-        reached = self.reached
+    def _count_samples(self, reached: int | None) -> int:
         return 0 if reached is None else bisect_right(self.samples, reached, key=_end_of)
+
+    @staticmethod
+    def _find_reached(*positions: int | None) -> int | None:
+        return max((number for number in positions if number is not None), default=None)
 
     @property
     def reached(self) -> int | None:
         """Return the position up to which nothing waits; None without one."""
         if self.position is None:
             return None
-        return max(
-            number for number in (self.position, self.handed, self.done) if number is not None
-        )
+        return self._find_reached(self.position, self.handed, self.done)
 
-    @property
-    def behind_since(self) -> float | None:
-        """Return when the end was last seen at or below what is done; None if now, or never."""
-        passed = self._count_reached()
+    def find_behind_since(self, distance: Distance) -> float | None:
+        """Return when the end was last seen at or below what is done; None if now, or never.
+
+        A database also writes what a connector does not capture. So None as well where it does not
+        say what it has handed out to a connection that may be open.
+        """
+        if distance.handed is None and not distance.exact and distance.connected is not False:
+            return None
+        passed = self._count_samples(self.reached)
         return None if passed in {0, len(self.samples)} else self.samples[passed - 1][1]
 
     def is_caught_up(self, distance: Distance) -> bool | None:
-        """Check whether all is done that was there at the read before; None if it is not known."""
+        """Check whether all is done that was there at the read before; None if it is not known.
+
+        Beyond the end there may be what an earlier source of the same name has left, and what
+        comes is below it.
+        """
         reached = self.reached
-        if reached is None or not self.samples:
+        if reached is None or not self.samples or distance.is_partial or distance.ahead > 0:
             return None
         if reached >= self.samples[-1][0]:
             return True
@@ -178,12 +198,18 @@ class _Track:
 
 @dataclass(slots=True)
 class _Source:
-    """Newest end of one source, and its partitions."""
+    """Newest end of one source, and its partitions.
+
+    read_number     number of reads so far
+    removed         bytes of binlog files that the server has removed since the first read
+    """
 
     of: SourceSettings
     end: SourceEnd | None = None
     at: float = 0.0
+    read_number: int = 0
     is_new: bool = False
+    removed: int = 0
     tracks: dict[_Key, _Track] = field(default_factory=dict)
 
     def end_read(self) -> None:
@@ -200,12 +226,29 @@ class _Source:
 
     def read(self, end: SourceEnd, at: float) -> None:
         """Apply a read of the end."""
-        if isinstance(self.end, PostgresqlEnd) and isinstance(end, PostgresqlEnd):
-            why = _find_replacement(self.end, end)
-            for track in self.tracks.values() if why is not None else ():
-                assert why is not None
-                track.replace(why)
+        match self.end, end:
+            case PostgresqlEnd() as before, PostgresqlEnd() as now:
+                why = _find_replacement(before, now)
+                for track in self.tracks.values() if why is not None else ():
+                    assert why is not None
+                    track.replace(why)
+            case MysqlEnd(logs=before_logs), MysqlEnd(logs=logs) if before_logs and logs:
+                removed = _count_removed(before_logs, logs)
+                self.removed = 0 if removed is None else self.removed + removed
+                for track in self.tracks.values() if removed is None else ():
+                    track.forget()
         self.end, self.at, self.is_new = end, at, True
+        self.read_number += 1
+
+
+def _count_removed(before: tuple[BinlogFile, ...], now: tuple[BinlogFile, ...]) -> int | None:
+    """Return the bytes of files that are gone since; None if none of those before is there."""
+    gone = 0
+    for log in before:
+        if log.name == now[0].name:
+            return gone
+        gone += log.size
+    return None
 
 
 def _find_replacement(before: PostgresqlEnd, now: PostgresqlEnd) -> str | None:
@@ -302,15 +345,17 @@ class SourceEnds:
         self, partitions: tuple[SourcePartitionView, ...], find: FindConnector
     ) -> Iterator[tuple[SourcePartitionView, _Source, DatabaseSettings | None]]:
         """Yield each partition that reads a configured source, with the connector's settings."""
+        by_dialect: dict[str, list[_Source]] = {}
         for source in self._sources.values():
-            dialect = _DIALECTS[source.of.kind]
-            for view in partitions:
+            by_dialect.setdefault(_DIALECTS[source.of.kind], []).append(source)
+        for view in partitions:
+            for source in by_dialect.get(view.dialect, ()):
                 wants = source.of.wants.get(view.connect_cluster)
-                if view.dialect != dialect or wants is None or not wants(view.connector):
+                if wants is None or not wants(view.connector):
                     continue
                 connector = find(view.connect_cluster, view.connector)
                 settings = None if connector is None else connector.database
-                if dialect not in _DEBEZIUM or _is_in_use(view, settings):
+                if view.dialect not in _DEBEZIUM or _is_in_use(view, settings):
                     yield view, source, settings
 
     def _build_views(
@@ -345,11 +390,12 @@ class SourceEnds:
         distance = _measure(view, fields, source, settings)
         if distance is None:
             return SourceEndView(*common, problem="its end was not read yet")
-        track.move(distance, view.offset.text, source.at)
+        track.move(distance, view.offset.text, source.read_number)
         if source.is_new:
             track.read(distance, source.at, self._flush_s)
-        mismatch = distance.mismatch or (None if track.replaced is None else track.replaced[0])
-        settled = track.since < source.at
+        mismatch = distance.mismatch or track.replaced
+        # The offset may be newer than the end.
+        settled = track.since < source.read_number
         view_of_end = SourceEndView(
             *common,
             end=distance.end_text,
@@ -382,15 +428,16 @@ def _with_numbers(
         lag_transactions=lag if distance.unit == "transactions" else None,
         lag_rows=lag if distance.unit == "rows" else None,
         caught_up=track.is_caught_up(distance),
-        behind_since=track.behind_since,
-        ahead=distance.ahead if settled else 0,
+        behind_since=track.find_behind_since(distance),
+        ahead=distance.ahead if settled and distance.unit in _COUNTED_UNITS else 0,
     )
 
 
 def _find_loss(distance: Distance) -> str | None:
     if distance.lost is not None:
         return distance.lost
-    floor, position = distance.floor, distance.position
+    floor = distance.floor
+    position = distance.position if distance.resume is None else distance.resume
     if distance.unit != "bytes" or floor is None or position is None or position >= floor:
         return None
     return f"its offset lies {floor - position} bytes before the position from which it can resume"
@@ -407,7 +454,7 @@ def _measure(
         case PostgresqlEnd() as end:
             return measure_postgresql(fields, end, settings)
         case MysqlEnd() as end:
-            return measure_mysql(fields, end, settings)
+            return measure_mysql(fields, end, settings, removed=source.removed)
         case SqlEnd(columns):
             query = _find_column_query(_parse_partition(view), settings, source.of.columns)
             if query is None:
