@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from offsetwatch.decode.stack_trace import parse_exception_class
 from offsetwatch.judge.input_visibility import InputVisibility
@@ -67,7 +68,10 @@ class FailureRunState(msgspec.Struct):
 
 
 class TaskFailureRecord(msgspec.Struct, frozen=True):
-    """History of one task's failures as it is stored on disk."""
+    """History of one task's failures as it is stored on disk.
+
+    before_polls   the history before polled states replaced changes of the status topic
+    """
 
     whose: TaskKey
     state: str
@@ -80,6 +84,7 @@ class TaskFailureRecord(msgspec.Struct, frozen=True):
     failure: StateChange | None = None
     starts: int = 0
     followed_at: float = 0.0
+    before_polls: TaskFailureRecord | None = None
 
 
 _PERSISTED_FIELDS: Final = tuple(
@@ -101,6 +106,8 @@ class TaskFailureHistory:
     failure    its last failure, unless it was restarted since
     starts     number of restarts since the last failure that counts
     followed_at  when its history was last read, by our clock
+    before_polls  the history before polled states replaced changes of the status topic: once that
+                  is followed again, it has the same changes in full
     """
 
     state: str = ""
@@ -114,10 +121,24 @@ class TaskFailureHistory:
     failure: StateChange | None = None
     starts: int = 0
     followed_at: float = 0.0
+    before_polls: TaskFailureRecord | None = None
 
     def empty(self) -> bool:
         """Check whether there is nothing to persist."""
         return self.run is None and not self.restarts and self.unsettled is None
+
+    def copy(self, key: TaskKey, followed_at: float) -> TaskFailureRecord:
+        """Return a copy as a record; later changes of the run do not change it."""
+        fields = {name: getattr(self, name) for name in _PERSISTED_FIELDS}
+        fields["run"] = None if self.run is None else replace(self.run)
+        return TaskFailureRecord(whose=key, **fields, followed_at=followed_at)
+
+    def restore(self, record: TaskFailureRecord) -> None:
+        """Replace everything but `followed_at` with the fields of a record."""
+        for name in _PERSISTED_FIELDS:
+            setattr(self, name, getattr(record, name))
+        self.restarts = record.restarts[-RESTARTS_MAX:]
+        self.seen_at = record.seen_at or record.state_at
 
     def settled_s(self, now: float) -> float:
         """Return for how many seconds it has certainly not failed; 0.0 if it may have.
@@ -132,8 +153,9 @@ class TaskFailureHistory:
 class FailureTracker:
     """Tracker of failures by task.
 
-    `urgent` is True until a change of a polled state has been persisted: no topic holds it for the
-    next process to read.
+    `urgent` is True until a change of a polled state and every counted failure have been persisted.
+    No topic holds the former for the next process to read; and what is made of the latter (the
+    identity of an incident, which operators approve plans for) must not change with a restart.
     """
 
     def __init__(self) -> None:
@@ -195,8 +217,12 @@ class FailureTracker:
             history = self.of.setdefault(key, TaskFailureHistory())
             # Of a new history only the newest change counts.
             new = history.last == (0.0, "")
-            changes = states.changes
-            for change in changes[-1:] if new else find_changes_since(changes, *history.last):
+            changes = (
+                states.changes[-1:] if new else find_changes_since(states.changes, *history.last)
+            )
+            if changes and history.before_polls is not None:
+                history.restore(history.before_polls)
+            for change in changes:
                 history.last = (change.at, change.state)
                 # When it happened, by our clock: after its history was last read; where the last
                 # snapshot did not have that, the earliest time that the change's timestamp allows.
@@ -208,9 +234,12 @@ class FailureTracker:
             # Of who runs and never failed nothing is to be written: there may be 240,000 tasks.
             if key not in followed and (state == "failed" or key in self.of):
                 history = self.of.setdefault(key, TaskFailureHistory())
-                before = (history.state, history.failure)
+                before, record = (history.state, history.failure), history.before_polls
+                if record is None and history.last != (0.0, ""):
+                    record = history.copy(key, history.followed_at)
                 self._apply_change(key, StateChange(now, state, failure), positions, now, now)
-                self.urgent |= (history.state, history.failure) != before
+                if (history.state, history.failure) != before:
+                    self.urgent, history.before_polls = True, record
 
     def _list(self, snapshot: Snapshot) -> None:
         """Record which tasks are listed as failed, and which are missing from their connector.
@@ -283,6 +312,7 @@ class FailureTracker:
             _record_failure(history, change, positions.get(key[:2], {}))
             assert history.run is not None
             run, history.starts = history.run, 0
+            self.urgent = True
             run.read_at = now
             run.begun_by = now if run.begun_by is None else run.begun_by
             run.lasted_s = max(run.lasted_s, moment - run.begun_by)
@@ -305,11 +335,7 @@ class FailureTracker:
             (key, history) for key, history in sorted(self.of.items()) if not history.empty()
         ]
         return tuple(
-            TaskFailureRecord(
-                whose=key,
-                **{name: getattr(history, name) for name in _PERSISTED_FIELDS},
-                followed_at=self._observed_at if key in self._followed else history.followed_at,
-            )
+            history.copy(key, self._observed_at if key in self._followed else history.followed_at)
             for key, history in histories[-HISTORIES_MAX:]
         )
 
@@ -318,11 +344,8 @@ class FailureTracker:
         self._seen, self._followed = (None, None), frozenset()
         self.of = {}
         for record in records:
-            fields = {name: getattr(record, name) for name in _PERSISTED_FIELDS}
-            history = TaskFailureHistory(**fields, followed_at=record.followed_at)
-            history.restarts = record.restarts[-RESTARTS_MAX:]
-            history.seen_at = record.seen_at or record.state_at
-            self.of[record.whose] = history
+            history = self.of[record.whose] = TaskFailureHistory(followed_at=record.followed_at)
+            history.restore(record)
 
 
 def find_positions(

@@ -573,9 +573,6 @@ def test_what_only_polls_tell_is_urgent_until_it_is_remembered(watching):
     later.failures.recall(watching.failures.remembered())
     (run,) = later.look(120.0, polled(task("failed")), positions=STANDS)
     assert (run.count, run.restarts) == (3, 2)
-    followed = Watching()
-    followed.look(5.0, told=(history(change(5.0, "failed")),))
-    assert not followed.failures.urgent
 
 
 def test_what_was_seen_before_is_looked_at_again_after_it_is_recalled(watching):
@@ -709,3 +706,67 @@ def test_of_any_other_source_what_has_an_offset_is_told():
     views = (counted(label="reset"), replace(counted(label="at"), offset=decode_value(b'{"a":1}')))
     visibility = InputVisibility(replace(EMPTY_SNAPSHOT, ready=True, source_partitions=views))
     assert find_positions(visibility, [("lab", "files")]) == {("lab", "files"): {"at": '{"a":1}'}}
+
+
+# --- what must not change with a restart ---------------------------------------------------------
+
+
+def restarted(watching: Watching) -> Watching:
+    after = Watching()
+    after.failures.recall(watching.failures.remembered())
+    return after
+
+
+def test_every_failure_is_urgent_until_it_was_remembered():
+    watching = Watching()
+    watching.look(110, told=(history(change(100, "failed")),))
+    assert watching.failures.urgent
+    watching.failures.remembered()
+    watching.look(130, told=(history(change(100, "failed"), change(120, "running")),))
+    assert not watching.failures.urgent
+    changes = (change(100, "failed"), change(120, "running"), change(140, "failed", WORSE))
+    watching.look(150, told=(history(*changes),))
+    assert watching.failures.urgent
+    watching.failures.remembered()
+    watching.again(160)
+    assert not watching.failures.urgent
+
+
+def test_a_failure_that_polls_show_before_the_topic_is_counted_once():
+    """After a restart the list is there before the status topic was read to its end."""
+    watching, positions = Watching(), {"a": "1"}
+    watching.look(110, told=(history(change(100, "failed")),), positions=positions)
+    after = restarted(watching)
+    (run,) = after.look(210, polled(task("failed", WORSE)), positions=positions)
+    assert (run.kind, run.count, run.first_at) == ("org.example.Worse", 1, 210)
+    after = restarted(after)
+    changes = (change(100, "failed"), change(120, "running"), change(140, "failed", WORSE))
+    (run,) = after.look(220, told=(history(*changes),), positions=positions)
+    assert (run.kind, run.count, run.first_at, run.restarts) == ("org.example.Worse", 1, 140, 0)
+    (run,) = after.look(
+        260,
+        told=(history(*changes, change(240, "running"), change(250, "failed", WORSE)),),
+        positions=positions,
+    )
+    assert (run.count, run.first_at, run.restarts) == (2, 140, 1)
+
+
+def test_restarts_that_polls_show_while_the_topic_is_not_followed_are_not_counted_twice():
+    watching, positions = Watching(), {"a": "1"}
+    changes = [change(100, "failed")]
+    watching.look(110, told=(history(*changes),), positions=positions)
+    watching.look(130, polled(task("running")), positions=positions)
+    (run,) = watching.look(150, polled(task("failed")), positions=positions)
+    assert (run.count, run.restarts) == (2, 1)
+    changes += [change(120, "running"), change(140, "failed")]
+    (run,) = watching.look(160, told=(history(*changes),), positions=positions)
+    assert (run.count, run.restarts, run.first_at, run.last_at) == (2, 1, 100, 140)
+
+
+def test_what_polls_show_counts_while_the_topic_stays_away():
+    watching, positions = Watching(), {"a": "1"}
+    watching.look(110, told=(history(change(100, "failed")),), positions=positions)
+    for moment in (130, 160):
+        watching.look(moment, polled(task("running")), positions=positions)
+        runs = watching.look(moment + 20, polled(task("failed")), positions=positions)
+    assert [run.count for run in runs] == [3]
