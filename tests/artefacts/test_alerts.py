@@ -454,6 +454,19 @@ def test_whatever_can_be_found_is_told_by_one_alert(finding):
     assert TOLD_BY.get(finding, *by_name) in ALERT_RULES
 
 
+@pytest.mark.parametrize("finding", sorted(asked_for("offsetwatch_findings", "finding")))
+def test_each_finding_that_alerts_ask_for_fires_in_a_test(finding):
+    (name,) = asked_for("offsetwatch_findings", "finding")[finding]
+    shown = {
+        path.stem
+        for path in TEST_FILES
+        for test in document(path)["tests"]
+        if any(case["exp_alerts"] for case in test.get("alert_rule_test", ()))
+        if any(f'finding="{finding}"' in row["series"] for row in test["input_series"])
+    }
+    assert f"{name}.test" in shown
+
+
 @pytest.mark.parametrize(
     "name",
     [

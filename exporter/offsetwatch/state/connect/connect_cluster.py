@@ -98,12 +98,16 @@ class PersistedConnectCluster(msgspec.Struct, frozen=True):
     kafka_cluster_id    the id that its workers reported, if any
     spellings           raw keys by offsets topic, connector and source partition
     orders              orders of fields in raw keys, by offsets topic and connector
+    status_topic, state_doubts    connectors whose states in that status topic differ from those by
+                                  REST
     """
 
     kafka: tuple[str, ...] = ()
     kafka_cluster_id: str | None = None
     spellings: dict[str, dict[str, dict[str, KnownSpellings]]] = {}
     orders: dict[str, dict[str, tuple[FieldOrder, ...]]] = {}
+    status_topic: str | None = None
+    state_doubts: dict[str, StateDifference] = {}
 
 
 class ConnectClusterState:
@@ -169,6 +173,9 @@ class ConnectClusterState:
         connectors = self._list.read(answer, _TopicEvidence(self, now, elsewhere), now)
         view = self._list.view
         if view is not None and view.believed_at is not None:  # or it is another cluster's answer
+            status = self._status()
+            if status is not None:
+                self._state_checks.follow(str(status))
             ended = self._state_checks.read(answer.connectors, self.all_histories(now), now)
             if ended:
                 self._histories.cut(ended)
@@ -589,9 +596,21 @@ class ConnectClusterState:
             if known_orders := book.remembered_orders():
                 orders[str(topic)] = known_orders
         kafka_cluster_id = self._list.kafka_cluster_id
-        if kafka_cluster_id is None and not spellings and not orders:
+        # Without the moment of the newest difference: it is another one with each answer.
+        doubts = {
+            name: replace(doubt, at=doubt.since)
+            for name, doubt in self._state_checks.doubts.items()
+        }
+        if kafka_cluster_id is None and not spellings and not orders and not doubts:
             return None
-        return PersistedConnectCluster(tuple(sorted(kafka)), kafka_cluster_id, spellings, orders)
+        return PersistedConnectCluster(
+            tuple(sorted(kafka)),
+            kafka_cluster_id,
+            spellings,
+            orders,
+            self._state_checks.topic if doubts else None,
+            doubts,
+        )
 
     def recall(self, memory: PersistedConnectCluster, kafka: Collection[str]) -> None:
         """Restore saved state, before the first response.
@@ -601,6 +620,8 @@ class ConnectClusterState:
         """
         self._known_spellings = dict(memory.spellings)
         self._known_orders = dict(memory.orders)
+        self._state_checks.topic = memory.status_topic
+        self._state_checks.doubts = dict(memory.state_doubts)
         if memory.kafka == tuple(sorted(kafka)):
             self._list.recall(memory.kafka_cluster_id)
 

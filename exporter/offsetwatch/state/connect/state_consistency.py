@@ -7,7 +7,7 @@ Connect cluster whose connectors have the same names, or that the worker lost it
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from offsetwatch.model.connectors import Connector, StateChange, StateHistory
@@ -16,6 +16,8 @@ from offsetwatch.state.snapshot import StateDifference
 DIFFERING_ANSWERS_MIN: Final = 3  # in a row, while the newest record stays the same
 # Agreement of the moment proves little: connectors of both clusters run most of the time.
 DOUBT_S: Final = 3600.0
+# After so long without a comparison the hour of agreement begins again: nobody saw them agree.
+UNCOMPARED_S_MAX: Final = 300.0
 # Others pass, or are written by a worker that lost the connector (Condition.outdated_by).
 _LASTING_STATES: Final = frozenset({"running", "paused", "stopped", "failed"})
 
@@ -26,22 +28,38 @@ _TaskKey = tuple[str, int | None]  # connector, task
 class StateConsistencyChecks:
     """Differences of one Connect cluster's connectors and tasks, and the doubts they raise.
 
-    `doubts` has the newest lasting difference of each connector: its histories are not believed.
+    `doubts` has the newest lasting difference of each connector: its histories are not believed. It
+    also has those from before a restart, until both agreed for an hour. `topic` is the status topic
+    that differed; None if none was known yet.
     """
 
     doubts: Mapping[str, StateDifference] = field(default_factory=dict)
+    topic: str | None = None
+    _compared_at: float | None = None
     _compared: tuple[object, object] = (None, None)
     _differing: dict[_TaskKey, tuple[str, StateChange]] = field(default_factory=dict)
     _answers: dict[_TaskKey, tuple[StateChange, int, float]] = field(default_factory=dict)
+
+    def follow(self, topic: str) -> None:
+        """Use this status topic: what was doubted of another one does not concern it."""
+        if self.topic not in {None, topic}:
+            self.doubts = {}
+        self.topic = topic
 
     def read(
         self, listed: tuple[Connector, ...], histories: tuple[StateHistory, ...], now: float
     ) -> frozenset[str]:
         """Apply a list of connectors; `histories` are those of the status topic at the time.
 
-        Returns the connectors that are not doubted any more. What their histories had meanwhile may
-        be another's.
+        They are empty while the topic is not read, which is no agreement. Returns the connectors
+        that are not doubted any more. What their histories had meanwhile may be another's.
         """
+        if not histories:
+            self._answers = {}
+            return frozenset()
+        compared_at, self._compared_at = self._compared_at, now
+        if compared_at is None or not 0 <= now - compared_at < UNCOMPARED_S_MAX:
+            self.doubts = {name: replace(doubt, at=now) for name, doubt in self.doubts.items()}
         if self._compared[0] is not listed or self._compared[1] is not histories:
             self._compared = (listed, histories)
             self._differing = dict(_find_differences(listed, histories))

@@ -603,6 +603,24 @@ def test_after_a_restart_what_connect_does_not_tell_ends_no_finding(answer):
     assert FindingName.TASK_FAILED.value in again.names()
 
 
+@pytest.mark.parametrize("followed", [True, False])
+def test_a_restart_neither_ends_nor_begins_doubt_of_a_status_topic(followed):
+    play = rest_gives_other_states()
+    (before,) = [item for item in play.findings if item.name is FindingName.REST_STATES_DIFFER]
+    again = Play(World())
+    again.world.book.recall(play.world.book.remembered())
+    again.register.recall(play.register.remembered())
+    again.world.now = play.world.now + 7200.0
+    again.world.found(OFFSETS)
+    again.world.tail(whole=True)
+    if followed:
+        again.status_followed()
+    for _ in range(5):
+        again.run(0.5, each=lambda: again.world.listed(source("files")))
+        (after,) = [item for item in again.findings if item.name is FindingName.REST_STATES_DIFFER]
+        assert after.since == before.since
+
+
 def test_an_end_of_what_connect_leaves_out_is_an_answer_that_has_it():
     play = a_connector_has_no_state()
     with play.hidden(InputId("connect_rest", connect_cluster="lab")):

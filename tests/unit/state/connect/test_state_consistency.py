@@ -81,7 +81,45 @@ def test_doubt_is_over_an_hour_after_the_last_difference():
     checks = StateConsistencyChecks()
     answers(checks, 3, told("failed"))
     last = START + 20
-    assert checks.read(listed(), told("running"), last + DOUBT_S - 1) == frozenset()
+    for second in range(60, int(DOUBT_S), 60):
+        assert checks.read(listed(), told("running"), last + second) == frozenset()
     assert set(checks.doubts) == {"files"}
     assert checks.read(listed(), told("running"), last + DOUBT_S) == {"files"}
     assert checks.doubts == {}
+
+
+def doubting() -> StateConsistencyChecks:
+    """Checks with a doubt of `files` from before a restart."""
+    difference = StateDifference(0, "running", "failed", since=START, at=START)
+    return StateConsistencyChecks(doubts={"files": difference}, topic="east/status")
+
+
+def test_after_a_restart_both_have_to_agree_for_an_hour():
+    checks, began = doubting(), START + 9 * DOUBT_S
+    assert checks.read(listed(), told("running"), began) == frozenset()
+    assert checks.doubts["files"].since == START
+    for second in range(60, int(DOUBT_S), 60):
+        assert checks.read(listed(), told("running"), began + second) == frozenset()
+    assert checks.read(listed(), told("running"), began + DOUBT_S) == {"files"}
+
+
+@pytest.mark.parametrize("interrupted", ["topic", "answers"])
+def test_an_hour_without_a_comparison_is_no_agreement(interrupted):
+    checks = StateConsistencyChecks()
+    answers(checks, 3, told("failed"))
+    if interrupted == "topic":
+        for minute in range(120):
+            checks.read(listed(), (), START + 60 * minute)
+    later = START + 2 * DOUBT_S
+    assert checks.read(listed(), told("running"), later) == frozenset()
+    for minute in range(1, 60):
+        assert checks.read(listed(), told("running"), later + 60 * minute) == frozenset()
+    assert checks.read(listed(), told("running"), later + DOUBT_S) == {"files"}
+
+
+def test_what_was_doubted_of_one_topic_does_not_concern_another():
+    checks = doubting()
+    checks.follow("east/status")
+    assert set(checks.doubts) == {"files"}
+    checks.follow("east/other-status")
+    assert (checks.doubts, checks.topic) == ({}, "east/other-status")
