@@ -361,18 +361,20 @@ def _select_offsets(rows: list[Row]) -> tuple[AsOfOffset, ...]:
     Records in two partitions of the topic (their number was changed) are only ordered by timestamps
     that differ by more than clocks do. Raises UnanswerableQuery.
     """
-    newest: dict[str, Row] = {}
-    for row in sorted(rows, key=itemgetter("kts", "kpartition")):
-        older = newest.get(row["source_partition"], row)
-        differ = all(older[name] != row[name] for name in ("kpartition", "source_offset"))
-        if differ and not is_later(row["kts"], older["kts"]):
-            raise UnanswerableQuery(
-                f"{row['source_partition']} has records in two partitions of its offsets topic, "
-                f"{older['kpartition']} and {row['kpartition']}, whose timestamps are too close to "
-                "tell the newer: clocks may differ by ten minutes"
-            )
-        newest[row["source_partition"]] = row
-    return tuple(_build_offset(row) for _, row in sorted(newest.items()))
+    offsets = []
+    for partition, records in sorted(_group_rows(rows, "source_partition").items()):
+        newest = max(records, key=itemgetter("kts", "kpartition"))
+        for row in records:
+            differ = all(newest[name] != row[name] for name in ("kpartition", "source_offset"))
+            if differ and not is_later(newest["kts"], row["kts"]):
+                numbers = sorted((newest["kpartition"], row["kpartition"]))
+                raise UnanswerableQuery(
+                    f"{partition} has records in two partitions of its offsets topic, "
+                    f"{numbers[0]} and {numbers[1]}, whose timestamps are too close to "
+                    "tell the newer: clocks may differ by ten minutes"
+                )
+        offsets.append(_build_offset(newest))
+    return tuple(offsets)
 
 
 def _build_offset(row: Row) -> AsOfOffset:

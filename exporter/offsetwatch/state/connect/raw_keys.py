@@ -22,7 +22,7 @@ remediation and by the history.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, NamedTuple
 
@@ -65,6 +65,33 @@ class OffsetRecordPosition(NamedTuple):
         return self.read > other.read
 
 
+class OffsetRecord(NamedTuple):
+    """Record of a raw key. `ours`: it was written by offsetwatch."""
+
+    position: OffsetRecordPosition
+    offset: SourceOffset | Undecodable | None
+    ours: bool = False
+
+
+def choose_newest_record(records: Sequence[OffsetRecord]) -> tuple[OffsetRecord, bool]:
+    """Return the newest of the last records of a raw key in several Kafka partitions.
+
+    Also returns whether it is contested: another one with another offset may be newer. Connect has
+    no order for them either: a worker that starts uses the one that it reads last.
+    """
+    candidates = [
+        record
+        for record in records
+        if not any(other.position.is_after(record.position) for other in records)
+    ]
+    newest = max(candidates, key=lambda record: (record.position.at, record.position.partition))
+    return newest, len({_read_effective_text(record.offset) for record in candidates}) > 1
+
+
+def _read_effective_text(offset: SourceOffset | Undecodable | None) -> str | None:
+    return offset.text if isinstance(offset, SourceOffset) and not offset.is_null else None
+
+
 FieldOrder = tuple[str, ...]  # names of the fields in the order of a key
 
 # The newest moments at which the connector committed so.
@@ -79,7 +106,8 @@ class Spelling(msgspec.Struct, gc=False):
     moments    number of its commits since the last one of any other spelling
     first      the offset of the first of those
     intruder   it first appeared while another spelling was in use
-    contested  other records of it in other Kafka partitions may be the newest
+    elsewhere  its last records in other Kafka partitions
+    contested  one of those may be the newest
     present    it was among the records of the last reading of the whole topic
     """
 
@@ -92,6 +120,7 @@ class Spelling(msgspec.Struct, gc=False):
     moments: int = 0
     first: SourceOffset | None = None
     intruder: bool = False
+    elsewhere: tuple[OffsetRecord, ...] = ()
     contested: bool = False
     present: bool = True
 
@@ -216,12 +245,13 @@ class KeySpellings:
             known = self._known.get(record.key.identity, _NO_SPELLINGS)
             spelling.intruder = bool(partition.used) and known.is_intruder(record.raw_key)
             partition.spellings[record.raw_key] = spelling
-        elif spelling.present:
-            if not position.is_after(spelling.place):
-                is_older = spelling.place.is_after(position)
-                spelling.contested |= not is_older and spelling.offset != record.offset
+        elif not spelling.present:
+            spelling.elsewhere, spelling.contested = (), False
+        elif position.partition != spelling.place.partition or spelling.elsewhere:
+            if not _add_to_several(spelling, OffsetRecord(position, record.offset, record.ours)):
                 return False
-            spelling.contested = False
+        elif not position.is_after(spelling.place):
+            return False
         spelling.present = True
         spelling.place, spelling.offset, spelling.ours = position, record.offset, record.ours
         if _is_commit(record):
@@ -337,6 +367,21 @@ def parse_field_order(raw_key: bytes) -> FieldOrder:
     parsed = parse_json(raw_key)
     fields = parsed[1] if isinstance(parsed, list) else None  # an envelope is no spelling
     return tuple(fields) if isinstance(fields, dict) else ()
+
+
+def _add_to_several(spelling: Spelling, record: OffsetRecord) -> bool:
+    """Add a record of a raw key in several Kafka partitions. Return whether it is the newest."""
+    last = OffsetRecord(spelling.place, spelling.offset, spelling.ours)
+    records = {known.position.partition: known for known in (last, *spelling.elsewhere)}
+    known = records.get(record.position.partition)
+    if known is not None and not record.position.is_after(known.position):
+        return False
+    records[record.position.partition] = record
+    newest, spelling.contested = choose_newest_record(tuple(records.values()))
+    del records[newest.position.partition]
+    spelling.place, spelling.offset, spelling.ours = newest
+    spelling.elsewhere = tuple(records.values())
+    return newest is record
 
 
 def _is_commit(record: SourceRecord) -> bool:

@@ -39,8 +39,12 @@ from offsetwatch.state.connect.raw_keys import (
     FieldOrder,
     KeySpellings,
     KnownSpellings,
+    OffsetRecord,
+    OffsetRecordPosition,
     SpellingChange,
     SpellingInUse,
+    choose_newest_record,
+    locate_record,
     parse_field_order,
 )
 from offsetwatch.state.key_budget import KeyBudget
@@ -82,8 +86,9 @@ class _Partition(msgspec.Struct, gc=False):
     variants    its raw keys that hold a value and that no worker writes; seldom any, and an empty
                 frozenset takes no memory
     several     which raw key is in use, where a worker may write several
-    rivals      its candidates if its offset is not known: one in each of several Kafka partitions;
-                it is not known which is the newest
+    records     its last record in each Kafka partition if there are several, and it was not read
+                live which of them is the newest
+    rivals      the offsets of those that may be the newest, if they differ
     namesake    another source partition of its connector has the same label
     view        the cached view, dropped at each change
     index       its index among the sorted views; -1 if it is none of them
@@ -103,6 +108,7 @@ class _Partition(msgspec.Struct, gc=False):
     own_key: bytes | None = None
     variants: frozenset[bytes] = frozenset()
     several: _SeveralRawKeys | None = None
+    records: tuple[OffsetRecord, ...] = ()
     rivals: tuple[SourceOffset, ...] = ()
     namesake: bool = False
     view: SourcePartitionView | None = None
@@ -168,6 +174,7 @@ class SourceBook:
         if whole:
             for partition in self._all():
                 partition.log_offset = -1
+                partition.records = ()
                 partition.variants = frozenset()
                 partition.view = None
             for spellings in self._spellings.values():
@@ -343,9 +350,11 @@ class SourceBook:
             self._spellings[connector] = spellings
             for other in self._of[connector].values():
                 if other is not partition and other.log_offset >= 0:
-                    spellings.note(_build_newest_record(other))
+                    for record in _build_newest_records(other):
+                        spellings.note(record)
         if partition.key.identity not in spellings and partition.log_offset >= 0:
-            spellings.add(_build_newest_record(partition))
+            for record in _build_newest_records(partition):
+                spellings.add(record)
             if live:
                 spellings.in_use(partition.key.identity)
                 self._settle(partition)
@@ -379,7 +388,7 @@ class SourceBook:
     def _settle(self, partition: _Partition) -> None:
         """Set the offset to that of the raw key in use; to None if that is not known."""
         use = self._spellings[partition.key.connector].in_use(partition.key.identity)
-        partition.rivals = ()
+        partition.records = partition.rivals = ()
         before, spelling = partition.several, use.spelling
         position = partition.offset if before is None else before.position
         change = use.change if before is None else before.restarted
@@ -405,13 +414,13 @@ class SourceBook:
         partition.several = _SeveralRawKeys(use, position, restarted)
 
     def _apply(self, partition: _Partition, record: SourceRecord, read_at: float) -> None:
-        is_newer = _is_newer(partition, record)
-        if is_newer is None:
-            self._contest(partition, record)
-        if not is_newer:
+        if not record.live and _has_several_logs(partition, record):
+            self._apply_to_several_logs(partition, record)
+            return
+        if not _is_newer(partition, record):
             return
         offset = _read_effective_offset(record)
-        partition.rivals = ()
+        partition.records = partition.rivals = ()
         partition.kafka_partition = record.partition
         partition.log_offset = record.log_offset
         before = partition.offset
@@ -444,22 +453,31 @@ class SourceBook:
                     self._drop("inexact")
                     break
 
-    def _contest(self, partition: _Partition, record: SourceRecord) -> None:
-        """Apply a record that may be newer or older than the known one."""
-        offset = _read_effective_offset(record)
-        known = partition.rivals or (() if partition.offset is None else (partition.offset,))
-        if partition.offset != offset or partition.rivals:
-            partition.rivals = known if offset is None or offset in known else (*known, offset)
-            self._set(partition, None)
-        if record.at > (partition.committed_at or 0.0):
-            partition.committed_at = record.at
-            partition.kafka_partition, partition.log_offset = record.partition, record.log_offset
+    def _apply_to_several_logs(self, partition: _Partition, record: SourceRecord) -> None:
+        """Apply a record that was there before, of a key that other Kafka partitions have, too."""
+        position = locate_record(record)
+        records = {known.position.partition: known for known in _list_records(partition)}
+        before = records.get(position.partition)
+        if before is not None and not position.is_after(before.position):
+            return
+        records[position.partition] = OffsetRecord(position, _read_effective_offset(record))
+        partition.records = tuple(records.values())
+        newest, contested = choose_newest_record(partition.records)
+        partition.rivals = _list_rivals(partition.records, newest) if contested else ()
+        if newest.position == position:
+            partition.advanced_at = record.at if record.advanced_at is None else record.advanced_at
+        offset = newest.offset
+        assert not isinstance(offset, Undecodable)
+        self._note_rest_text(partition)
+        self._set(partition, None if contested else offset)
+        self._note_rest_text(partition)
+        partition.committed_at, partition.kafka_partition, partition.log_offset, _ = newest.position
 
     def _forget(self, partition: _Partition) -> None:
         """Clear a partition of which the topic holds no record any more."""
         self._note_rest_text(partition)
         partition.own_key = partition.several = None
-        partition.rivals = ()
+        partition.records = partition.rivals = ()
         self._set(partition, None)
         self._note_rest_text(partition)
 
@@ -674,8 +692,34 @@ class SourceBook:
         return view
 
 
-def _is_newer(partition: _Partition, record: SourceRecord) -> bool | None:
-    """Return whether a record is newer than the known one of its key; None if it is undecided.
+def _has_several_logs(partition: _Partition, record: SourceRecord) -> bool:
+    if partition.log_offset < 0:
+        return False
+    return bool(partition.records) or record.partition != partition.kafka_partition
+
+
+def _list_records(partition: _Partition) -> tuple[OffsetRecord, ...]:
+    """Return the last record in each Kafka partition, as far as one of these may be the newest."""
+    if partition.records or partition.log_offset < 0:
+        return partition.records
+    position = OffsetRecordPosition(
+        partition.committed_at or 0.0, partition.kafka_partition, partition.log_offset
+    )
+    return (OffsetRecord(position, partition.offset),)
+
+
+def _list_rivals(records: Iterable[OffsetRecord], newest: OffsetRecord) -> tuple[SourceOffset, ...]:
+    """Return the different offsets of the records that may be the newest."""
+    rivals = {
+        record.offset.text: record.offset
+        for record in records
+        if not newest.position.is_after(record.position) and isinstance(record.offset, SourceOffset)
+    }
+    return tuple(rivals.values())
+
+
+def _is_newer(partition: _Partition, record: SourceRecord) -> bool:
+    """Return whether a record is newer than the known one of its key.
 
     The log offset orders the records of one key. The same key in two Kafka partitions (a changed
     partition count, a foreign writer) has no order but that of reading both live, or timestamps
@@ -683,10 +727,7 @@ def _is_newer(partition: _Partition, record: SourceRecord) -> bool | None:
     """
     if partition.log_offset < 0 or record.partition == partition.kafka_partition:
         return record.log_offset > partition.log_offset
-    known = partition.committed_at or 0.0
-    if is_later(record.at, known) or is_later(known, record.at):
-        return record.at > known
-    return True if record.live else None
+    return not is_later(partition.committed_at or 0.0, record.at)
 
 
 def _read_effective_offset(record: SourceRecord) -> SourceOffset | None:
@@ -736,20 +777,21 @@ def _build_keys_view(partition: _Partition) -> RawKeysView | None:
     )
 
 
-def _build_newest_record(partition: _Partition) -> SourceRecord:
+def _build_newest_records(partition: _Partition) -> Iterator[SourceRecord]:
     raw_key = _find_raw_key(partition)
     key = decode_key(raw_key)
     assert isinstance(key, SourceKey)
-    return SourceRecord(
-        key=key,
-        raw_key=raw_key,
-        offset=partition.rivals[-1] if partition.rivals else partition.offset,
-        partition=partition.kafka_partition,
-        log_offset=partition.log_offset,
-        at=partition.committed_at or 0.0,
-        advanced_at=partition.advanced_at,
-        live=False,
-    )
+    for record in _list_records(partition):
+        yield SourceRecord(
+            key=key,
+            raw_key=raw_key,
+            offset=record.offset,
+            partition=record.position.partition,
+            log_offset=record.position.log_offset,
+            at=record.position.at,
+            advanced_at=partition.advanced_at,
+            live=False,
+        )
 
 
 def _find_raw_key(partition: _Partition) -> bytes:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import permutations
+
 import pytest
 
 from offsetwatch.model.observations import TAIL, InputId
 from offsetwatch.model.offsets import FLOAT_EXACT_MAX, MirrorPartition
 from offsetwatch.model.topology import KafkaTopic
+from offsetwatch.state.connect.raw_keys import collect_spellings
 from offsetwatch.state.connect.source_offsets import SourceBook, build_superseded_views
 from tests.unit.state.worlds import FILE, NOW, OFFSETS, World, files, mirror, orders, record, source
 
@@ -566,6 +569,71 @@ def test_two_kafka_partitions_with_the_same_offset_are_no_doubt():
     book = SourceBook("lab", 10)
     book.apply((at(0, 7, live=False), at(5, 7, kafka_partition=1, live=False)), NOW, whole=True)
     assert only(book).offset.text == '{"position":7}'
+
+
+def find_by_rule(*records) -> tuple[bool, int | None]:
+    """Return (is it known?, the position), as history/pipeline/gold.py has it.
+
+    Of each Kafka partition the last record counts, and of those the ones whose timestamps are no
+    more than ten minutes before the newest.
+    """
+    last = {}
+    for one in sorted(records, key=lambda one: one.log_offset):
+        last[one.partition] = one
+    newest = max(one.at for one in last.values())
+    found = {
+        None if one.offset is None else one.offset.number("position")
+        for one in last.values()
+        if newest - one.at <= 600
+    }
+    return len(found) == 1, found.pop() if len(found) == 1 else None
+
+
+@pytest.mark.parametrize("other_keys", [False, True])
+def test_of_several_kafka_partitions_the_same_counts_in_whatever_order_they_are_read(other_keys):
+    """Each Kafka partition by itself is read in its order."""
+    chain = [(0, 7), (500, 8), (1000, 8)], [(0, 7), (500, 7), (1000, 8)], [(0, 7), (700, 8)]
+    ended = (
+        [(0, 7), (500, None), (1000, None)],
+        [(0, None), (300, 7)],
+        [(900, 7), (0, 8), (1000, 7)],
+    )
+    for moments in (*chain, *ended):
+        records = [
+            at(0, position, kafka_partition=number, at=NOW + moment, live=False)
+            for number, (moment, position) in enumerate(moments)
+        ]
+        records.append(at(1, 9, kafka_partition=0, at=NOW + 10, live=False))
+        for order in permutations(records):
+            if order.index(records[0]) > order.index(records[-1]):
+                continue
+            is_known, expected = find_by_rule(*records)
+            if other_keys:  # the same by the class that chooses among several raw keys
+                use = collect_spellings(order).in_use(identity())
+                found = None if use.spelling is None else use.spelling.value
+                assert (use.spelling is not None) is is_known, (moments, order)
+            else:
+                book = SourceBook("lab", 10)
+                book.apply(order, NOW, whole=True)
+                found = only(book).offset
+                assert bool(only(book).unsure) is not is_known, (moments, order)
+            assert (None if found is None else found.number("position")) == expected, order
+
+
+def test_doubt_of_two_kafka_partitions_remains_beside_another_raw_key():
+    """One that an operator wrote later, in another order of the fields."""
+    partition = {"name": "a", "path": "/x"}
+    other = b'["files",{"name":"a","path":"/x"}]'
+    there = [
+        at(0, 7 + number, partition, kafka_partition=number, live=False) for number in range(2)
+    ]
+    assert there[0].raw_key != other
+    late = record("files", partition, None, log_offset=9, live=False, raw_key=other)
+    for order in permutations([*there, late]):
+        book = SourceBook("lab", 10)
+        book.apply(order, NOW, whole=True)
+        assert only(book).offset is None
+        assert only(book).unsure
 
 
 def test_a_mirrored_partition_in_doubt_is_neither_uncommitted_nor_known():
