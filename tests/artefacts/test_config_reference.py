@@ -13,6 +13,7 @@ from tools.references.reference_file import render_reference
 
 REFERENCE = Path(__file__).parents[2] / "config-reference.yaml"
 HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"
+VARIABLES = ("CONNECT_PASSWORD", "CONNECT_TOKEN", "KEY_PASSWORD", "SHOP_PASSWORD")
 FILES = {
     "web.yaml": "http_server_config: {http2: false}\n",
     "web-control.yaml": f"basic_auth_users: {{ada: {HASH}}}\n",
@@ -46,7 +47,7 @@ def test_every_setting_that_is_not_given_could_be(tmp_path):
     path = tmp_path / "config.yaml"
     path.write_text(text)
     with pytest.raises(ConfigError) as caught:
-        load(path, dict.fromkeys(("CONNECT_PASSWORD", "CONNECT_TOKEN", "KEY_PASSWORD"), "x"))
+        load(path, dict.fromkeys(VARIABLES, "x"))
     access = (
         ".auth: give a username and its password or a bearer token, not both",
         ".auth: give password or password_file, not both",

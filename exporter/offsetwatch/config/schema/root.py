@@ -442,7 +442,7 @@ class Config(ConfigSection):
     flows: list[Flow] = Field(default_factory=list)
     """Replication flows in addition to the discovered ones."""
     sources: list[Source] = Field(default_factory=list)
-    """Databases and files that source connectors read, and whose ends are asked for."""
+    """Databases and files that source connectors read, for the lag behind them."""
     listen: Listen = "127.0.0.1:9640"
     """The address of metrics, the status page and the JSON API."""
     web_config_file: File | None = None

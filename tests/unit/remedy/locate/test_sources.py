@@ -350,17 +350,19 @@ def test_nothing_is_named_and_it_is_said_what_a_person_would_have_to_give(
 
 
 @pytest.mark.parametrize(
-    "partition",
+    ("class_name", "partition"),
     [
-        '{"group":"g","partition":0,"topic":"t"}',
-        '{"sourceClusterAlias":"a","targetClusterAlias":"b"}',
+        ("MirrorCheckpointConnector", '{"group":"g","partition":0,"topic":"t"}'),
+        ("MirrorHeartbeatConnector", '{"sourceClusterAlias":"a","targetClusterAlias":"b"}'),
     ],
 )
-def test_mirrormakers_own_pulse_has_nothing_to_skip(partition: str) -> None:
-    answer = explain_unsupported_source(
-        OpaqueSubject("c", "x", PartitionOffset(partition, '{"offset":0}'))
-    )
-    assert answer.reason == "offset_without_meaning"
+def test_mirrormakers_own_pulse_has_nothing_to_skip(class_name: str, partition: str) -> None:
+    pair = PartitionOffset(partition, '{"offset":0}')
+    for name in (class_name, ""):
+        answer = explain_unsupported_source(OpaqueSubject("c", name, pair))
+        assert answer.reason == "offset_without_meaning"
+    other = explain_unsupported_source(OpaqueSubject("c", "com.example.Other", pair))
+    assert other.reason == "person_must_say"
 
 
 def test_fields_of_an_offset_are_told_in_the_order_of_their_names() -> None:
