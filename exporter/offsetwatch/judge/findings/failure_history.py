@@ -165,6 +165,7 @@ class FailureTracker:
         self._followed: frozenset[TaskKey] = frozenset()  # whose history the last snapshot had
         self._observed_at = 0.0
         self._failing: frozenset[ConnectorKey] = frozenset()
+        self._runs: tuple[FailureRun, ...] = ()
 
     def observe(
         self,
@@ -230,6 +231,7 @@ class FailureTracker:
                 moment = min(now, max(history.followed_at, change.at - skew_s))
                 self._apply_change(key, change, positions, now, moment)
         self._followed = frozenset(followed)
+        shared: dict[tuple[str, str | None], StateChange] = {}  # tasks mostly fail alike
         for key, state, failure in _list_polled_states(snapshot):
             # Of who runs and never failed nothing is to be written: there may be 240,000 tasks.
             if key not in followed and (state == "failed" or key in self.of):
@@ -237,7 +239,9 @@ class FailureTracker:
                 before, record = (history.state, history.failure), history.before_polls
                 if record is None and history.last != (0.0, ""):
                     record = history.copy(key, history.followed_at)
-                self._apply_change(key, StateChange(now, state, failure), positions, now, now)
+                if (state, failure) not in shared:
+                    shared[state, failure] = StateChange(now, state, failure)
+                self._apply_change(key, shared[state, failure], positions, now, now)
                 if (history.state, history.failure) != before:
                     self.urgent, history.before_polls = True, record
 
@@ -320,13 +324,17 @@ class FailureTracker:
             history.failure, history.state_at = last, last.at
 
     def runs(self) -> tuple[FailureRun, ...]:
-        """Return all runs of failures, sorted by task."""
+        """Return all runs of failures, sorted by task; the same objects while they are equal."""
         same: dict[int, tuple[tuple[str, str], ...]] = {}  # by the identity of the positions
-        return tuple(
-            _build_failure_run(key, history.run, same)
-            for key, history in sorted(self.of.items())
-            if history.run is not None
-        )
+        runs: list[FailureRun] = []
+        for key, history in sorted(self.of.items()):
+            if history.run is not None:
+                run, index = _build_failure_run(key, history.run, same), len(runs)
+                # There may be 240,000, and the last snapshot has them, too.
+                is_known = index < len(self._runs) and self._runs[index] == run
+                runs.append(self._runs[index] if is_known else run)
+        self._runs = tuple(runs)
+        return self._runs
 
     def remembered(self) -> tuple[TaskFailureRecord, ...]:
         """Return the histories to persist, without empty ones; at most the last HISTORIES_MAX."""
