@@ -15,7 +15,9 @@ from offsetwatch.clients.databases.settings import (
     APPLICATION,
     CONNECT_TIMEOUT_S,
     STATEMENT_TIMEOUT_S,
+    call_library,
     import_library,
+    read_dsn,
     read_source_secret,
     shorten_server_text,
 )
@@ -163,47 +165,49 @@ class PostgresqlReader:
             return None
 
     def _attempt(self, call: Callable[[], _Result], *, connecting: bool = False) -> _Result:
-        """Call psycopg. Raises ClientError without a reference to psycopg's own error, which holds
-        the password.
-        """
         import psycopg  # noqa: PLC0415 - of an extra
 
-        try:
-            return call()
-        except psycopg.Error as exc:
-            error = self._translate(exc, connecting=connecting)
-        raise error
-
-    def _translate(self, error: psycopg.Error, *, connecting: bool) -> ClientError:
-        import psycopg  # noqa: PLC0415 - of an extra
-
-        name = self._source.name
-        said = (error.diag.message_primary or str(error)).partition("\n\tIs the server running")[0]
-        text = shorten_server_text(said, *self._secrets)
-        if isinstance(error, psycopg.errors.ConnectionTimeout):
-            return ResponseTimeout(name, f"no connection within {CONNECT_TIMEOUT_S} s")
-        if isinstance(error, psycopg.errors.QueryCanceled):
-            return ResponseTimeout(name, f"a statement took longer than {STATEMENT_TIMEOUT_S} s")
-        if isinstance(error, psycopg.errors._WaitTimeout):  # noqa: SLF001 - it has no other name
-            return ResponseTimeout(name, f"no answer within {ANSWER_TIMEOUT_S:g} s")
-        if isinstance(error, psycopg.errors.InsufficientPrivilege):
-            return AccessDenied(name, text, _ADVICE[AccessDenied])
-        if connecting:
-            return _classify_connection_error(name, error, text)
-        if isinstance(error, psycopg.OperationalError):
-            return IncompleteResponse(name, f"the connection broke: {text}")
-        return MalformedResponse(name, f"{type(error).__name__}: {text}")
+        return call_library(
+            call,
+            psycopg.Error,
+            lambda exc: translate_error(
+                self._source.name, exc, *self._secrets, connecting=connecting
+            ),
+        )
 
 
-def _classify_connection_error(name: str, error: psycopg.Error, text: str) -> ClientError:
+def translate_error(
+    name: str, error: Exception, *secrets: str | None, connecting: bool
+) -> ClientError:
+    """Return the ClientError of an error of psycopg. `name` is of the source."""
+    import psycopg  # noqa: PLC0415 - of an extra
+
+    assert isinstance(error, psycopg.Error)
+    said = (error.diag.message_primary or str(error)).partition("\n\tIs the server running")[0]
+    text = shorten_server_text(said, *secrets)
+    if isinstance(error, psycopg.errors.ConnectionTimeout):
+        return ResponseTimeout(name, f"no connection within {CONNECT_TIMEOUT_S} s")
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        return ResponseTimeout(name, f"a statement took longer than {STATEMENT_TIMEOUT_S} s")
+    if isinstance(error, psycopg.errors._WaitTimeout):  # noqa: SLF001 - it has no other name
+        return ResponseTimeout(name, f"no answer within {ANSWER_TIMEOUT_S:g} s")
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return AccessDenied(name, text, _ADVICE[AccessDenied])
+    if connecting:
+        return _classify_connection_error(name, error, text)
+    if isinstance(error, psycopg.OperationalError):
+        return IncompleteResponse(name, f"the connection broke: {text}")
+    return MalformedResponse(name, f"{type(error).__name__}: {text}")
+
+
+def _classify_connection_error(name: str, error: Exception, text: str) -> ClientError:
     import psycopg  # noqa: PLC0415 - of an extra
 
     if not isinstance(error, psycopg.OperationalError):
         return SettingsRefused(
             name,
             "libpq does not accept its address",
-            "write it as postgresql://user:password@host:5432/database, with %40 for an @ in a "
-            "password, %2F for a /, and so on",
+            "write it as postgresql://user:password@host:5432/database",
         )
     refusal = re.search(r"(?:FATAL|PANIC|fe_sendauth): +(.*)", text)
     if refusal is None:
@@ -221,9 +225,9 @@ def _build_settings(source: Source) -> dict[str, str]:
         "application_name": APPLICATION,
         "client_encoding": "UTF8",
     }
-    dsn = read_source_secret(source, "dsn")
+    dsn = read_dsn(source)
     if dsn is not None:
-        settings["conninfo"] = dsn
+        settings["conninfo"] = dsn[0]
     for name, value in (
         ("host", source.host),
         ("port", source.port),

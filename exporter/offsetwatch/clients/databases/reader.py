@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
+from offsetwatch.clients.databases.files import FileReader
+from offsetwatch.clients.databases.mysql import MysqlReader
 from offsetwatch.clients.databases.postgresql import PostgresqlReader
 from offsetwatch.clients.databases.settings import CONNECT_TIMEOUT_S, STATEMENT_TIMEOUT_S
 from offsetwatch.config.schema.sources import Source
@@ -29,6 +31,10 @@ def build_source_reader(source: Source) -> SourceReader:
     match source.kind:
         case "postgresql":
             return PostgresqlReader(source)
+        case "mysql":
+            return MysqlReader(source)
+        case "file":
+            return FileReader(source)
         case _:
             return _UnsupportedReader(source)
 

@@ -6,18 +6,22 @@ No error repeats a password, or a part of an address that may be one.
 from __future__ import annotations
 
 import importlib
+import ssl
+from collections.abc import Callable
 from types import ModuleType
-from typing import Final
+from typing import Final, TypeVar
 
-from offsetwatch.config.files import describe_file_error, read_secret
-from offsetwatch.config.schema.sources import Source
-from offsetwatch.errors import SettingsRefused
+from offsetwatch.config.database_url import SCHEMES, DatabaseUrl, parse_database_url
+from offsetwatch.config.files import describe_file_error, describe_tls_error, read_secret
+from offsetwatch.config.schema.sources import Source, SourceTls
+from offsetwatch.errors import ClientError, SettingsRefused
 
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 2  # on the server
 ANSWER_TIMEOUT_S: Final = 4.0  # of a statement here, where a server is stopped or the network cut
 APPLICATION: Final = "offsetwatch"
 _TEXT_MAX: Final = 300
+_Result = TypeVar("_Result")
 
 
 def import_library(source: Source, library: str) -> ModuleType:
@@ -30,6 +34,23 @@ def import_library(source: Source, library: str) -> ModuleType:
             f"a source of kind {source.kind} needs the Python package {library}, which is not "
             "installed",
             f"pip install 'offsetwatch[{source.kind}]'",
+        ) from None
+
+
+def read_dsn(source: Source) -> tuple[str, DatabaseUrl] | None:
+    """Return the address and its parts; None if the source has other settings instead.
+
+    Raises SettingsRefused.
+    """
+    dsn = read_source_secret(source, "dsn")
+    if dsn is None:
+        return None
+    try:
+        return dsn, parse_database_url(dsn, SCHEMES.get(source.kind, ()))
+    except ValueError as exc:
+        file = "" if source.dsn_file is None else "_file"
+        raise SettingsRefused(
+            source.name, f"dsn{file}: {exc}", f"correct the address of {source.name} under sources"
         ) from None
 
 
@@ -47,8 +68,47 @@ def read_source_secret(source: Source, name: str) -> str | None:
         raise SettingsRefused(
             source.name,
             f"{name}_file {describe_file_error(exc)}",
-            f"correct sources: {name}_file of {source.name}, or the file",
+            f"correct {name}_file of {source.name} under sources, or the file",
         ) from None
+
+
+def build_tls_context(source: Source, tls: SourceTls) -> ssl.SSLContext:
+    """Return the TLS context of a connection. Raises SettingsRefused."""
+    try:
+        context = ssl.create_default_context(cafile=tls.ca_file)
+    except (OSError, ValueError) as exc:
+        raise _refuse_tls(source, "ca_file", describe_tls_error(exc, authorities=True)) from None
+    if tls.verify != "full":
+        context.check_hostname = False
+    if tls.verify == "none":
+        context.verify_mode = ssl.CERT_NONE
+    if tls.cert_file is not None:
+        try:
+            # A password that is always given: OpenSSL would ask for one on the terminal.
+            context.load_cert_chain(tls.cert_file, tls.key_file, password=lambda: "")
+        except (OSError, ValueError) as exc:
+            raise _refuse_tls(source, "cert_file or key_file", describe_tls_error(exc)) from None
+    return context
+
+
+def _refuse_tls(source: Source, what: str, problem: str) -> SettingsRefused:
+    advice = f"correct tls of {source.name} under sources, or the file"
+    return SettingsRefused(source.name, f"tls.{what}: {problem}", advice)
+
+
+def call_library(
+    call: Callable[[], _Result],
+    errors: type[Exception] | tuple[type[Exception], ...],
+    translate: Callable[[Exception], ClientError],
+) -> _Result:
+    """Call a library. Raises ClientError without a reference to the library's own error, which may
+    hold the password.
+    """
+    try:
+        return call()
+    except errors as exc:
+        error = translate(exc)
+    raise error
 
 
 def shorten_server_text(text: str, *secrets: str | None) -> str:
