@@ -83,7 +83,7 @@ PLANTS = {
         f"the client {library}": Plant(
             "sockets", f"import {library}", library, allowed=("offsetwatch.clients",)
         )
-        for library in ("psycopg", "pymysql")
+        for library in ("psycopg", "pymysql", "sqlalchemy")
     },
     "an HTTP client": Plant(
         "http", "import httpx", "httpx", allowed=("offsetwatch.clients", "offsetwatch.cli.remote")

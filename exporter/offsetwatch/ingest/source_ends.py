@@ -6,14 +6,21 @@ from collections.abc import Iterable
 
 from offsetwatch.clients.databases import READ_TIMEOUT_S, SourceReader
 from offsetwatch.clock import UnixClock
-from offsetwatch.errors import ClientError
-from offsetwatch.ingest.polls import Batch, build_failure
+from offsetwatch.errors import ClientError, RemoteRefusal
+from offsetwatch.ingest.polls import Batch, build_failure, build_partial_failures
 from offsetwatch.model.observations import (
     InputSucceeded,
     SourceEndRead,
     build_source_end_input,
 )
-from offsetwatch.model.source_ends import SourceEndRequest
+from offsetwatch.model.source_ends import (
+    ColumnEnd,
+    FileEnd,
+    FileState,
+    SourceEnd,
+    SourceEndRequest,
+    SqlEnd,
+)
 
 MISSED_READS = 3  # how many in a row may fail before an end is withdrawn
 
@@ -48,11 +55,26 @@ class SourceEndPoll:
         return (
             SourceEndRead(self.name, end, at),
             InputSucceeded(input_id, at=at, lasts_s=lasts_s),
+            *build_partial_failures(input_id, _find_failures(self.name, end)),
         )
 
     def close(self) -> None:
         """Close the connection."""
         self._reader.close()
+
+
+def _find_failures(name: str, end: SourceEnd) -> dict[str, ClientError]:
+    """Return the errors of single tables or files, by their names."""
+    states: Iterable[tuple[str, ColumnEnd | FileState]] = ()
+    if isinstance(end, SqlEnd):
+        states = ((query.table, column) for query, column in end.columns.items())
+    elif isinstance(end, FileEnd):
+        states = end.files.items()
+    return {
+        member: RemoteRefusal(name, state.error)
+        for member, state in states
+        if state.error is not None
+    }
 
 
 def find_request(requests: Iterable[SourceEndRequest], name: str) -> SourceEndRequest:

@@ -12,7 +12,15 @@ from offsetwatch.model.observations import (
     SourceEndRead,
     build_source_end_input,
 )
-from offsetwatch.model.source_ends import ColumnQuery, SourceEnd, SourceEndRequest, SqlEnd
+from offsetwatch.model.source_ends import (
+    ColumnEnd,
+    ColumnQuery,
+    FileEnd,
+    FileState,
+    SourceEnd,
+    SourceEndRequest,
+    SqlEnd,
+)
 from tests.fakes.clock import VirtualClock
 
 SHOP = build_source_end_input("shop")
@@ -57,6 +65,22 @@ def test_a_failure_is_of_the_input_and_answers_the_request_too() -> None:
     assert poll.answered is None
     assert poll.read(REQUEST) == (InputFailed(SHOP, "denied", "no"),)
     assert poll.answered == REQUEST
+
+
+def test_single_tables_and_files_that_fail_are_named_and_the_rest_goes_on() -> None:
+    clock = VirtualClock()
+    columns = {
+        ColumnQuery("orders", "id"): ColumnEnd(5),
+        ColumnQuery("gone", "id"): ColumnEnd(None, error="it does not exist"),
+    }
+    files = {"lines": FileState(4), "pipe": FileState(None, "it is not a file")}
+    for end, detail in (
+        (SqlEnd(columns), "'gone': it does not exist"),
+        (FileEnd(files), "'pipe': it is not a file"),
+    ):
+        batch = SourceEndPoll("shop", FakeReader(clock, end), 15.0, clock).read(REQUEST)
+        assert isinstance(batch[1], InputSucceeded)
+        assert batch[2:] == (InputFailed(SHOP, "refused", detail, partial=True),)
 
 
 def test_closing_the_poll_closes_its_connection() -> None:

@@ -8,13 +8,14 @@ the binlog.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from offsetwatch.clients.databases.settings import (
     ANSWER_TIMEOUT_S,
     APPLICATION,
     CONNECT_TIMEOUT_S,
     STATEMENT_TIMEOUT_S,
+    StatementTimeout,
     build_tls_context,
     call_library,
     import_library,
@@ -39,16 +40,18 @@ from offsetwatch.model.source_ends import BinlogFile, BinlogReader, MysqlEnd, So
 if TYPE_CHECKING:
     import pymysql
 
+_Result = TypeVar("_Result")
+
 _LIBRARY: Final = "pymysql"
 _PORT: Final = 3306
 _LOG_START: Final = 4  # the first event of a binlog file comes after four bytes
 _ALL_SENT: Final = "has sent all binlog"
-_SESSION: Final = (
+SESSION_SETTINGS: Final = (
     f"SET SESSION lock_wait_timeout = {STATEMENT_TIMEOUT_S}",
     "SET SESSION TRANSACTION READ ONLY",
 )
-_MARIADB_TIMEOUT: Final = f"SET SESSION max_statement_time = {STATEMENT_TIMEOUT_S}"
-_MYSQL_TIMEOUT: Final = f"SET SESSION max_execution_time = {1000 * STATEMENT_TIMEOUT_S}"
+MARIADB_TIMEOUT: Final = f"SET SESSION max_statement_time = {STATEMENT_TIMEOUT_S}"
+MYSQL_TIMEOUT: Final = f"SET SESSION max_execution_time = {1000 * STATEMENT_TIMEOUT_S}"
 # Without PROCESS a user sees its own connections, and no error. This table needs the same right,
 # says so, and has a row for each of five page sizes.
 _NEEDS_PROCESS: Final = "SELECT COUNT(*) FROM information_schema.innodb_cmp"
@@ -61,7 +64,7 @@ _DENIED: Final = frozenset({1044, 1045, 1130, 1142, 1129, 1227, 1370, 1698, 1820
 _NOT_SUPPORTED: Final = frozenset({1064, 1109, 1193, 1146, 1235})
 _NO_BINLOG: Final = 1381
 _TOO_MANY: Final = frozenset({1040, 1203, 1226})
-_NO_DATABASE: Final = 1049
+_NOT_FOUND: Final = frozenset({1049, 1054, 1146})  # database, column, table
 _TOO_SLOW: Final = frozenset({1969, 3024, 1205})
 _NO_PLUGIN: Final = 2059
 _LOST: Final = frozenset({2006, 2013, 2055})
@@ -148,14 +151,14 @@ class MysqlReader:
         version, server_id = next(iter(self._rows("SELECT @@version, @@server_id") or ()), ("", 0))
         self._mariadb = "mariadb" in str(version).lower()
         self._server_id = int(server_id)
-        for statement in (_MARIADB_TIMEOUT if self._mariadb else _MYSQL_TIMEOUT, *_SESSION):
+        for statement in (MARIADB_TIMEOUT if self._mariadb else MYSQL_TIMEOUT, *SESSION_SETTINGS):
             self._rows(statement)
         self._sees_readers = self._rows(_NEEDS_PROCESS) is not None
         self._purged = None
 
     def _connect(self) -> pymysql.connections.Connection[Any]:
         library = import_library(self._source, _LIBRARY)
-        settings = _build_settings(self._source)
+        settings = build_settings(self._source)
         self._secrets = (settings.get("password"),)
         return self._attempt(lambda: library.connect(**settings), connecting=True)
 
@@ -180,7 +183,7 @@ class MysqlReader:
 
         return self._attempt(execute)
 
-    def _attempt(self, call: Callable[[], Any], *, connecting: bool = False) -> Any:
+    def _attempt(self, call: Callable[[], _Result], *, connecting: bool = False) -> _Result:
         # RuntimeError: a way to authenticate needs another package.
         return call_library(
             call,
@@ -208,10 +211,10 @@ def translate_error(
     if code in _TOO_MANY:
         advice = "this user needs one connection: free one, or raise max_connections"
         return TooManyRequests(name, text, advice)
-    if code == _NO_DATABASE:
-        return NotFound(name, text, "correct the name of the database")
+    if code in _NOT_FOUND:
+        return NotFound(name, text, "correct the name of the database" if connecting else None)
     if code in _TOO_SLOW:
-        return ResponseTimeout(name, f"a statement took longer than {STATEMENT_TIMEOUT_S} s")
+        return StatementTimeout(name)
     if "timed out" in text:
         if connecting:
             return ResponseTimeout(name, f"no connection within {CONNECT_TIMEOUT_S} s")
@@ -228,7 +231,7 @@ def _read_code(error: Exception) -> int | None:
     return code if isinstance(code, int) and not isinstance(error, OSError) else None
 
 
-def _build_settings(source: Source) -> dict[str, Any]:
+def build_settings(source: Source) -> dict[str, Any]:
     """Return the arguments of `pymysql.connect`."""
     dsn = read_dsn(source)
     url = None if dsn is None else dsn[1]

@@ -15,6 +15,7 @@ from offsetwatch.clients.databases.settings import (
     APPLICATION,
     CONNECT_TIMEOUT_S,
     STATEMENT_TIMEOUT_S,
+    StatementTimeout,
     call_library,
     import_library,
     read_dsn,
@@ -44,7 +45,7 @@ _Result = TypeVar("_Result")
 
 _LIBRARY: Final = "psycopg"
 _SSL_MODES: Final = {"full": "verify-full", "ca": "verify-ca", "none": "require"}
-_SETTINGS: Final = (
+SESSION_SETTINGS: Final = (
     f"SET statement_timeout = '{STATEMENT_TIMEOUT_S}s'",
     f"SET lock_timeout = '{STATEMENT_TIMEOUT_S}s'",
     "SET default_transaction_read_only = on",
@@ -66,6 +67,7 @@ WHERE slots.slot_type = 'logical'
 """
 _SYSTEM_ID: Final = "SELECT system_identifier FROM pg_control_system()"
 _TIMELINE: Final = "SELECT timeline_id FROM pg_control_checkpoint()"
+_NOT_FOUND: Final = frozenset({"3F000", "42P01", "42703"})  # schema, table, column
 _FIRST_WITH_WAL_STATUS: Final = 130000
 
 # libpq tells no SQLSTATE of a connection that was refused. Where the server speaks another language
@@ -115,7 +117,7 @@ class PostgresqlReader:
         connection = self._connection
         if connection is None:
             connection = self._connection = self._connect()
-            for setting in _SETTINGS:
+            for setting in SESSION_SETTINGS:
                 self._execute(connection, setting)
             self._system_id = self._read_permitted(connection, _SYSTEM_ID)
         in_recovery, database, wal_end, wal_file = self._execute(connection, _END)[0]
@@ -144,7 +146,7 @@ class PostgresqlReader:
         import_library(self._source, _LIBRARY)
         from offsetwatch.clients.databases import bounded_psycopg  # noqa: PLC0415 - of an extra
 
-        settings = _build_settings(self._source)
+        settings = build_settings(self._source)
         self._secrets = (settings.get("password"), settings.get("conninfo"))
         return self._attempt(
             lambda: bounded_psycopg.connect(settings, ANSWER_TIMEOUT_S), connecting=True
@@ -188,11 +190,13 @@ def translate_error(
     if isinstance(error, psycopg.errors.ConnectionTimeout):
         return ResponseTimeout(name, f"no connection within {CONNECT_TIMEOUT_S} s")
     if isinstance(error, psycopg.errors.QueryCanceled):
-        return ResponseTimeout(name, f"a statement took longer than {STATEMENT_TIMEOUT_S} s")
+        return StatementTimeout(name)
     if isinstance(error, psycopg.errors._WaitTimeout):  # noqa: SLF001 - it has no other name
         return ResponseTimeout(name, f"no answer within {ANSWER_TIMEOUT_S:g} s")
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
         return AccessDenied(name, text, _ADVICE[AccessDenied])
+    if error.sqlstate in _NOT_FOUND:
+        return NotFound(name, text)
     if connecting:
         return _classify_connection_error(name, error, text)
     if isinstance(error, psycopg.OperationalError):
@@ -218,7 +222,7 @@ def _classify_connection_error(name: str, error: Exception, text: str) -> Client
     return RemoteRefusal(name, refusal[1])
 
 
-def _build_settings(source: Source) -> dict[str, str]:
+def build_settings(source: Source) -> dict[str, str]:
     """Return the settings of a connection, by their names in libpq, and the address as conninfo."""
     settings = {
         "connect_timeout": str(CONNECT_TIMEOUT_S),
@@ -227,7 +231,7 @@ def _build_settings(source: Source) -> dict[str, str]:
     }
     dsn = read_dsn(source)
     if dsn is not None:
-        settings["conninfo"] = dsn[0]
+        settings["conninfo"] = f"postgresql{dsn[0][dsn[0].index('://') :]}"
     for name, value in (
         ("host", source.host),
         ("port", source.port),

@@ -8,8 +8,8 @@ from offsetwatch.clients.databases.files import FileReader
 from offsetwatch.clients.databases.mysql import MysqlReader
 from offsetwatch.clients.databases.postgresql import PostgresqlReader
 from offsetwatch.clients.databases.settings import CONNECT_TIMEOUT_S, STATEMENT_TIMEOUT_S
+from offsetwatch.clients.databases.sql import SqlReader
 from offsetwatch.config.schema.sources import Source
-from offsetwatch.errors import SettingsRefused
 from offsetwatch.model.source_ends import SourceEnd, SourceEndRequest
 
 # A connection, and a few statements, of which a slow one is the last.
@@ -33,18 +33,7 @@ def build_source_reader(source: Source) -> SourceReader:
             return PostgresqlReader(source)
         case "mysql":
             return MysqlReader(source)
+        case "sql":
+            return SqlReader(source)
         case "file":
             return FileReader(source)
-        case _:
-            return _UnsupportedReader(source)
-
-
-class _UnsupportedReader:
-    def __init__(self, source: Source) -> None:
-        self._source = source
-
-    def read(self, _request: SourceEndRequest) -> SourceEnd:
-        raise SettingsRefused(self._source.name, f"kind {self._source.kind} cannot be read yet")
-
-    def close(self) -> None:
-        pass

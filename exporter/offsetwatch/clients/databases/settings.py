@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 from offsetwatch.config.database_url import SCHEMES, DatabaseUrl, parse_database_url
 from offsetwatch.config.files import describe_file_error, describe_tls_error, read_secret
 from offsetwatch.config.schema.sources import Source, SourceTls
-from offsetwatch.errors import ClientError, SettingsRefused
+from offsetwatch.errors import ClientError, ResponseTimeout, SettingsRefused
 
 CONNECT_TIMEOUT_S: Final = 5
 STATEMENT_TIMEOUT_S: Final = 2  # on the server
@@ -22,6 +22,13 @@ ANSWER_TIMEOUT_S: Final = 4.0  # of a statement here, where a server is stopped 
 APPLICATION: Final = "offsetwatch"
 _TEXT_MAX: Final = 300
 _Result = TypeVar("_Result")
+
+
+class StatementTimeout(ResponseTimeout):
+    """Error: a server ended a statement that took too long. The connection can be used again."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name, f"a statement took longer than {STATEMENT_TIMEOUT_S} s")
 
 
 def import_library(source: Source, library: str) -> ModuleType:

@@ -11,6 +11,7 @@ import pytest
 from pymysql.err import OperationalError, ProgrammingError
 
 from offsetwatch.clients.databases.mysql import MysqlReader
+from offsetwatch.clients.databases.settings import StatementTimeout
 from offsetwatch.config.schema.sources import Source
 from offsetwatch.errors import (
     AccessDenied,
@@ -219,8 +220,8 @@ def test_errors_of_connections(
 @pytest.mark.parametrize(
     ("error", "kind"),
     [
-        (OperationalError(1969, "Query execution was interrupted"), ResponseTimeout),
-        (OperationalError(3024, "maximum statement execution time exceeded"), ResponseTimeout),
+        (OperationalError(1969, "Query execution was interrupted"), StatementTimeout),
+        (OperationalError(3024, "maximum statement execution time exceeded"), StatementTimeout),
         (OperationalError(2013, "Lost connection (The read operation timed out)"), ResponseTimeout),
         (OperationalError(2006, "Server has gone away"), IncompleteResponse),
         (OSError("closed"), IncompleteResponse),

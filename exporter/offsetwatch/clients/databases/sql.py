@@ -1,0 +1,253 @@
+"""Reader of the greatest values of tables' columns, for the JDBC source connector.
+
+Any database that SQLAlchemy has a dialect for, and whose driver is installed. On PostgreSQL and
+MySQL a statement is bounded by the server and by us; other drivers have bounds of their own.
+Rights: SELECT on the columns.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from offsetwatch.clients.databases import mysql, postgresql
+from offsetwatch.clients.databases.settings import (
+    ANSWER_TIMEOUT_S,
+    CONNECT_TIMEOUT_S,
+    STATEMENT_TIMEOUT_S,
+    StatementTimeout,
+    call_library,
+    import_library,
+    read_dsn,
+    shorten_server_text,
+)
+from offsetwatch.config.schema.sources import Source
+from offsetwatch.errors import (
+    ClientError,
+    IncompleteResponse,
+    MalformedResponse,
+    NotFound,
+    RemoteRefusal,
+    SettingsRefused,
+    TargetUnreachable,
+)
+from offsetwatch.model.source_ends import ColumnEnd, ColumnQuery, SourceEndRequest, SqlEnd
+
+if TYPE_CHECKING:
+    import sqlalchemy
+
+_Result = TypeVar("_Result")
+
+_LIBRARY: Final = "sqlalchemy"
+_DRIVERS: Final = {
+    "postgresql": "psycopg",
+    "postgres": "psycopg",
+    "mysql": "pymysql",
+    "mariadb": "pymysql",
+}
+_DIALECT_SETTINGS: Final = {
+    "postgresql": postgresql.SESSION_SETTINGS,
+    "mysql": ("SET SESSION time_zone = '+00:00'", *mysql.SESSION_SETTINGS, mysql.MYSQL_TIMEOUT),
+    "mariadb": ("SET SESSION time_zone = '+00:00'", *mysql.SESSION_SETTINGS, mysql.MARIADB_TIMEOUT),
+    "sqlite": ("PRAGMA query_only = ON",),
+}
+_NAME_PARTS_MAX: Final = 3  # catalog, schema, table
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_NANOS_PER_SECOND: Final = 1_000_000_000
+_NANOS_PER_MICROSECOND: Final = 1000
+_SECONDS_PER_DAY: Final = 86_400
+# An error of one column; any other is of the connection.
+_OF_ONE_COLUMN: Final = (StatementTimeout, RemoteRefusal, MalformedResponse)
+
+
+class SqlReader:
+    """Reader of the greatest values of columns in one database.
+
+    All statements of a read share a time limit, its interval; each read begins with another column,
+    so that no column waits for ever.
+    """
+
+    def __init__(self, source: Source, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._source = source
+        self._monotonic = monotonic
+        self._statements = {column.table: column.statement for column in source.columns}
+        self._limit_s = max(source.interval, CONNECT_TIMEOUT_S + STATEMENT_TIMEOUT_S)
+        self._connection: sqlalchemy.Connection | None = None
+        self._reads = 0
+
+    def read(self, request: SourceEndRequest) -> SqlEnd:
+        """Return the ends of the requested columns now. Raises ClientError."""
+        done = False
+        try:
+            end = self._read(request.columns)
+            done = True
+        finally:
+            if not done:
+                self.close()
+        return end
+
+    def close(self) -> None:
+        """Close the connection; the next read opens one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.invalidate()  # without a statement more, which might wait
+            connection.close()
+
+    def _read(self, columns: tuple[ColumnQuery, ...]) -> SqlEnd:
+        if self._connection is None:
+            self._connection = self._connect()
+        began = self._monotonic()
+        first = self._reads % len(columns) if columns else 0
+        self._reads += 1
+        ends = {}
+        for query in (*columns[first:], *columns[:first]):
+            if self._monotonic() - began > self._limit_s:
+                late = f"the statements before it took {self._limit_s:g} s"
+                ends[query] = ColumnEnd(None, error=late)
+            else:
+                ends[query] = self._read_column(self._connection, query)
+        return SqlEnd(ends)
+
+    def _read_column(self, connection: sqlalchemy.Connection, query: ColumnQuery) -> ColumnEnd:
+        try:
+            statement = self._statements.get(query.table) or _build_statement(connection, query)
+            rows = self._execute(connection, statement)
+        except _OF_ONE_COLUMN as exc:
+            return ColumnEnd(None, error=exc.detail)
+        except ValueError as exc:
+            return ColumnEnd(None, error=str(exc))
+        if len(rows) != 1 or len(rows[0]) != 1:
+            return ColumnEnd(None, error="its statement returns more or less than one value")
+        return _build_end(rows[0][0])
+
+    def _execute(self, connection: sqlalchemy.Connection, statement: str) -> list[Any]:
+        def execute() -> list[Any]:
+            result = connection.exec_driver_sql(
+                statement, execution_options={"no_parameters": True}
+            )
+            rows = list(result.fetchmany(2)) if result.returns_rows else []
+            connection.rollback()  # where a driver has no autocommit it has begun a transaction
+            return rows
+
+        return self._attempt(execute)
+
+    def _connect(self) -> sqlalchemy.Connection:
+        library = import_library(self._source, _LIBRARY)
+        dsn = read_dsn(self._source)
+        assert dsn is not None, "config/checks.py requires one"
+        dialect, _, driver = dsn[1].scheme.partition("+")
+        driver = driver or _DRIVERS.get(dialect, "")
+        named: dict[str, Any] = {}
+        if dialect in _DRIVERS and driver in _DRIVERS.values():
+            # Its connection is our own, with the time limits; the dialect is SQLAlchemy's.
+            named["creator"] = self._creator(driver)
+            url = f"{'postgresql' if driver == 'psycopg' else dialect}+{driver}://"
+        else:
+            url = dsn[0]
+            _check_file(self._source, dsn[1].scheme, dsn[1].database)
+
+        def connect() -> sqlalchemy.Connection:
+            pool = library.pool.NullPool
+            engine = library.create_engine(url, poolclass=pool, **named)
+            connection: sqlalchemy.Connection = engine.connect()
+            return connection.execution_options(isolation_level="AUTOCOMMIT")
+
+        connection = self._attempt(connect, connecting=True)
+        self._connection = connection
+        for statement in _DIALECT_SETTINGS.get(_name_server(connection), ()):
+            self._execute(connection, statement)
+        return connection
+
+    def _creator(self, driver: str) -> Callable[[], Any]:
+        library = import_library(self._source, driver)
+        if driver == "pymysql":
+            settings = mysql.build_settings(self._source)
+            return lambda: library.connect(**settings)
+        from offsetwatch.clients.databases import bounded_psycopg  # noqa: PLC0415 - of an extra
+
+        named = postgresql.build_settings(self._source)
+        return lambda: bounded_psycopg.connect(named, ANSWER_TIMEOUT_S)
+
+    def _attempt(self, call: Callable[[], _Result], *, connecting: bool = False) -> _Result:
+        return call_library(
+            call,
+            # ImportError: the driver of a dialect. RuntimeError: as in the reader of MySQL.
+            (import_library(self._source, _LIBRARY).exc.SQLAlchemyError, ImportError, RuntimeError),
+            lambda exc: _translate(self._source.name, exc, connecting=connecting),
+        )
+
+
+def _translate(name: str, error: Exception, *, connecting: bool) -> ClientError:
+    import sqlalchemy  # noqa: PLC0415 - of an extra
+
+    if not isinstance(error, sqlalchemy.exc.DBAPIError) or error.orig is None:
+        if isinstance(error, RuntimeError):
+            return mysql.translate_error(name, error, connecting=connecting)
+        text = shorten_server_text(str(error)) if isinstance(error, ImportError) else ""
+        why = text or "SQLAlchemy does not accept its address"
+        advice = "write it as SQLAlchemy has it for this database, and install the driver"
+        return SettingsRefused(name, why, advice)
+    original = error.orig
+    module = type(original).__module__.partition(".")[0]
+    if module == "psycopg" and isinstance(original, Exception):
+        return postgresql.translate_error(name, original, connecting=connecting)
+    if module == "pymysql" and isinstance(original, Exception):
+        return mysql.translate_error(name, original, connecting=connecting)
+    text = shorten_server_text(str(original))
+    if connecting:
+        return TargetUnreachable(name, text)
+    if error.connection_invalidated:
+        return IncompleteResponse(name, f"the connection broke: {text}")
+    return MalformedResponse(name, text)
+
+
+def _check_file(source: Source, scheme: str, database: str | None) -> None:
+    """Raise NotFound for a file of SQLite that does not exist: SQLite would create it."""
+    if scheme.partition("+")[0] == "sqlite" and not (database and Path(database).is_file()):
+        raise NotFound(source.name, "its file does not exist", "correct the path in dsn")
+
+
+def _name_server(connection: sqlalchemy.Connection) -> str:
+    if connection.dialect.name == "mysql" and getattr(connection.dialect, "is_mariadb", False):
+        return "mariadb"
+    return connection.dialect.name
+
+
+def _build_statement(connection: sqlalchemy.Connection, query: ColumnQuery) -> str:
+    """Return the statement of a column. Raises ValueError if the table's name is ambiguous.
+
+    Connectors take names from the database as they are, so each part is quoted.
+    """
+    parts = query.table.split(".")
+    if len(parts) > _NAME_PARTS_MAX or not all(parts):
+        raise ValueError("its name has dots: give its statement under columns")
+    quote = connection.dialect.identifier_preparer.quote_identifier
+    table = ".".join(quote(part) for part in parts)
+    return f"SELECT max({quote(query.column)}) FROM {table}"  # noqa: S608 - quoted
+
+
+def _build_end(value: object) -> ColumnEnd:
+    """Return the end that a value is. A time without a zone is in UTC, as the connector has it."""
+    if value is None:
+        return ColumnEnd(None)
+    if isinstance(value, Decimal) and value.is_finite() and value == value.to_integral_value():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return ColumnEnd(value)
+    if isinstance(value, datetime):
+        moment = value if value.tzinfo is not None else value.replace(tzinfo=UTC)
+        past = moment - _EPOCH
+        seconds = past.days * _SECONDS_PER_DAY + past.seconds
+        nanos = seconds * _NANOS_PER_SECOND + past.microseconds * _NANOS_PER_MICROSECOND
+        return ColumnEnd(nanos, is_time=True)
+    if isinstance(value, date):
+        days = (value - _EPOCH.date()).days
+        return ColumnEnd(days * _SECONDS_PER_DAY * _NANOS_PER_SECOND, is_time=True)
+    return ColumnEnd(
+        None,
+        error=f"its greatest value is neither a whole number nor a time: {type(value).__name__}",
+    )

@@ -1,0 +1,165 @@
+"""The reader of columns, on SQLite: one statement a column, and one bad table hides no other."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import sqlalchemy
+
+from offsetwatch.clients.databases import bounded_psycopg
+from offsetwatch.clients.databases.sql import SqlReader, _build_end, _build_statement
+from offsetwatch.config.schema.sources import Source
+from offsetwatch.errors import NotFound, SettingsRefused
+from offsetwatch.model.source_ends import ColumnEnd, ColumnQuery, SourceEndRequest, SqlEnd
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    file = tmp_path / "shop.db"
+    with sqlite3.connect(file) as connection:
+        connection.execute('CREATE TABLE "Or""ders" ("Id" INTEGER, name TEXT)')
+        connection.execute('INSERT INTO "Or""ders" VALUES (9007199254741001, \'x\')')
+        connection.execute("CREATE TABLE empty (id INTEGER)")
+    connection.close()
+    return file
+
+
+def source(dsn: str, **settings: Any) -> Source:
+    given = {"name": "shop", "kind": "sql", "connectors": [{"connect": "lab"}], "dsn": dsn}
+    return Source.model_validate({**given, **settings})
+
+
+def request(*columns: tuple[str, str]) -> SourceEndRequest:
+    return SourceEndRequest("shop", tuple(ColumnQuery(*column) for column in columns))
+
+
+def test_each_column_has_its_end_or_its_error(database: Path) -> None:
+    statements = [
+        {"table": "query", "statement": "SELECT count(*) FROM empty WHERE id % 2 = ':x'"},
+        {"table": "two", "statement": "SELECT 1, 2"},
+        {"table": "write", "statement": "INSERT INTO empty VALUES (1)"},
+    ]
+    reader = SqlReader(source(f"sqlite:///{database}", columns=statements))
+    end = reader.read(
+        request(
+            ('main.Or"ders', "Id"),
+            ('Or"ders', "name"),
+            ("empty", "id"),
+            ("gone", "id"),
+            ("a.b.c.d", "id"),
+            ("query", ""),
+            ("two", ""),
+            ("write", ""),
+        )
+    )
+    reader.close()
+    ends = {query.table: column for query, column in end.columns.items()}
+    neither = "its greatest value is neither a whole number nor a time: str"
+    assert ends == {
+        'main.Or"ders': ColumnEnd(9007199254741001),
+        'Or"ders': ColumnEnd(None, error=neither),
+        "empty": ColumnEnd(None),
+        "gone": ColumnEnd(None, error="no such table: gone"),
+        "a.b.c.d": ColumnEnd(None, error="its name has dots: give its statement under columns"),
+        "query": ColumnEnd(0),
+        "two": ColumnEnd(None, error="its statement returns more or less than one value"),
+        "write": ColumnEnd(None, error="attempt to write a readonly database"),
+    }
+
+
+def test_a_read_without_columns_shows_that_the_database_answers(database: Path) -> None:
+    reader = SqlReader(source(f"sqlite:///{database}"))
+    assert reader.read(request()) == SqlEnd({})
+    reader.close()
+
+
+def test_a_file_that_does_not_exist_is_not_created(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="its file does not exist"):
+        SqlReader(source(f"sqlite:///{tmp_path}/none.db")).read(request())
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("dsn", "why"),
+    [
+        ("nodialect://u:s3cret@h/x", "SQLAlchemy does not accept its address"),
+        ("oracle+oracledb://u:s3cret@h/x", "No module named 'oracledb'"),
+        ("postgresql://u:s3/cret@h/x", "dsn: write %40"),
+    ],
+)
+def test_addresses_that_cannot_be_used(dsn: str, why: str) -> None:
+    with pytest.raises(SettingsRefused, match=why) as raised:
+        SqlReader(source(dsn)).read(request())
+    assert "cret" not in str(raised.value)
+
+
+def test_columns_share_a_time_limit_and_take_turns(database: Path) -> None:
+    clock = itertools.count(step=10)
+    reader = SqlReader(source(f"sqlite:///{database}", interval=15), lambda: float(next(clock)))
+    columns = request(("empty", "id"), ('Or"ders', "Id"))
+    late = ColumnEnd(None, error="the statements before it took 15 s")
+    first, second = (reader.read(columns).columns for _ in range(2))
+    reader.close()
+    assert first == {columns.columns[0]: ColumnEnd(None), columns.columns[1]: late}
+    assert second == {columns.columns[1]: ColumnEnd(9007199254741001), columns.columns[0]: late}
+
+
+@pytest.mark.parametrize(
+    ("value", "end"),
+    [
+        (7, ColumnEnd(7)),
+        (Decimal(9007199254741001), ColumnEnd(9007199254741001)),
+        (
+            datetime(2026, 1, 2, 3, 4, 5, 678901, UTC),
+            ColumnEnd(1767323045678901000, is_time=True),
+        ),
+        (datetime(2026, 1, 2, 3, 4, 5, 678901), ColumnEnd(1767323045678901000, is_time=True)),  # noqa: DTZ001
+        (
+            datetime(2026, 1, 2, 4, 4, 5, 678901, timezone(timedelta(hours=1))),
+            ColumnEnd(1767323045678901000, is_time=True),
+        ),
+        (date(1970, 1, 2), ColumnEnd(86_400_000_000_000, is_time=True)),
+        (datetime(1969, 12, 31, 23, 59, 59, 500000, UTC), ColumnEnd(-500_000_000, is_time=True)),
+    ],
+)
+def test_values_that_are_ends(value: object, end: ColumnEnd) -> None:
+    assert _build_end(value) == end
+
+
+@pytest.mark.parametrize("value", ["7", 7.0, Decimal("7.5"), Decimal("NaN"), True, b"7"])
+def test_values_that_are_no_ends(value: object) -> None:
+    assert _build_end(value).error is not None
+
+
+def test_postgresql_is_reached_with_our_own_time_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def connect(settings: dict[str, str], timeout_s: float) -> Any:
+        calls.append((settings, timeout_s))
+        raise RuntimeError
+
+    monkeypatch.setattr(bounded_psycopg, "connect", connect)
+    with pytest.raises(SettingsRefused):
+        SqlReader(source("postgresql+psycopg://u:p@h/x")).read(request())
+    assert calls[0][0]["conninfo"] == "postgresql://u:p@h/x"
+    assert calls[0][1] == 4.0
+
+
+@pytest.mark.parametrize(
+    ("dialect", "statement"),
+    [
+        ("postgresql", 'SELECT max("Id") FROM "public"."orders"'),
+        ("mysql", "SELECT max(`Id`) FROM `public`.`orders`"),
+        ("mssql", "SELECT max([Id]) FROM [public].[orders]"),
+    ],
+)
+def test_names_are_quoted_as_the_dialect_has_it(dialect: str, statement: str) -> None:
+    connection: Any = SimpleNamespace(dialect=sqlalchemy.make_url(f"{dialect}://").get_dialect()())
+    assert _build_statement(connection, ColumnQuery("public.orders", "Id")) == statement
