@@ -1,8 +1,8 @@
 """Parser of JSON text as Connect's internal converter reads it (JsonDeserializer): more than JSON.
 
-Connect reads the first value and ignores what follows it, takes leading zeros (`007` is 7), and
-uses the last of duplicate fields. Strict JSON is decoded at once; only other text is scanned by
-token. Undecodable here, unlike in Connect: a byte order mark, UTF-16, and text after a value that
+Connect reads the first value and ignores what follows it, takes leading zeros (`007` is 7), uses
+the last of duplicate fields and skips a byte order mark. Strict JSON is decoded at once; only other
+text is scanned by token. Undecodable here, unlike in Connect: UTF-16, and text after a value that
 is neither a list nor a map.
 """
 
@@ -30,6 +30,7 @@ _decode_json = msgspec.json.Decoder().decode
 _decode_flat_map = msgspec.json.Decoder(dict[str, str | int | float | bool | None]).decode
 encode_sorted = msgspec.json.Encoder(order="sorted").encode
 
+_BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 # A string, a bracket, or the needless zeros before a number. An unfinished string is taken to the
 # end of the text: tried again from each of its quotes, hostile text would cost its square.
 _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[\[\]{}]|(?<![0-9.eE+])0+(?=[0-9])', re.DOTALL)
@@ -52,6 +53,7 @@ def parse_json(raw: bytes) -> Any:
         len(raw) > BYTES_MAX or sum(map(raw.count, (b"{", b"[", b","))) > TOKENS_MAX
     ):
         return Undecodable("too_large")
+    raw = raw.removeprefix(_BYTE_ORDER_MARK)
     parsed = _parse_strict(raw)
     if parsed != Undecodable("not_json"):
         return parsed

@@ -1021,3 +1021,8 @@ def test_neither_class_nor_isolation_of_other_connectors_is_taken_literally():
     assert (sink.read_committed, sink.from_start) == (None, True)
     sink = listed({"consumer.override.auto.offset.reset": PROVIDED}, kind="sink").sink
     assert not sink.from_start
+
+
+def test_an_empty_name_is_no_offsets_topic_of_its_own():
+    for name in ("", " "):
+        assert listed({"offsets.storage.topic": name}).dedicated_offsets_topic is None

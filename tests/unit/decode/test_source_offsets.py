@@ -320,3 +320,12 @@ def test_bytes_that_a_map_of_another_order_serialises_to_may_be_a_tasks_own(raw,
     key = decode_key(raw)
     assert key.ordered is ordered
     assert key.is_spelling is (ordered or key.form is KeyForm.CANONICAL)
+
+
+def test_a_byte_order_mark_is_skipped_as_jackson_does_and_makes_another_key():
+    mark = b"\xef\xbb\xbf"
+    assert decode_value(mark + b'{"position":7}') == decode_value(b'{"position":7}')
+    assert decode_value(mark + b'{"position":007}x') == decode_value(b'{"position":7}')
+    assert decode_value(mark) == Undecodable("value_not_json")
+    plain, marked = (decode_key(raw + b'["c",{"filename":"/x"}]') for raw in (b"", mark))
+    assert (marked.identity, marked.is_spelling, plain.is_spelling) == (plain.identity, False, True)
