@@ -15,6 +15,7 @@ REFERENCE = Path(__file__).parents[2] / "config-reference.yaml"
 HASH = "$2y$10$X0h1gDsPszWURQaxFh.zoubFi6DXncSjhoQNJgRrnGs7EsimhC7zG"
 VARIABLES = ("CONNECT_PASSWORD", "CONNECT_TOKEN", "KEY_PASSWORD", "SHOP_PASSWORD")
 FILES = {
+    "secrets/shop-dsn": "postgresql://watcher@db-1/shop\n",
     "web.yaml": "http_server_config: {http2: false}\n",
     "web-control.yaml": f"basic_auth_users: {{ada: {HASH}}}\n",
     "worker.properties": "key.converter=a.B\nvalue.converter=a.B\n",
@@ -55,6 +56,13 @@ def test_every_setting_that_is_not_given_could_be(tmp_path):
         ".tls: give key_password or key_password_file, not both",
     )
     expected = [f"connect[0]{mistake}" for mistake in (": give url or urls, not both", *access)]
+    expected += [
+        "sources[0].columns: of no use for kind postgresql",
+        "sources[0].folder: of no use for kind postgresql",
+        "sources[0]: give dsn or dsn_file, not both",
+        "sources[0]: give password or password_file, not both",
+        ("sources[0]: give dsn or host, port, database, user, password, password_file, not both"),
+    ]
     expected += [f"notify.alertmanagers[0]{mistake}" for mistake in access]
     expected += [
         f"notify.webhooks[0]{mistake}" for mistake in (*access, ": give url or url_file, not both")

@@ -35,6 +35,7 @@ from offsetwatch.config.schema.remediation import (
 from offsetwatch.config.schema.root import NotifyConfig
 from offsetwatch.config.schema.types import is_loopback, is_match_all
 from offsetwatch.config.schema.web import WebConfig
+from offsetwatch.config.source_checks import check_sources
 from offsetwatch.errors import ConfigError
 from offsetwatch.formatting import parse_duration
 
@@ -306,6 +307,7 @@ def check_sections(document: dict[str, Any], folder: Path) -> list[str]:
             mistakes.append(f'kafka.{name}.properties: use "bootstrap", not bootstrap.servers')
         mistakes.extend(check_exclusive(f"kafka.{name}.properties", properties))
         mistakes.extend(_check_unused_properties(f"kafka.{name}", as_mapping(kafka), properties))
+    mistakes.extend(check_sources(document, folder, _list_connect_names(document)))
     mistakes.extend(_check_notify(as_mapping(document.get("notify"))))
     mistakes.extend(_check_own_access(document))
     mistakes.extend(check_web_configs(document, folder))

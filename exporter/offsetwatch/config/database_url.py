@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 from urllib.parse import unquote
 
 SCHEMES: Final = {
-    "postgresql": frozenset({"postgresql", "postgres"}),
-    "mysql": frozenset({"mysql", "mariadb"}),
+    "postgresql": ("postgresql", "postgres"),
+    "mysql": ("mysql", "mariadb"),
 }
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+_.-]*)://(?P<rest>.*)", re.DOTALL)
 _HOST: Final = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%]+\]|[^:\[\]]*)(:(?P<port>\d*))?")
@@ -40,7 +40,7 @@ def parse_database_url(text: str, schemes: Collection[str] = ()) -> DatabaseUrl:
 
     `schemes` are those that are allowed; empty allows any.
     """
-    example = f"{min(schemes, default='oracle+oracledb')}://user:password@host/database"
+    example = f"{next(iter(schemes), 'oracle+oracledb')}://user:password@host/database"
     match = _URL.fullmatch(text)
     if match is None or (schemes and match["scheme"].lower() not in schemes):
         raise ValueError(f"expected a URL, as in {example}")

@@ -73,6 +73,12 @@ def make_paths_absolute(config: Config, folder: Path) -> Config:
                 )
                 for connect in config.connect
             ],
+            "sources": [
+                source
+                if source.folder is None
+                else source.model_copy(update={"folder": absolute(source.folder)})
+                for source in config.sources
+            ],
         }
     )
 

@@ -41,6 +41,7 @@ tls_server_config:
 def folder(tmp_path: Path) -> Path:
     for name in FILES:
         (tmp_path / name).write_text(f"{SECRET}-of-{name}\n")
+    (tmp_path / "secret-dsn").write_text(f"postgresql://watcher:{SECRET}@db-1/shop\n")
     (tmp_path / TOKEN_FILE).chmod(0o600)
     worker = f"key.converter=a.B\nvalue.converter=a.B\nvalue.converter.x={SECRET}\n"
     (tmp_path / "worker.properties").write_text(worker)
