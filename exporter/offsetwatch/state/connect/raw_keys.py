@@ -409,10 +409,13 @@ def _decide_spelling(
     chosen, unsure = _choose_spelling(partition, orders, class_name)
     if chosen is not None and chosen.contested:
         unsure, chosen = (chosen,), None
+    by_shape = () if class_name else _find_excluded_by_shape(partition)
     if chosen is None:
         strays = _find_foreign_keys(partition, class_name)
-        strays -= {spelling.raw_key for spelling in unsure}
-        return SpellingInUse(None, unsure, strays, partition.change)
+        strays -= {spelling.raw_key for spelling in by_shape}
+        return SpellingInUse(None, unsure or by_shape, strays, partition.change)
+    if by_shape:  # not a fact to keep: of another class these may be its own keys
+        return SpellingInUse(chosen, (), frozenset(), partition.change, len(by_shape))
     used = partition.used
     if not used or used[-1] != chosen.raw_key:
         before = partition.spellings.get(used[-1]) if used else None
@@ -430,6 +433,17 @@ def _decide_spelling(
         for spelling in partition.spellings.values()
     )
     return SpellingInUse(chosen, (), strays, partition.change, others)
+
+
+def _find_excluded_by_shape(partition: _Partition) -> tuple[Spelling, ...]:
+    """Return the spellings with an offset that only a connector of another class would look up."""
+    return tuple(
+        spelling
+        for spelling in partition.spellings.values()
+        if spelling.value is not None
+        and spelling.key.is_spelling
+        and not is_lookup_key(spelling.key, "")
+    )
 
 
 def _find_foreign_keys(partition: _Partition, class_name: str) -> frozenset[bytes]:
@@ -451,10 +465,11 @@ def _build_change(before: Spelling, after: Spelling, class_name: str) -> Spellin
 def _choose_spelling(
     partition: _Partition, orders: _CommitsByOrder, class_name: str
 ) -> tuple[Spelling | None, tuple[Spelling, ...]]:
-    written = [item for item in partition.spellings.values() if item.key.is_spelling]
-    known = [item for item in written if is_lookup_key(item.key, class_name)]
-    if not class_name and len(known) < len(written):
-        return None, tuple(written)  # another class would look up what this shape excludes
+    known = [
+        spelling
+        for spelling in partition.spellings.values()
+        if is_lookup_key(spelling.key, class_name)
+    ]
     if len(known) == 1:
         return known[0], ()
     own = _sort_newest_first(spelling for spelling in known if spelling.committed is not None)

@@ -549,6 +549,25 @@ def test_fields_of_mirror_maker_in_another_order_are_the_own_key_of_another_clas
     assert counters(only(world)) == (1, 1, 0, 0)
 
 
+def test_where_no_class_is_known_the_shape_decides_and_nothing_is_remembered_of_it():
+    """As of a flow that the configuration names, where nothing lists the connectors."""
+    book, rest = SourceBook("lab", 10), build_connect_key("files", MIRROR_SHAPE)
+    records = [
+        record("files", {}, {"offset": 7 + n}, log_offset=n, live=False, raw_key=raw_key)
+        for n, raw_key in enumerate((rest, IN_OWN_ORDER))
+    ]
+    book.apply(tuple(records), NOW, whole=True)
+    (view,) = book.views(FILES)
+    assert (view.offset.text, view.variants, view.strays) == ('{"offset":7}', 1, 0)
+    assert not book.remembered()
+    book.apply((replace(records[0], log_offset=2, live=True, offset=records[1].offset),), NOW)
+    (view,) = book.views(FILES)
+    assert (view.offset.text, counters(view)) == ('{"offset":8}', (1, 1, 0, 0))
+    book.classify({"files": "org.example.Replicator"})
+    (view,) = book.views(FILES)
+    assert (view.offset.text, view.restarted) == ('{"offset":8}', None)  # the same under both
+
+
 def test_what_rest_wrote_beside_them_is_not_preferred_for_another_class():
     rest = build_connect_key("files", MIRROR_SHAPE)
     view = only(listed_as("org.example.Replicator", IN_OWN_ORDER, rest))
