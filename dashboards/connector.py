@@ -14,11 +14,13 @@ from dashboards.queries import (
     greatest,
     lag_by_topic,
     lag_in_all,
+    least,
     oldest,
     total,
 )
 from dashboards.words import CELL_FLOW, EXPLAIN, ONE_FLOW, SAWTOOTH, STATES, VERDICTS
 from offsetwatch.serve.metrics import catalog as m
+from offsetwatch.serve.metrics import source_end_families as ends
 from offsetwatch.serve.metrics.metric import CONNECTOR
 
 HERE: Final = Scope(
@@ -48,6 +50,7 @@ def board() -> Json:
             Row("Replication lag", _replication(), only="MirrorMaker 2"),
             Row("Sink lag", _sink(), only="sink connectors"),
             Row("Remediation and plugin", [*_remedies(), _plugin()]),
+            Row("Source ends", _source_ends(), only="configured sources"),
         ],
     )
 
@@ -215,6 +218,71 @@ def _sources() -> list[Panel]:
             "written: it is late.",
             [Query(HERE.age(m.EVENT_TIME, *PARTITION), partition)],
             unit="s",
+        ),
+    ]
+
+
+def _source_ends() -> list[Panel]:
+    partition = "{{source_partition}}"
+    return [
+        table(
+            "Source ends",
+            "Each source partition against the end that its database or file reports. Connected: "
+            "PostgreSQL streams from its slot. Ahead: how far the offset lies beyond the end.",
+            [
+                Column("waits for", greatest(HERE.of(ends.LAG_SECONDS), *PARTITION), "s"),
+                Column("caught up", least(HERE.of(ends.CAUGHT_UP), *PARTITION), "short"),
+                Column("connected", least(HERE.of(ends.SLOT_ACTIVE), *PARTITION), "short"),
+                Column("snapshot", greatest(HERE.of(ends.IN_SNAPSHOT), *PARTITION), "short"),
+                Column("ahead", greatest(HERE.of(ends.AHEAD), *PARTITION), "short"),
+            ],
+            labels=PARTITION,
+            size=(12, 8),
+        ),
+        lines(
+            "Lag behind the source in time",
+            "Time since the end of the source was last seen at the position. Rising as fast as "
+            "the clock: nothing is read. No line without the right to see the connector's "
+            "connection: see `offsetwatch doctor`.",
+            [Query(greatest(HERE.of(ends.LAG_SECONDS), *PARTITION), partition)],
+            unit="s",
+        ),
+        lines(
+            "Lag behind the source in bytes",
+            "WAL, binlog or file after the position, at most: a database also counts what the "
+            "connector does not capture.",
+            [Query(greatest(HERE.of(ends.LAG_BYTES), *PARTITION), partition)],
+            unit="bytes",
+        ),
+        lines(
+            "Lag behind the source in transactions or rows",
+            "Transactions by GTID, or rows by an ascending column, after the position, at most.",
+            [
+                Query(
+                    greatest(HERE.of(ends.LAG_TRANSACTIONS), *PARTITION),
+                    f"{partition} transactions",
+                ),
+                Query(greatest(HERE.of(ends.LAG_ROWS), *PARTITION), f"{partition} rows"),
+            ],
+            unit="short",
+        ),
+        lines(
+            "Retention headroom at the source",
+            "Bytes until the database may remove what the connector has not read. Falling while "
+            "the connector does not advance: act before it reaches 0.",
+            [Query(least(HERE.of(ends.HEADROOM_BYTES), *PARTITION), partition)],
+            unit="bytes",
+        ),
+        lines(
+            "End of the source",
+            "Each number of the end that the source reports. Compare it with the source offset.",
+            [
+                Query(
+                    greatest(HERE.of(ends.END_POSITION), *PARTITION, "field"),
+                    f"{partition} {{{{field}}}}",
+                )
+            ],
+            unit="short",
         ),
     ]
 

@@ -41,6 +41,7 @@ from dashboards.words import (
 )
 from offsetwatch.serve.metrics import catalog as m
 from offsetwatch.serve.metrics import mirror_families as mm2
+from offsetwatch.serve.metrics import source_end_families as ends
 from offsetwatch.serve.metrics.metric import CONNECTOR, INPUT, TAIL
 
 HERE: Final = Scope((CLUSTER, Choice("connector", "Connector", m.CONNECTOR_INFO)))
@@ -61,6 +62,7 @@ def board() -> Json:
             Row("MirrorMaker 2", _replication()),
             Row("Source connectors", _sources()),
             Row("Sink connectors", _sinks()),
+            Row("Configured sources", _source_ends()),
         ],
     )
 
@@ -463,6 +465,24 @@ def _sinks() -> list[Panel]:
             [Query(greatest(HERE.of(m.SINK_LAG_SECONDS), *CONNECTOR), legend)],
             unit="s",
             bad=Bad({thresholds.SINK_LAG_SECONDS: "orange"}, runbooks=("SinkDataLate",)),
+            link=ONE_CONNECTOR,
+        ),
+    ]
+
+
+def _source_ends() -> list[Panel]:
+    return [
+        lines(
+            "Lag behind the source in time",
+            "Time since the end of the source was last seen at the position, where `sources` has "
+            "it. Rising as fast as the clock: the connector reads nothing.",
+            [
+                Query(
+                    greatest(HERE.of(ends.LAG_SECONDS), *CONNECTOR),
+                    "{{connect_cluster}} {{connector}}",
+                )
+            ],
+            unit="s",
             link=ONE_CONNECTOR,
         ),
     ]

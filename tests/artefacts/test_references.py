@@ -13,6 +13,7 @@ import yaml
 import offsetwatch.cli
 from offsetwatch.cli import cli
 from offsetwatch.config import load
+from offsetwatch.model.connectors import DatabaseSettings
 from offsetwatch.model.observations import (
     CONNECT_REST,
     GROUPS,
@@ -22,13 +23,25 @@ from offsetwatch.model.observations import (
     InputId,
     LogBounds,
     SinkOffset,
+    SourceEndRead,
+    build_source_end_input,
 )
 from offsetwatch.model.offsets import Heartbeat
+from offsetwatch.model.source_ends import (
+    ColumnEnd,
+    ColumnQuery,
+    MysqlEnd,
+    PostgresqlEnd,
+    ReplicationSlot,
+    SourceKind,
+    SqlEnd,
+)
 from offsetwatch.model.topology import TopicPartition
 from offsetwatch.serve.metrics.catalog import CATALOG
 from offsetwatch.serve.metrics.families import collect_families
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
 from offsetwatch.state.failover import build_groups_input
+from offsetwatch.state.sources.source_ends import SourceSettings
 from tests.unit.serve.worlds import BUILD, RELOADED
 from tests.unit.state.test_failover import (
     CHECKPOINTS,
@@ -55,7 +68,9 @@ INPUTS = {
     Need.LOG_ENDS: InputId(LOG_ENDS, kafka="west"),
     Need.SINKS: InputId(GROUPS, connect_cluster="lab"),
     Need.FLOW_GROUPS: build_groups_input(FLOW),
+    Need.SOURCE_END: build_source_end_input("pg"),
 }
+SOURCES = ("pg", "maria", "tables")
 # These come of baselines, which no book reads by itself.
 ELSEWHERE = {
     "offsetwatch_expected_advance_interval_seconds",
@@ -131,8 +146,27 @@ def seen_by(world: World) -> set[str]:
 def whole(*, by_topic: bool = False) -> World:
     """A source, a mirror that lags and comes closer to the log start, a sink; all inputs answer."""
     cluster = ConnectClusterSettings(name="lab", kafka="east", by_topic=by_topic)
-    rows = source("rows", class_name="io.confluent.connect.jdbc.JdbcSourceConnector")
-    world = readable(mirror(), source("files"), rows, sink("out"), sites=(cluster,))
+    rows = source(
+        "rows",
+        class_name="io.confluent.connect.jdbc.JdbcSourceConnector",
+        database=DatabaseSettings(mode="incrementing", incrementing_column="id"),
+    )
+    postgres = source(
+        "wal",
+        class_name="io.debezium.connector.postgresql.PostgresConnector",
+        database=DatabaseSettings(slot="debezium"),
+    )
+    mariadb = source("binlog", class_name="io.debezium.connector.mariadb.MariaDbConnector")
+    listed = (mirror(), source("files"), rows, postgres, mariadb, sink("out"))
+    world = readable(*listed, sites=(cluster,))
+    world.book.watch_sources(
+        SourceSettings(name, kind, {"lab": {connector}.__contains__})
+        for name, kind, connector in (
+            ("pg", SourceKind.POSTGRESQL, "wal"),
+            ("maria", SourceKind.MYSQL, "binlog"),
+            ("tables", SourceKind.SQL, "rows"),
+        )
+    )
     world.tail(HeartbeatRecord(Heartbeat("west", "east", world.now)), topic=HEARTBEATS, whole=True)
     world.commit("files", FILE, {"position": 7})
     world.commit(
@@ -149,6 +183,15 @@ def whole(*, by_topic: bool = False) -> World:
     world.probed(2001, FirstRecord(2001, at=world.now - 5.0, appended=False))
     checkpointed(world, checkpoint(1))
     answered(world)
+    world.commit("wal", {"server": "shop"}, {"lsn": 400, "txId": 1})
+    world.commit("binlog", {"server": "bin"}, {"file": "b.1", "pos": 5, "gtids": "0-1-7"})
+    slot = ReplicationSlot("debezium", "shop", active=True, safe_wal_size=9000, sent=500)
+    ends = {
+        "pg": PostgresqlEnd(500, {"debezium": slot}),
+        "maria": MysqlEnd(mariadb=True, server_id=1, gtids="0-1-9", file="b.1", position=9),
+        "tables": SqlEnd({ColumnQuery("ledger", "id"): ColumnEnd(5)}),
+    }
+    world.see(*(SourceEndRead(name, end, world.now) for name, end in ends.items()))
     world.sinks(SinkOffset("out", "orders", 0, committed=9, log_end=9, log_start=0))
     refresh(world)
     return world
@@ -156,6 +199,8 @@ def whole(*, by_topic: bool = False) -> World:
 
 def refresh(world: World, without: Need | None = None) -> None:
     world.reads(*(input_id for need, input_id in INPUTS.items() if need != without))
+    if without is not Need.SOURCE_END:
+        world.reads(*map(build_source_end_input, SOURCES))
 
 
 @pytest.mark.parametrize("need", Need, ids=lambda need: need.name.lower())

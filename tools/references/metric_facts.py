@@ -12,6 +12,7 @@ from typing import Final
 
 from offsetwatch.serve.metrics import catalog as c
 from offsetwatch.serve.metrics import mirror_families as m
+from offsetwatch.serve.metrics import source_end_families as s
 from offsetwatch.serve.metrics.metric import MetricSpec
 
 
@@ -29,6 +30,7 @@ class Need(StrEnum):
     LOG_ENDS = "`log_ends` of the upstream Kafka cluster"
     SINKS = "`groups` of the Connect cluster, or `rest_offsets` of the connector"
     FLOW_GROUPS = "`groups` of the flow"
+    SOURCE_END = "`source_end` of the source that the connector reads"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +49,12 @@ class Facts:
 
 _POSITIONS: Final = (Need.OFFSETS, Need.SYNCS)
 _LAGS: Final = (*_POSITIONS, Need.LOG_ENDS)
+_ENDS: Final = (Need.OFFSETS, Need.SOURCE_END)
 _GROUPS: Final = (Need.CHECKPOINTS, Need.SYNCS, Need.FLOW_GROUPS)
 _ALWAYS: Final = "Not while the daemon runs."
 _COUNTED: Final = "A series begins with the first one counted; a restart of the daemon resets it."
 _FORGOTTEN: Final = "Not for a source partition whose offset was removed."
+_NO_NUMBERS: Final = "Not during a snapshot, nor for an offset of another server."
 _NO_SYNCS: Final = "A flow that has no offset-syncs topic does without one."
 _HISTORY: Final = (
     "Absent where no pipeline ran, or its status file cannot be read; else as that file says, "
@@ -168,6 +172,44 @@ FACTS: Final[dict[str, dict[MetricSpec, Facts]]] = {
             (Need.OFFSETS,),
             "Only where the connector keeps a time in its offset.",
             "How old the newest change is that the connector has taken from its source.",
+        ),
+    },
+    "Source ends": {
+        s.END_POSITION: Facts(
+            _ENDS,
+            "Not during a snapshot.",
+            "The end itself, to be held against `source_offset_position`.",
+        ),
+        s.LAG_BYTES: Facts(_ENDS, f"{_NO_NUMBERS} Not for columns of a table."),
+        s.LAG_TRANSACTIONS: Facts(_ENDS, f"{_NO_NUMBERS} Only where offsets have GTIDs."),
+        s.LAG_ROWS: Facts(_ENDS, f"{_NO_NUMBERS} Only where an ascending column orders the rows."),
+        s.LAG_SECONDS: Facts(
+            _ENDS,
+            f"{_NO_NUMBERS} Absent where the end was never seen at the position, and without the "
+            "right to see the connector's connection.",
+        ),
+        s.CAUGHT_UP: Facts(
+            _ENDS,
+            f"{_NO_NUMBERS} Absent without a connection of the connector, or the right to see it.",
+            "Distinguishes a connector without work from one that its source sends nothing.",
+        ),
+        s.HEADROOM_BYTES: Facts(
+            _ENDS, "Absent where the source has no limit, and during a snapshot."
+        ),
+        s.SLOT_ACTIVE: Facts(
+            _ENDS,
+            "Only for PostgreSQL, where the slot's name is known.",
+            "0 while the connector runs: the server retains WAL that nothing reads.",
+        ),
+        s.IN_SNAPSHOT: Facts(
+            _ENDS,
+            "Only for Debezium.",
+            "Why there is no lag, and that the connector works.",
+        ),
+        s.AHEAD: Facts(
+            _ENDS,
+            _NO_NUMBERS,
+            "Anything but 0: what the source writes up to there is never read.",
         ),
     },
     "Replication": {

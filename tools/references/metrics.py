@@ -28,7 +28,8 @@ names, types, labels and meanings.
 
 - **Disappears** says without which inputs a metric is not shown. An input is *stale* when no read
   of it has worked for a while: `log_ends` for <MISSED> times `ends_s` and a time-out,
-  `connect_rest` and `groups` for <MISSED> times their interval (`connect[].poll`) and a time-out.
+  `connect_rest` and `groups` for <MISSED> times their interval (`connect[].poll`) and a time-out,
+  `source_end` for <MISSED> times `sources[].interval` and a time-out.
   A `tail` is stale until it has read to an end that its topic had less than <TAIL> s ago: not
   caught up yet, back after an outage, or slower than what is written. A subject that is gone (a
   connector that was deleted, a topic that is not copied any more) takes its series with it. Nothing
@@ -49,6 +50,12 @@ _UNITS: Final = (
     ("_timestamp_seconds", "Unix time in seconds"),
     ("_seconds", "seconds"),
     ("_records", "records"),
+    ("_bytes", "bytes"),
+    ("_transactions", "transactions"),
+    ("_rows", "rows"),
+    ("_ahead", "in the unit of the lag"),
+    ("_active", "1 or 0"),
+    ("_in_progress", "1 or 0"),
     ("_records_total", "records"),
     ("_offset", "offset in a log"),
     ("_position", "as the connector counts"),

@@ -360,8 +360,10 @@ class Book:
         sources = self._joined.of(tuple(cluster.views(now) for cluster in clusters))
         layout = self._layout.get(*(cluster.layout for cluster in clusters), make=object)
         mirrored = self._replication.views(now)
+        source_names = self._source_ends.names(sources, self._find_connector)
         within = self._budget.select(
-            sources, layout, mirrored, self._topology.flows, self._by_topic
+            *(sources, layout, mirrored, self._topology.flows, self._by_topic),
+            with_ends=source_names,
         )
         losses, recreations = self._replication.loss_report(now)
         # A copy: readers of an earlier snapshot go on to build parts of that one.
@@ -410,6 +412,7 @@ class Book:
                 for name, doubt in cluster.state_doubts().items()
             },
             source_ends=self._source_ends.views(sources, self._find_connector, now),
+            source_names=source_names,
             source_requests=self._source_ends.requests(sources, self._find_connector),
             lists=tuple(view for cluster in clusters if (view := cluster.list_view()) is not None),
             wants_connector=self._wants_connector,

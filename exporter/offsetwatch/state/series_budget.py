@@ -31,11 +31,15 @@ from offsetwatch.state.snapshot import (
     Snapshot,
     SourcePartitionView,
 )
+from offsetwatch.state.snapshot_index import PartitionKey
 
 # Times of commit and advance, four counters. A position for each number, and the time of the change
 # at the source where the offset tells it, come on top.
 PER_SOURCE_PARTITION: Final = 6
 PER_MIRROR_PARTITION: Final = 15  # twelve of the partition, three of its newest sync
+PER_SOURCE_END: Final = 8  # at most: no kind of source has all of them
+
+NO_SOURCES: Final[Mapping[PartitionKey, str]] = {}
 
 LEFT_OUT_MAX: Final = 1_000_000  # partitions that are remembered; then they are counted again
 
@@ -78,16 +82,18 @@ class ConnectorSeriesBudget:
         mirrored: _MirrorPartitions,
         flows: _Flows,
         by_topic: _ConnectorKeys,
+        with_ends: Mapping[PartitionKey, str] = NO_SOURCES,
     ) -> ConnectorSeriesSelection:
-        """Select what is exported. `by_topic` names the flows that are summed by topic anyway.
+        """Select what is exported. `by_topic` names the flows that are summed by topic anyway, and
+        `with_ends` the source partitions whose ends are read (Snapshot.source_names).
 
         The last result is returned while nothing has changed. `layout` shows whether the views
         have: it is the same for two tuples of the same source partitions with the same number of
         fields each (state/connect/connect_cluster.py), whatever their positions.
         """
         return self._last.get(
-            *(layout, mirrored, flows, by_topic),
-            make=lambda: self._select(views, layout, mirrored, flows, by_topic),
+            *(layout, mirrored, flows, by_topic, with_ends),
+            make=lambda: self._select(views, layout, mirrored, flows, by_topic, with_ends),
         )
 
     def _select(
@@ -97,6 +103,7 @@ class ConnectorSeriesBudget:
         mirrored: _MirrorPartitions,
         flows: _Flows,
         by_topic: _ConnectorKeys,
+        with_ends: Mapping[PartitionKey, str],
     ) -> ConnectorSeriesSelection:
         mirrors = frozenset(flow.connector_key for flow in flows)
         used = self._used.get(
@@ -106,6 +113,8 @@ class ConnectorSeriesBudget:
         for key, run in groupby(mirrored, key=_connector_of):
             if key not in by_topic:  # what it copies and never committed is no source partition
                 used[key] += PER_MIRROR_PARTITION * sum(view.committed is None for view in run)
+        for cluster, connector, _ in with_ends:
+            used[cluster, connector] += PER_SOURCE_END
         over = {key for key, series in used.items() if series > self._series_max}
         summed = by_topic | (over & mirrors)
         fallen_back = summed - by_topic
@@ -117,7 +126,7 @@ class ConnectorSeriesBudget:
                 if _is_mirror_partition(view)
                 and (view.connect_cluster, view.connector) in fallen_back
             )
-        cut = frozenset(self._beyond(views, over, summed)) if over else frozenset()
+        cut = frozenset(self._beyond(views, over, summed, with_ends)) if over else frozenset()
         # Each partition counts once, even if it is left out again later.
         self._cut += len((gone | cut) - self._left_out)
         if len(self._left_out) > LEFT_OUT_MAX:
@@ -139,12 +148,14 @@ class ConnectorSeriesBudget:
         views: Iterable[SourcePartitionView],
         over: set[_ConnectorKey],
         summed: _ConnectorKeys,
+        with_ends: Mapping[PartitionKey, str],
     ) -> Iterable[tuple[str, str, str]]:
         used: Counter[_ConnectorKey] = Counter()
         for view in views:
             key = (view.connect_cluster, view.connector)
             if key in over and not (key in summed and _is_mirror_partition(view)):
                 used[key] += count_partition_series(view)
+                used[key] += PER_SOURCE_END * ((*key, view.identity) in with_ends)
                 if used[key] > self._series_max:
                     yield (*key, view.identity)
 
@@ -281,6 +292,7 @@ class TotalSeriesBudget:
             fixed
             + tasks.total
             + sum(counts.total() for counts in sources)
+            + PER_SOURCE_END * len(snapshot.source_names)
             + (PER_MIRROR_PARTITION + PER_TOPIC) * len(snapshot.mirror_partitions)
             + PER_SYNC * len(snapshot.syncs)
             + of_sinks
@@ -402,6 +414,9 @@ def _collect_sizes(snapshot: Snapshot, tasks: _TaskSeries, sources: _SourceSerie
     others = other_sizes.copy()
     for owner, size in mirrored_sizes.items():
         (partitions if owner in mirrors else others)[owner] += size
+    for key in snapshot.source_names:
+        if key not in snapshot.not_exported:
+            others[key[:2]] += PER_SOURCE_END
     for mirrored in snapshot.mirror_partitions:
         owner = (mirrored.connect_cluster, mirrored.connector)
         partitions[owner] += PER_MIRROR_PARTITION - PER_SYNC

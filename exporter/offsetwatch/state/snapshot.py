@@ -30,7 +30,12 @@ from offsetwatch.state.history_documents import (
     BaselinesView,
     PipelineView,
 )
-from offsetwatch.state.snapshot_index import ConnectorKey, IndexParts, SnapshotIndex
+from offsetwatch.state.snapshot_index import (
+    ConnectorKey,
+    IndexParts,
+    PartitionKey,
+    SnapshotIndex,
+)
 
 SERIES_MAX: Final = "series_max"  # limits of the configuration, and reasons of what is counted
 SERIES_PER_CONNECTOR_MAX: Final = "series_per_connector_max"
@@ -671,6 +676,8 @@ class Snapshot:
     wants_connector     by Connect cluster, whether the configuration includes a connector of that
                     name: one that it leaves out is not shown, which does not mean that it is gone
     source_ends     source partitions against the ends of their sources, where those are configured
+    source_names    by Connect cluster, connector and identity of a source partition: the configured
+                    source that it reads, whether or not its end is known
     source_requests     what these sources are to be asked for
     trends          the last hour, a mark a minute, oldest first (state/totals.py)
     index_parts     parts of `index` that were built for this snapshot, or for one with the same
@@ -721,6 +728,7 @@ class Snapshot:
     lists: tuple[ConnectorListView, ...] = ()
     wants_connector: Mapping[str, Callable[[str], bool]] = field(default_factory=dict)
     source_ends: tuple[SourceEndView, ...] = ()
+    source_names: Mapping[PartitionKey, str] = field(default_factory=dict)
     source_requests: tuple[SourceEndRequest, ...] = ()
     trends: TrendMarks = ()
     index_parts: IndexParts = field(default_factory=dict, repr=False, compare=False)

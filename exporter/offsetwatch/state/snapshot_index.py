@@ -22,11 +22,13 @@ if TYPE_CHECKING:
         ConnectorView,
         InputView,
         Snapshot,
+        SourceEndView,
         SourcePartitionView,
         SyncView,
     )
 
 ConnectorKey = tuple[str, str]  # Connect cluster, connector
+PartitionKey = tuple[str, str, str]  # with the identity of the source partition
 SyncKey = tuple[str, str, str, int]  # aliases of source and target, topic, partition
 IndexParts = dict[str, tuple[object, Any]]  # part -> the views that it was built from, and itself
 
@@ -155,6 +157,10 @@ def _select_odd(
     )
 
 
+def _by_partition(views: tuple[SourceEndView, ...]) -> Mapping[PartitionKey, SourceEndView]:
+    return {(view.connect_cluster, view.connector, view.identity): view for view in views}
+
+
 class SnapshotIndex:
     """Index of one snapshot, by `Snapshot.index`. Its parts are shared: never change them.
 
@@ -165,6 +171,7 @@ class SnapshotIndex:
     rest_connectors     the connectors whose offsets are polled over REST
     histories       state changes by Connect cluster, connector, and task or None
     odd_source_partitions   those with a condition that does not come from the connector itself
+    source_ends     source partitions against the ends of their sources, by partition
     syncs           the newest offset syncs of each Connect cluster
     """
 
@@ -182,6 +189,7 @@ class SnapshotIndex:
     histories = _Part(lambda snapshot: snapshot.histories, _by_task)
     source_partitions = _Part(lambda snapshot: snapshot.source_partitions, _group_by_connector)
     odd_source_partitions = _Part(lambda snapshot: snapshot.source_partitions, _select_odd)
+    source_ends = _Part(lambda snapshot: snapshot.source_ends, _by_partition)
     mirror_partitions = _Part(lambda snapshot: snapshot.mirror_partitions, _group_by_connector)
     sink_partitions = _Part(lambda snapshot: snapshot.sink_partitions, _group_by_connector)
     syncs = _Part(lambda snapshot: snapshot.syncs, _group_syncs)

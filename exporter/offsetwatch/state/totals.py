@@ -21,6 +21,7 @@ from offsetwatch.state.snapshot import (
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
+    SourceEndView,
     TopicRecreation,
     TrendColumn,
     TrendMark,
@@ -31,6 +32,7 @@ from offsetwatch.state.snapshot_index import ConnectorKey
 _View = TypeVar("_View")
 _Key = TypeVar("_Key", bound=Hashable)
 _LagView = MirrorPartitionView | SinkPartitionView
+_LateView = _LagView | SourceEndView
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class PartitionTotals:
     position        of the only partition, as the connector stores it; None where there are several
     committed_at    of the newest commit of all
     advanced_at     of the newest commit of all that changed its offset
-    lag_records     the sum of all, unless one of them is not known
+    lag_records     the sum of all, unless one of them is not known; sources do not count records
     lag_seconds     the greatest of all, unless one of them is not known
     """
 
@@ -62,11 +64,15 @@ def compute_connector_totals(snapshot: Snapshot) -> dict[ConnectorKey, Partition
     totals: dict[ConnectorKey, PartitionTotals] = {}
     for key, sources in index.source_partitions.items():
         offset = sources[0].offset if len(sources) == 1 else None
+        ends = [end for view in sources if (end := index.source_ends.get((*key, view.identity)))]
         totals[key] = PartitionTotals(
             partitions=len(sources),
             position=None if offset is None else offset.text,
             committed_at=_find_newest(view.committed_at for view in sources),
             advanced_at=_find_newest(view.advanced_at for view in sources),
+            lag_seconds=_find_greatest_lag_age(ends, snapshot.at)
+            if len(ends) == len(sources)
+            else None,
         )
     for key, copied in index.mirror_partitions.items():
         totals[key] = _sum_mirrored(
@@ -129,7 +135,7 @@ def _sum_lag(views: Sequence[_LagView]) -> int | None:
     return sum(known) if len(known) == len(views) else None
 
 
-def _find_greatest_lag_age(views: Sequence[_LagView], moment: float) -> float | None:
+def _find_greatest_lag_age(views: Sequence[_LateView], moment: float) -> float | None:
     ages = [
         compute_lag_seconds(view.behind_since, moment, caught_up=view.caught_up) for view in views
     ]

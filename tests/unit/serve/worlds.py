@@ -32,6 +32,7 @@ from offsetwatch.state.snapshot import (
     RestConnector,
     SinkPartitionView,
     Snapshot,
+    SourceEndView,
     SourcePartitionView,
     SyncView,
     TailView,
@@ -172,6 +173,52 @@ FOUND = Finding(
     summary="MirrorMaker copies nothing of orders-7, and claims to run",
     since=1_763_711_906.5,
     evidence=(EvidenceItem("lag", 379, "records"),),
+)
+SOURCE_END = SourceEndView(
+    connect_cluster="lab",
+    connector="files",
+    identity='{"db":"shop"}',
+    label="db=shop",
+    source="shop",
+    kind="postgresql",
+    read_at=1_763_712_000.0,
+    end="0/1234",
+    fields=(("lsn", 4660),),
+    position=4000,
+    end_position=4660,
+    lag=660,
+    lag_bytes=660,
+    caught_up=False,
+    behind_since=1_763_711_946.5,
+    headroom_bytes=1_000_000,
+    connected=True,
+)
+BINLOG_END = SourceEndView(
+    **{
+        **{name: getattr(SOURCE_END, name) for name in SourceEndView.__struct_fields__},
+        "label": "db=shop,binlog",
+        "identity": '{"db":"binlog"}',
+        "kind": "mysql",
+        "fields": (),
+        "lag_transactions": 12,
+        "caught_up": True,
+        "connected": False,
+        "headroom_bytes": None,
+        "ahead": 3,
+    }
+)
+SNAPSHOT_END = SourceEndView(
+    *("lab", "files", '{"db":"new"}', "db=new", "shop", "postgresql", 1_763_712_000.0),
+    in_snapshot=True,
+)
+ROWS_END = SourceEndView(
+    *("lab", "files", '{"table":"t"}', "table=t", "rows", "sql", 1_763_712_000.0),
+    fields=(("incrementing", 9),),
+    position=9,
+    end_position=9,
+    lag=0,
+    lag_rows=0,
+    caught_up=True,
 )
 SINK = SinkPartitionView(
     connect_cluster="lab",
@@ -365,6 +412,7 @@ def full() -> Snapshot:
         replica=REPLICA,
         syncs=(SYNC, replace(SYNC, source=WIDE.source)),
         by_topic=frozenset({(WIDE.connect_cluster, WIDE.connector)}),
+        source_ends=(SOURCE_END, BINLOG_END, SNAPSHOT_END, ROWS_END),
         sink_partitions=(SINK, replace(SINK, partition=1, log_end=None, lag=None)),
         dropped=(("inexact", 6), ("source_partitions_max", 2)),
         topic_problems=(
@@ -634,6 +682,23 @@ def _expect_sources(out: _Collected, snapshot: Snapshot) -> None:
         out.add("source_offset_advances_total", view.advances, **entry)
         out.add("source_offset_rewinds_total", view.rewinds, **entry)
         out.add("source_offset_resets_total", view.resets, **entry)
+    for end in snapshot.source_ends:
+        entry = {"connect_cluster": "lab", "connector": "files", "source_partition": end.label}
+        for field, value in end.fields:
+            out.add("source_end_position", value, **entry, field=field)
+        out.add("source_lag_bytes", end.lag_bytes, **entry)
+        out.add("source_lag_transactions", end.lag_transactions, **entry)
+        out.add("source_lag_rows", end.lag_rows, **entry)
+        age = None if end.behind_since is None else snapshot.at - end.behind_since
+        out.add("source_lag_seconds", 0 if end.caught_up else age, **entry)
+        out.add("source_caught_up", end.caught_up, **entry)
+        out.add("source_retention_headroom_bytes", end.headroom_bytes, **entry)
+        if end.kind == "postgresql":
+            out.add("source_slot_active", end.connected, **entry)
+        if end.kind != "sql":
+            out.add("source_snapshot_in_progress", end.in_snapshot, **entry)
+        if end.end_position is not None:
+            out.add("source_ahead", end.ahead, **entry)
 
 
 def _expect_flows(out: _Collected, snapshot: Snapshot) -> None:

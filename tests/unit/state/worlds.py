@@ -21,6 +21,7 @@ from offsetwatch.model.observations import (
     GROUPS,
     LOG_ENDS,
     REST_OFFSETS,
+    SOURCE_END,
     TAIL,
     ConnectorsListed,
     FirstRecord,
@@ -61,7 +62,14 @@ from offsetwatch.state.snapshot import (
 )
 
 NOW = 1_800_000_000.0
-STALE_S = {TAIL: 20.0, CONNECT_REST: 30.0, GROUPS: 30.0, LOG_ENDS: 30.0, REST_OFFSETS: 190.0}
+STALE_S = {
+    TAIL: 20.0,
+    CONNECT_REST: 30.0,
+    GROUPS: 30.0,
+    LOG_ENDS: 30.0,
+    REST_OFFSETS: 190.0,
+    SOURCE_END: 60.0,
+}
 OFFSETS = KafkaTopic("east", "connect-offsets")
 SYNCS = KafkaTopic("west", "mm2-offset-syncs.east.internal")
 FILE = {"filename": "/data/in.txt"}

@@ -25,6 +25,7 @@ from offsetwatch.cli.common.options import add_config_option
 from offsetwatch.cli.common.output import OutputFormat
 from offsetwatch.cli.inspect.status import (
     format_raw_json,
+    format_source_lag,
     is_loud,
     print_findings,
     print_verdicts,
@@ -36,6 +37,7 @@ from offsetwatch.clock import SystemClock
 from offsetwatch.config import Config
 from offsetwatch.daemon.remediation import open_remediation_parts
 from offsetwatch.errors import ClientError, ConfigError, JournalDamaged, ResponseTimeout
+from offsetwatch.formatting import format_count
 from offsetwatch.model.connectors import find_worst_state, format_state
 from offsetwatch.model.moments import Moment, moment_of
 from offsetwatch.remedy.guards import Permission, derive_permission
@@ -64,6 +66,7 @@ from offsetwatch.serve.documents.types import (
     ExplainedFlow,
     ExplainedMirrorPartition,
     RouterRow,
+    SourceEndRow,
     SourcePartition,
 )
 from offsetwatch.state.snapshot import Snapshot
@@ -234,7 +237,38 @@ def _print_source_offsets(rows: list[SourcePartition]) -> None:
             "from": lambda row: row.origin,
         },
     )
+    _print_source_ends(rows)
     _print_raw_keys(rows)
+
+
+def _print_source_ends(rows: list[SourcePartition]) -> None:
+    """Print how far the partitions are behind the ends of their sources, where those are read."""
+    ends = [(row.label, row.source_end) for row in rows if isinstance(row.source_end, SourceEndRow)]
+    if not ends:
+        return
+    output.print_table(
+        "Source ends (on a database the lag also counts what the connector does not capture)",
+        (
+            *("source partition", "source", "end", "lag", "waits since#", "caught up"),
+            *("connected", "headroom", "read"),
+        ),
+        (
+            (
+                label,
+                f"{end.kind} {end.source}",
+                end.end,
+                format_source_lag(end),
+                output.format_age(end.lag_seconds),
+                end.caught_up,
+                end.connected,
+                None
+                if end.retention_headroom_bytes is None
+                else format_count(end.retention_headroom_bytes, "byte"),
+                output.format_moment(end.read_at),
+            )
+            for label, end in ends
+        ),
+    )
 
 
 def _print_raw_keys(rows: list[SourcePartition]) -> None:

@@ -36,6 +36,7 @@ from offsetwatch.errors import (
     NoReadableCluster,
     TargetUnreachable,
 )
+from offsetwatch.formatting import format_count
 from offsetwatch.ingest import connect_rest
 from offsetwatch.judge.progress.verdict_rules import RULE_TEXTS
 from offsetwatch.model.connectors import (
@@ -50,7 +51,7 @@ from offsetwatch.model.observations import CONNECT_REST
 from offsetwatch.serve.documents import api
 from offsetwatch.serve.documents.findings import FindingRow, JudgementRow, Told
 from offsetwatch.serve.documents.status import UnreadInput, encode_status
-from offsetwatch.serve.documents.types import GroupRow
+from offsetwatch.serve.documents.types import GroupRow, SourceEndRow
 from offsetwatch.toolbox.suggestions import suggest_name
 
 OFFSETS_TIMEOUT_S = 100.0  # Connect itself may take 90 s for this answer
@@ -68,12 +69,30 @@ def format_raw_json(raw: msgspec.Raw) -> str | None:
     return None if text == "null" else text
 
 
+def format_source_lag(end: SourceEndRow) -> str | None:
+    """Return the lag of a source partition in the unit of its source, or why there is none."""
+    if end.snapshot_in_progress:
+        return "snapshot in progress"
+    why_none = end.mismatch or end.lost or end.problem
+    if why_none is not None:
+        return why_none
+    for lag, unit in (
+        (end.lag_transactions, "transaction"),
+        (end.lag_rows, "row"),
+        (end.lag_bytes, "byte"),
+    ):
+        if lag is not None:
+            return f"{'' if end.caught_up is not None else 'at most '}{format_count(lag, unit)}"
+    return None
+
+
 class _SourceRow(msgspec.Struct):
     label: str
     offset: msgspec.Raw = NULL
     committed_at: Moment | None = None
     source: str | None = msgspec.field(default=None, name="from")
     source_partition: msgspec.Raw = NULL
+    source_end: SourceEndRow | None = None
 
 
 class _SinkRow(msgspec.Struct):
@@ -230,20 +249,26 @@ def _print_tables(status: StatusDocument) -> None:
             for row in rows
         ),
     )
+    sources = [(row.key, partition) for row in rows for partition in row.source_partitions]
+    with_ends = any(partition.source_end is not None for _, partition in sources)
     output.print_table(
         "Source offsets",
-        ("cluster", "connector", "source partition", "state", "offset", "last commit", "from"),
+        (
+            *("cluster", "connector", "source partition", "state", "offset"),
+            *(("lag", "waits since#") if with_ends else ()),
+            *("last commit", "from"),
+        ),
         (
             (
-                *row.key,
+                *key,
                 partition.label,
-                condition_of(row.key, partition.label),
+                condition_of(key, partition.label),
                 format_raw_json(partition.offset),
+                *(_format_source_end(partition.source_end) if with_ends else ()),
                 output.format_moment(partition.committed_at),
                 partition.source,
             )
-            for row in rows
-            for partition in row.source_partitions
+            for key, partition in sources
         ),
     )
     output.print_table(
@@ -308,6 +333,12 @@ def _print_tables(status: StatusDocument) -> None:
             for partition in row.sink_partitions
         ),
     )
+
+
+def _format_source_end(end: SourceEndRow | None) -> tuple[str | None, str | None]:
+    if end is None:
+        return None, None
+    return format_source_lag(end), output.format_age(end.lag_seconds)
 
 
 def print_connectors_status(

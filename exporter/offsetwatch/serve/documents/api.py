@@ -42,6 +42,7 @@ from offsetwatch.serve.documents.types import (
     Retention,
     RouterRow,
     SinkPartitionRow,
+    SourceEndRow,
     SourcePartition,
     SyncRow,
     TailRow,
@@ -59,6 +60,7 @@ from offsetwatch.state.snapshot import (
     MirrorPartitionView,
     SinkPartitionView,
     Snapshot,
+    SourceEndView,
     SourcePartitionView,
     SyncView,
     TailView,
@@ -91,7 +93,9 @@ def encode_connectors(snapshot: Snapshot, only: ConnectorFilter = ALL_CONNECTORS
     rows: list[ConnectorBody] = [
         {
             **_build_connector(key, listed.get(key)),
-            "source_partitions": [build_source_partition(view) for view in sources.get(key, ())],
+            "source_partitions": [
+                build_source_partition(view, snapshot) for view in sources.get(key, ())
+            ],
             "sink_partitions": [
                 build_sink_partition(view, snapshot.at) for view in sinks.get(key, ())
             ],
@@ -209,8 +213,9 @@ def _embed_json(offset: SourceOffset | None) -> msgspec.Raw:
     return msgspec.Raw(b"null" if offset is None else offset.text.encode())
 
 
-def build_source_partition(view: SourcePartitionView) -> SourcePartition:
-    """Return a source partition with its offset."""
+def build_source_partition(view: SourcePartitionView, snapshot: Snapshot) -> SourcePartition:
+    """Return a source partition with its offset, and the end of its source."""
+    end = snapshot.index.source_ends.get((view.connect_cluster, view.connector, view.identity))
     raw_key: str | UnsetType | None = UNSET
     unsure: tuple[RawKeyRow, ...] | UnsetType = UNSET
     if view.keys is not None:
@@ -238,6 +243,32 @@ def build_source_partition(view: SourcePartitionView) -> SourcePartition:
         event_at=moment_of(view.event_at),
         poisoned=view.poisoned,
         shadow=_embed_json(view.shadow),
+        source_end=UNSET if end is None else _build_source_end(end, snapshot.at),
+    )
+
+
+def _build_source_end(view: SourceEndView, now: float) -> SourceEndRow:
+    return SourceEndRow(
+        source=view.source,
+        kind=view.kind,
+        read_at=Moment(view.read_at),
+        end=view.end or None,
+        position=view.position,
+        end_position=view.end_position,
+        lag_bytes=view.lag_bytes,
+        lag_transactions=view.lag_transactions,
+        lag_rows=view.lag_rows,
+        lag_seconds=compute_lag_seconds(view.behind_since, now, caught_up=view.caught_up),
+        caught_up=view.caught_up,
+        behind_since=moment_of(view.behind_since),
+        ahead=view.ahead,
+        retention_headroom_bytes=view.headroom_bytes,
+        retained_bytes=view.retained_bytes,
+        connected=view.connected,
+        snapshot_in_progress=view.in_snapshot,
+        lost=view.lost,
+        mismatch=view.mismatch,
+        problem=view.problem,
     )
 
 

@@ -33,6 +33,7 @@ from offsetwatch.model.observations import (
     TAIL,
     InputId,
     build_rest_offsets_input,
+    build_source_end_input,
 )
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup, is_provided
 from offsetwatch.serve.documents.api import (
@@ -139,7 +140,7 @@ def build_explained_connector(snapshot: Snapshot, view: ConnectorView) -> Explai
             for task in view.tasks
         ],
         "offsets_topic": None if topic is None or view.kind is ConnectorKind.SINK else str(topic),
-        "source_partitions": [build_source_partition(source) for source in sources],
+        "source_partitions": [build_source_partition(source, snapshot) for source in sources],
         "flow": explained_flow,
         "group": None if group is None else _build_group(snapshot, view, group),
         "failover": build_connector_group_rows(snapshot, view),
@@ -205,6 +206,9 @@ def _list_inputs(
             if topic is None
             else InputId.of_tail(topic)
         )
+    key = (view.connect_cluster, view.name)
+    names = {name for of, name in snapshot.source_names.items() if of[:2] == key}
+    input_ids += map(build_source_end_input, sorted(names))
     if flow is not None:
         if flow.offset_syncs is not None:
             input_ids.append(InputId.of_tail(flow.offset_syncs))

@@ -30,7 +30,9 @@ Connectors and flows both have
                        of all partitions together (state/totals.py); null is not known
 
 Connectors also have `has_lag`. It is false if the end of what they read cannot be known, so that
-lag is not applicable: for source connectors, and MirrorMaker's heartbeat and checkpoint connectors.
+lag is not applicable: for MirrorMaker's heartbeat and checkpoint connectors, and for source
+connectors whose source is not under `sources`. The others have a lag in seconds and none in
+records: /api/v1/connectors has it in the unit of the source.
 
 `position` is text: what the connector has stored for its only partition, cut if it is long.
 """
@@ -113,6 +115,7 @@ def _build_input(view: InputView) -> DownInput:
 def _build_connectors(snapshot: Snapshot) -> list[OverviewConnector]:
     listed, polled = snapshot.index.connectors, snapshot.index.rest_connectors
     known = totals.compute_connector_totals(snapshot)
+    with_ends = {key[:2] for key in snapshot.source_names}
     judged = {
         (judgement.connect_cluster, judgement.connector): judgement
         for judgement in snapshot.judgements
@@ -120,7 +123,7 @@ def _build_connectors(snapshot: Snapshot) -> list[OverviewConnector]:
     }
     return [
         {
-            **_build_connector(key, listed.get(key)),
+            **_build_connector(key, listed.get(key), has_end=key in with_ends),
             **_build_condition(listed.get(key), judged.get(key)),
             "from": REST if key in polled else None,
             **_build_totals(known.get(key, NO_PARTITIONS)),
@@ -158,7 +161,9 @@ def _build_flows(snapshot: Snapshot) -> list[OverviewFlow]:
     ]
 
 
-def _build_connector(key: ConnectorKey, view: ConnectorView | None) -> OverviewConnectorHead:
+def _build_connector(
+    key: ConnectorKey, view: ConnectorView | None, *, has_end: bool
+) -> OverviewConnectorHead:
     """Build the head of a connector; without a view it has offsets and is not listed.
 
     REST is not polled for its cluster then, or is down.
@@ -170,7 +175,7 @@ def _build_connector(key: ConnectorKey, view: ConnectorView | None) -> OverviewC
         "kind": ConnectorKind.UNKNOWN if view is None else view.kind,
         "state": None if view is None else view.state,
         "tasks": {} if view is None else dict(Counter(task.state for task in view.tasks)),
-        "has_lag": view is None or _has_lag(view),
+        "has_lag": view is None or has_end or _has_lag(view),
     }
 
 

@@ -113,12 +113,42 @@ class RawKeyRow(msgspec.Struct, frozen=True):
     offset: OwnJson
 
 
+class SourceEndRow(msgspec.Struct, frozen=True):
+    """A source partition against the end that its source reports. end: as the source writes it.
+    caught_up: null while it is not known; the lags are upper bounds then. connected: whether a
+    connection of the connector is open at the source. lost, mismatch: why the source no longer has
+    what the offset needs, and why the two cannot be of one source. problem: why there is nothing to
+    compare. There are no numbers during a snapshot.
+    """
+
+    source: str
+    kind: str
+    read_at: Moment
+    end: str | None
+    position: int | None
+    end_position: int | None
+    lag_bytes: int | None
+    lag_transactions: int | None
+    lag_rows: int | None
+    lag_seconds: float | None
+    caught_up: bool | None
+    behind_since: Moment | None
+    ahead: int
+    retention_headroom_bytes: int | None
+    retained_bytes: int | None
+    connected: bool | None
+    snapshot_in_progress: bool
+    lost: str | None
+    mismatch: str | None
+    problem: str | None
+
+
 class SourcePartition(msgspec.Struct, frozen=True, kw_only=True):
     """A source partition and its newest effective offset. Where `from` is `rest`, committed_at and
     commits are null, and advanced_at is of the poll that saw the change. Counts are since the
     topic was read to its end. raw_key and raw_keys_unsure are there where it was written under
     other raw keys than that of a HashMap alone; raw_key is the one that its task looks up, null
-    while that is not known.
+    while that is not known. source_end is there where the end of its source is read.
     """
 
     source_partition: OwnJson
@@ -140,6 +170,7 @@ class SourcePartition(msgspec.Struct, frozen=True, kw_only=True):
     event_at: Moment | None
     poisoned: bool
     shadow: OwnJson
+    source_end: SourceEndRow | UnsetType = UNSET
 
 
 class LagAge(TypedDict):

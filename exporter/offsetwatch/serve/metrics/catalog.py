@@ -21,6 +21,7 @@ from offsetwatch.serve.metrics.metric import (
     gauge,
 )
 from offsetwatch.serve.metrics.mirror_families import MIRROR_METRICS
+from offsetwatch.serve.metrics.source_end_families import SOURCE_END_METRICS
 
 REMEDIATION_METRICS: tuple[MetricSpec, ...] = (
     REMEDIATION_MODE := gauge(
@@ -129,7 +130,7 @@ CATALOG: tuple[MetricSpec, ...] = (
         "Labels by kind: tail (kafka, topic; connect_cluster alone while its offsets topic is "
         "searched for), log_ends (kafka), connect_rest (connect_cluster), rest_offsets "
         "(connect_cluster, connector), groups (connect_cluster; source and target too if they are "
-        "those of a flow).",
+        "those of a flow), source_end (source, a name under `sources`).",
         optional=INPUT[1:],
     ),
     INPUT_LAST_SUCCESS := gauge(
@@ -359,6 +360,7 @@ CATALOG: tuple[MetricSpec, ...] = (
         "of the week (UTC), by the history pipeline; absent with less than four weeks of sampled "
         "log ends.",
     ),
+    *SOURCE_END_METRICS,
     *MIRROR_METRICS,
     *REMEDIATION_METRICS,
     SERIES_DROPPED := counter(

@@ -32,6 +32,7 @@ from offsetwatch.serve.metrics.metric import (
     build_family_of_rows,
 )
 from offsetwatch.serve.metrics.mirror_families import MIRROR_GROUPS, FamilyGroup
+from offsetwatch.serve.metrics.source_end_families import SOURCE_END_GROUPS
 from offsetwatch.state.mirror.lag import compute_lag_seconds
 from offsetwatch.state.snapshot import (
     ConnectorView,
@@ -451,6 +452,7 @@ GROUPS: Final[Mapping[FamilyGroup, tuple[MetricSpec, ...]]] = {
         catalog.FROM_REST,
         catalog.EVENT_TIME,
     ),
+    **SOURCE_END_GROUPS,
     **MIRROR_GROUPS,
     collect_sink_partitions: (catalog.SINK_LAG, catalog.SINK_LAG_SECONDS),
     collect_verdicts_and_findings: (

@@ -80,16 +80,18 @@ function connectorParts(own, at) {
     parts.push(element("p", {}, own.tasks.slice(0, PARTITIONS_MAX).map(({ task, state }) => `task ${task}: ${state === "failed" ? "FAILED" : state}`).join(", ")));
   }
   if (own.source_partitions.length) {
+    const ended = own.source_partitions.some((each) => each.source_end);
     const shown = own.source_partitions.slice(0, PARTITIONS_MAX).map((each) => [
       each.label,
       element("span", { kind: "long" }, offset(each.offset)),
+      ...(ended ? [sourceLag(each.source_end), duration(each.source_end?.lag_seconds ?? null)] : []),
       since(each.committed_at, at),
       since(each.advanced_at, at),
       each.from,
     ]);
     const cut = own.source_partitions.length > shown.length ? `, the first ${shown.length}` : "";
     const name = `${counted(own.source_partitions.length, "source partition", "source partitions")}${cut}`;
-    parts.push(plainTable(name, ["source partition", "offset", "last commit", "last advance", "from"], shown));
+    parts.push(plainTable(name, ["source partition", "offset", ...(ended ? ["lag", "age"] : []), "last commit", "last advance", "from"], shown));
   }
   if (own.sink_partitions.length) {
     const headings = ["topic", "partition", "committed", "log end", "lag", "age", "from"];
@@ -105,6 +107,14 @@ function connectorParts(own, at) {
     parts.push(plainTable(caption(own.sink_partitions, "partition"), headings, rows));
   }
   return parts;
+}
+
+function sourceLag(end) {
+  if (!end) return UNKNOWN;
+  if (end.snapshot_in_progress) return "snapshot in progress";
+  const known = ["transactions", "rows", "bytes"].find((unit) => end[`lag_${unit}`] !== null);
+  if (known === undefined || end.mismatch || end.lost) return end.mismatch ?? end.lost ?? end.problem ?? UNKNOWN;
+  return `${amount(end[`lag_${known}`])} ${known}`;
 }
 
 function offset(found) {

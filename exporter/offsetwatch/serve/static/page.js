@@ -71,7 +71,7 @@ const place = (cell, row) => {
 };
 const lag = (row, value, words) => (value === null && row.has_lag === false ? "-" : words(value));
 const together = [
-  { id: "records", name: "Lag, records", down: true, order: (row) => size(row.lag_records), fill: (cell, row) => text(lag(row, row.lag_records, amount))(cell) },
+  { id: "records", name: "Lag, records", down: true, order: (row) => size(row.lag_records), fill: (cell, row) => text(row.kind === "source" ? "-" : lag(row, row.lag_records, amount))(cell) },
   { id: "age", name: "Lag, age", down: true, order: (row) => row.lag_seconds, fill: (cell, row) => text(lag(row, row.lag_seconds, duration))(cell) },
   { id: "hour", name: "Last hour", fill: hour },
   { id: "position", name: "Position", fill: place },

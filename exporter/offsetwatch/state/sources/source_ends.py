@@ -43,6 +43,7 @@ from offsetwatch.state.inputs import Inputs
 from offsetwatch.state.memo import Memo
 from offsetwatch.state.mirror.lag import thin_ends
 from offsetwatch.state.snapshot import SourceEndView, SourcePartitionView
+from offsetwatch.state.snapshot_index import PartitionKey
 from offsetwatch.state.sources.distances import (
     Distance,
     measure_column,
@@ -63,7 +64,6 @@ _COUNTED_UNITS: Final = frozenset({"bytes", "transactions"})
 _DEBEZIUM: Final = frozenset({DEBEZIUM_POSTGRES.name, DEBEZIUM_MYSQL.name})
 
 FindConnector = Callable[[str, str], Connector | None]
-_Key = tuple[str, str, str]  # Connect cluster, connector, identity of the source partition
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ class _Source:
     read_number: int = 0
     is_new: bool = False
     removed: int = 0
-    tracks: dict[_Key, _Track] = field(default_factory=dict)
+    tracks: dict[PartitionKey, _Track] = field(default_factory=dict)
 
     def end_read(self) -> None:
         """Note that the newest read is applied; forget what was not shown for a day.
@@ -279,6 +279,8 @@ class SourceEnds:
         self._version: object = None
         self._views: Memo[tuple[SourceEndView, ...]] = Memo()
         self._requests: Memo[tuple[SourceEndRequest, ...]] = Memo()
+        self._names: Memo[Mapping[PartitionKey, str]] = Memo()
+        self._last_names: Mapping[PartitionKey, str] = {}
 
     def read(self, read: SourceEndRead) -> None:
         """Apply the end of one source."""
@@ -304,6 +306,25 @@ class SourceEnds:
             *live,
             make=lambda: tuple(self._build_views(partitions, find, frozenset(live))),
         )
+
+    def names(
+        self, partitions: tuple[SourcePartitionView, ...], find: FindConnector
+    ) -> Mapping[PartitionKey, str]:
+        """Return the source that each partition reads, whether or not its end is known; the same
+        mapping if nothing changed.
+        """
+        if not self._sources:
+            return self._last_names
+        names = self._names.get(
+            partitions,
+            make=lambda: {
+                (view.connect_cluster, view.connector, view.identity): source.of.name
+                for view, source, _ in self._match(partitions, find)
+            },
+        )
+        if names != self._last_names:
+            self._last_names = names
+        return self._last_names
 
     def requests(
         self, partitions: tuple[SourcePartitionView, ...], find: FindConnector
@@ -370,8 +391,8 @@ class SourceEnds:
                 track = source.tracks.setdefault(key, _Track())
                 track.shown_at = source.at
                 yield self._build_view(view, source, settings, track)
-        for source in self._sources.values():
-            source.end_read()
+        for name in live:
+            self._sources[name].end_read()
 
     def _build_view(
         self,

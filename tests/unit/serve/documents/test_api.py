@@ -66,6 +66,30 @@ def test_a_listed_connector_shows_its_tasks_and_its_source_partitions():
     assert list(result) == ["files", "idle", "mirror", "out"]
     files = result["files"]
     source_partitions = files.pop("source_partitions")
+    ends = [partition.pop("source_end", None) for partition in source_partitions]
+    assert ends[0] is None
+    assert ends[1] == {
+        "source": "shop",
+        "kind": "postgresql",
+        "read_at": "2025-11-21T08:00:00Z",
+        "end": "0/1234",
+        "position": 4000,
+        "end_position": 4660,
+        "lag_bytes": 660,
+        "lag_transactions": None,
+        "lag_rows": None,
+        "lag_seconds": 60.0,
+        "caught_up": False,
+        "behind_since": "2025-11-21T07:59:06.500000Z",
+        "ahead": 0,
+        "retention_headroom_bytes": 1_000_000,
+        "retained_bytes": None,
+        "connected": True,
+        "snapshot_in_progress": False,
+        "lost": None,
+        "mismatch": None,
+        "problem": None,
+    }
     assert files == {
         "connect_cluster": "lab",
         "name": "files",
