@@ -64,7 +64,7 @@ from offsetwatch.model.observations import (
     build_rest_offsets_input,
     build_source_end_input,
 )
-from offsetwatch.model.source_ends import SourceKind
+from offsetwatch.model.source_ends import SourceEndRequest, SourceKind
 from offsetwatch.model.topology import KafkaTopic, MirrorFlow, SinkGroup, TopicPartition
 from offsetwatch.state.book import Book
 from offsetwatch.state.connect.connect_cluster import ConnectClusterSettings
@@ -137,6 +137,8 @@ class ClusterMonitor:
             SourceEndPoll(source.name, build_source_reader(source), source.interval, self._clock)
             for source in config.sources
         ]
+        self._run_source_soon: dict[str, Callable[[], None]] = {}
+        self._requested: dict[str, SourceEndRequest] = {}
         base = Path(config.history.path)
         self._pipeline = PipelineStatusFile(base, self._put)
         self._baselines = BaselinesFile(base, self._put)
@@ -272,12 +274,13 @@ class ClusterMonitor:
 
     def _schedule_source(self, poll: SourceEndPoll) -> None:
         input_id = build_source_end_input(poll.name)
-        self._every(
-            poll.interval_s,
-            f"end of {poll.name}",
-            lambda: self._put(poll.read(find_request(self.snapshot.source_requests, poll.name))),
-            lambda: [input_id],
+        guarded = self._supervisor.guard(
+            f"end of {poll.name}", lambda: self._poll_source(poll), lambda: [input_id]
         )
+        self._run_source_soon[poll.name] = self._scheduler.every(poll.interval_s, guarded)
+
+    def _poll_source(self, poll: SourceEndPoll) -> None:
+        self._put(poll.read(find_request(self.snapshot.source_requests, poll.name)))
 
     def _schedule_connect(self, connect: Connect) -> None:
         name, poll = connect.name, connect.poll
@@ -461,8 +464,12 @@ class ClusterMonitor:
     # --- what there is to read -------------------------------------------------------------------
 
     def _poll_early(self) -> None:
-        """Poll a new sink or flow at once, before its next scheduled poll."""
+        """Poll a new sink, flow, table or file at once, before its next scheduled poll."""
         snapshot = self.snapshot
+        for request in snapshot.source_requests:
+            if self._requested.get(request.source) != request:
+                self._requested[request.source] = request
+                self._run_source_soon[request.source]()
         self._failover.poll_new()
         for connect in self._config.connect:
             key = (GROUPS, connect.name)

@@ -192,10 +192,18 @@ class JobScheduler:
             lambda event: failed(event.exception, event.traceback), EVENT_JOB_ERROR
         )
 
-    def every(self, seconds: float, job: Callable[[], object], *, delayed: bool = False) -> None:
-        """Run a job now and then every so many seconds; with `delayed` first after that pause."""
+    def every(
+        self, seconds: float, job: Callable[[], object], *, delayed: bool = False
+    ) -> Callable[[], None]:
+        """Run a job now and then every so many seconds; with `delayed` first after that pause.
+
+        Return a function that runs it once more as soon as a thread is free.
+        """
         first = datetime.now(UTC) + timedelta(seconds=seconds if delayed else 0)
-        self._scheduler.add_job(job, _PauseTrigger(timedelta(seconds=seconds)), next_run_time=first)
+        added = self._scheduler.add_job(
+            job, _PauseTrigger(timedelta(seconds=seconds)), next_run_time=first
+        )
+        return lambda: added.modify(next_run_time=datetime.now(UTC))
 
     def start(self) -> None:
         """Start the jobs."""

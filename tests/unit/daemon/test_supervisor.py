@@ -27,7 +27,9 @@ from offsetwatch.model.observations import (
     InputId,
     InputRetired,
     InputSucceeded,
+    build_source_end_input,
 )
+from offsetwatch.model.source_ends import SourceEnd, SourceEndRequest, SqlEnd
 from tests.fakes.clock import VirtualClock
 
 REST = InputId(CONNECT_REST, connect_cluster="lab")
@@ -188,7 +190,7 @@ def _no_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(monitor, "poll_brokers", lambda _: ())
 
 
-def config() -> Config:
+def config(**settings: Any) -> Config:
     document: dict[str, Any] = {
         "kafka": {"east": {"bootstrap": f"127.0.0.1:{free_port()}"}},
         "connect": [
@@ -196,6 +198,7 @@ def config() -> Config:
             for name in ("lab", "other")
         ],
         "tick_s": 0.1,
+        **settings,
     }
     return parse(document, {})
 
@@ -282,3 +285,57 @@ def test_the_loop_alone_ends_the_process(monkeypatch):
 def ended(edge: ClusterMonitor) -> None:
     if not edge.failed:
         raise NotYet
+
+
+class BlockedReader:
+    """A database that does not answer until the end of the test."""
+
+    def __init__(self) -> None:
+        self.requested, self.released = threading.Event(), threading.Event()
+
+    def read(self, request: SourceEndRequest) -> SourceEnd:
+        self.requested.set()
+        self.released.wait(20.0)
+        return SqlEnd({})
+
+    def close(self) -> None:
+        self.released.set()
+
+
+class EmptyReader(BlockedReader):
+    def read(self, request: SourceEndRequest) -> SourceEnd:
+        return SqlEnd({})
+
+
+def test_databases_that_hang_delay_nothing_else(monkeypatch):
+    blocked = {name: BlockedReader() for name in "abcdefghij"}
+    monkeypatch.setattr(
+        monitor,
+        "build_source_reader",
+        lambda source: blocked.get(source.name) or EmptyReader(),
+    )
+    sources = [
+        {"name": name, "kind": "sql", "dsn": "oracle://db/x", "connectors": [{"connect": "lab"}]}
+        for name in (*blocked, "quick")
+    ]
+    monkeypatch.setattr(monitor, "poll_connectors", answer)
+    edge = ClusterMonitor(config(sources=sources), SystemClock())
+
+    def others_are_up() -> None:
+        up = {view.id for view in edge.snapshot.inputs if view.up}
+        if not {REST, build_source_end_input("quick")} <= up:
+            raise NotYet(str(up))
+        if not all(reader.requested.is_set() for reader in blocked.values()):
+            raise NotYet
+
+    edge.start()
+    try:
+        until("others are read beside them", others_are_up, timeout_s=20.0)
+    finally:
+        for reader in blocked.values():
+            reader.close()
+        edge.stop()
+
+
+def answer(states, clock):
+    return (InputSucceeded(InputId(CONNECT_REST, connect_cluster=states.name), clock.now()),)

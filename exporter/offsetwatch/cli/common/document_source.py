@@ -31,7 +31,14 @@ from offsetwatch.config.identity import describe_differences, format_cluster_has
 from offsetwatch.daemon import state_dir
 from offsetwatch.errors import AccessDenied, ClientError, ConfigError, MalformedResponse
 from offsetwatch.model.moments import Moment
-from offsetwatch.model.observations import CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL
+from offsetwatch.model.observations import (
+    CONNECT_REST,
+    GROUPS,
+    LOG_ENDS,
+    REST_OFFSETS,
+    SOURCE_END,
+    TAIL,
+)
 from offsetwatch.serve.documents.status import UnreadInput
 from offsetwatch.state.snapshot import Snapshot
 
@@ -40,7 +47,7 @@ if TYPE_CHECKING:
 
 # --- clusters that could not be read -------------------------------------------------------------
 
-KAFKA, CONNECT = "Kafka", "Connect"
+KAFKA, CONNECT, SOURCE = "Kafka", "Connect", "source"
 _INPUT_KINDS: Final = frozenset({CONNECT_REST, GROUPS, LOG_ENDS, REST_OFFSETS, TAIL})
 
 
@@ -49,18 +56,24 @@ _INPUT_WORDS: Final = {
     GROUPS: "groups of sinks",
     LOG_ENDS: "log ends",
     REST_OFFSETS: "offsets over REST",
+    SOURCE_END: "its end",
 }
 
 
 class ClusterName(NamedTuple):
-    """Kind (KAFKA or CONNECT) and name of a cluster of the configuration."""
+    """Kind (KAFKA, CONNECT or SOURCE) and name of a cluster or a source of the configuration."""
 
     kind: str
     name: str
 
+    @property
+    def text(self) -> str:
+        """Return kind and name for people: `Kafka cluster east`, `source shop`."""
+        return f"{self.kind}{'' if self.kind == SOURCE else ' cluster'} {self.name}"
+
 
 class UnreadCluster(msgspec.Struct, frozen=True):
-    """A cluster that could not be read at all or not completely.
+    """A cluster or a source that could not be read at all or not completely.
 
     address    None if no configuration has it
     since      time of the last read; None: never read
@@ -83,7 +96,8 @@ class UnreadCluster(msgspec.Struct, frozen=True):
         )
         missing = f"; missing: {self.missing}" if self.inputs else ""
         why = self.why.removeprefix(f"{self.cluster}: ")
-        return f"not read: {self.kind} cluster {self.cluster}{where}: {why}; {since}{missing}"
+        of = ClusterName(self.kind, self.cluster).text
+        return f"not read: {of}{where}: {why}; {since}{missing}"
 
     @property
     def missing(self) -> str:
@@ -179,11 +193,15 @@ def _parse_waiting_line(text: str) -> UnreadInput:
 
 
 def find_input_clusters(kind: str, name: str, config: Config | None) -> tuple[ClusterName, ...]:
-    """Return the clusters that are asked for an input; the first is the one that it belongs to.
+    """Return the clusters that are asked for an input, or the source that is.
+
+    The first is the one that the input belongs to.
 
     The groups of a flow are read from both of its clusters. The upstream cluster is not known here,
     so every Kafka cluster is returned.
     """
+    if kind == SOURCE_END:
+        return (ClusterName(SOURCE, name),)
     cluster, slash, _ = name.partition("/")
     homes = {} if config is None else {connect.name: connect.kafka for connect in config.connect}
     home = homes.get(cluster)
@@ -203,6 +221,9 @@ def _find_address(config: Config, cluster: ClusterName) -> str | None:
     if cluster.kind == KAFKA:
         kafka = config.kafka.get(cluster.name)
         return None if kafka is None else kafka.bootstrap
+    if cluster.kind == SOURCE:  # a dsn has a password
+        hosts = [source.host for source in config.sources if source.name == cluster.name]
+        return next(iter(hosts), None)
     for connect in config.connect:
         if connect.name == cluster.name:
             return ", ".join(connect.worker_urls) or None

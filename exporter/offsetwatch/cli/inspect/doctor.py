@@ -25,7 +25,7 @@ import click
 
 from offsetwatch import config
 from offsetwatch.cli.common import output
-from offsetwatch.cli.common.document_source import collect_unread_clusters
+from offsetwatch.cli.common.document_source import SOURCE, ClusterName, collect_unread_clusters
 from offsetwatch.cli.common.logging import configure_logging
 from offsetwatch.cli.common.options import config_option, output_options, timeout_option
 from offsetwatch.cli.common.output import OutputFormat
@@ -392,7 +392,9 @@ class Doctor:
             list_unread_inputs(snapshot), snapshot.waiting_for, config=self._config
         )
         for unread in unread_clusters:
-            about = f"{unread.kind} cluster {unread.cluster}"
+            if unread.kind == SOURCE:
+                continue  # it has a check of its own
+            about = ClusterName(unread.kind, unread.cluster).text
             result = f"not read: {unread.missing}: {unread.why}"
             yield DoctorCheck(_CATCH_UP, about, "fail", result, _WAITING_ADVICE)
         if snapshot.ready:

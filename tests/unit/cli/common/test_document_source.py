@@ -415,3 +415,15 @@ def test_findings_of_a_newer_daemon_are_shown_by_the_names_that_they_have(tmp_pa
     assert result.exit_code == 1
     assert "unheard_of" in result.output
     assert FOUND.name.value in result.output
+
+
+def test_a_source_that_cannot_be_read_is_no_cluster() -> None:
+    from offsetwatch.cli.common.document_source import collect_unread_clusters
+    from offsetwatch.model.observations import SOURCE_END
+    from offsetwatch.serve.documents.status import UnreadInput
+
+    end = UnreadInput(SOURCE_END, "shop", None, "connection refused")
+    (missing,) = collect_unread_clusters((end,), (), config=None)
+    assert missing.text == (
+        "not read: source shop: connection refused; never read; missing: its end"
+    )
